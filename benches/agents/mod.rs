@@ -224,7 +224,7 @@ fn agent(stream: TcpStream, delay: Option<Duration>, counted: &Arc<Counted>) -> 
     };
     let address = known.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
     wire::write(&mut to, &Found { address: Some((address, FoundBy::Typed)), own: route::addresses() }, &[])?;
-    let (peer, lease) = (Peer { host: Some(address), address: None, reach: Reach::Mesh }, Lease::new(LEASE));
+    let (peer, lease) = (Peer { host: Some(address), reach: Reach::Mesh, ..Peer::default() }, Lease::new(LEASE));
     match delay {
         None => session(&mut from, &mut to, None, peer, &Terms::default(), &lease),
         Some(delay) => {

@@ -18,6 +18,7 @@ use msgpath_present::{Style, html, terminal};
 use msgpath_record::store::What;
 use msgpath_record::watch::{MOST_ROWS, Watched, read};
 use msgpath_run::watch::{Live, WatchRequest, watch};
+use msgpath_sys::user::{User, is_root};
 
 use super::options::Look;
 use crate::measure::can_be_written;
@@ -64,6 +65,12 @@ pub(super) struct Arguments {
     /// Tracepoints to leave out, as if this kernel were older: for tests
     #[arg(long, value_name = "TRACEPOINTS", value_delimiter = ',', hide = true)]
     without: Vec<String>,
+    /// With COMMAND: run it as this user [default: who started sudo, where that started msgpath]
+    #[arg(long, value_name = "NAME", requires = "command", conflicts_with = "as_root")]
+    user: Option<String>,
+    /// With COMMAND: run it as root where msgpath runs as root, by sudo too
+    #[arg(long, requires = "command")]
+    as_root: bool,
     /// A program to start and watch; what it prints goes to standard error
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -117,6 +124,22 @@ impl Arguments {
         Choice { slow_ns: self.slow.unwrap_or(0), slowest: self.slowest.unwrap_or(0) as usize }
     }
 
+    /// The user that the command runs as; `None`: that of this process.
+    fn run_as(&self) -> Result<Option<User>, Problem> {
+        if self.command.is_empty() || self.as_root {
+            return Ok(None);
+        }
+        let known = |name: &str| {
+            let found = User::named(name).map_err(|error| usage(format!("the list of users cannot be read: {error}")))?;
+            found.ok_or_else(|| usage(format!("there is no user {name:?}")).hint("--user NAME, or --as-root"))
+        };
+        match &self.user {
+            Some(name) => known(name).map(Some),
+            None if !is_root() => Ok(None),
+            None => invoker(|name| std::env::var(name).ok(), known),
+        }
+    }
+
     fn request(&self, place: &Place, words: Vec<String>) -> Result<WatchRequest, Problem> {
         let chosen = [self.pid.len(), self.port.len(), self.comm.len(), self.cgroup.len(), self.command.len()];
         if chosen == [0; 5] {
@@ -139,6 +162,7 @@ impl Arguments {
             no_peers: self.no_peers,
             without: self.without.clone(),
             command: self.command.clone(),
+            user: self.run_as()?,
             time: Duration::from_nanos(time),
             rows: self.rows,
             slow_ns: self.slow.unwrap_or(0),
@@ -149,6 +173,23 @@ impl Arguments {
             typed: std::iter::once("msgpath".into()).chain(words).collect(),
         })
     }
+}
+
+/// Who started sudo, where that started this process, as its variables say; they must be those of one user. `None`: nobody, or root.
+fn invoker(
+    variable: impl Fn(&str) -> Option<String>,
+    known: impl Fn(&str) -> Result<User, Problem>,
+) -> Result<Option<User>, Problem> {
+    let Some(uid) = variable("SUDO_UID") else { return Ok(None) };
+    let (name, gid) = (variable("SUDO_USER").unwrap_or_default(), variable("SUDO_GID").unwrap_or_default());
+    let user = known(&name)?;
+    if (user.uid.to_string(), user.gid.to_string()) != (uid.clone(), gid.clone()) {
+        let what = format!("SUDO_USER names {name:?}, whose numbers are not SUDO_UID {uid:?} and SUDO_GID {gid:?}");
+        return Err(usage(what)
+            .why("a command that root watches runs as the user who started sudo")
+            .hint("--user NAME, or --as-root"));
+    }
+    Ok(Some(user).filter(|user| user.uid != 0))
 }
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
@@ -165,6 +206,9 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     gates::of_watched(&arguments.fail_if)?;
     let place = if arguments.no_save { Place::temporary() } else { Place::kept(arguments.name.as_deref())? };
     let request = arguments.request(&place, words)?;
+    if let (Some(user), None) = (&request.user, &arguments.user) {
+        eprintln!("note: the command runs as {}, who started sudo (--as-root: as root)", user.name);
+    }
     let stop = msgpath_sys::signal::stop_flag();
     let mut view = LiveView::new(arguments);
     let mut metrics = arguments.open_metrics.as_ref().map(Metrics::<WatchMetrics>::open).transpose()?;
@@ -285,6 +329,50 @@ impl LiveView {
     fn clear(&mut self) {
         for _ in 0..std::mem::take(&mut self.lines) {
             eprint!("\x1b[1A\x1b[2K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_invoker_is_the_user_whose_numbers_sudo_names() {
+        let root = User::named("root").unwrap().expect("every system has one");
+        let other = User { name: "ada".into(), uid: 1000, gid: 1001, ..root.clone() };
+        let known = |name: &str| match name {
+            "ada" => Ok(other.clone()),
+            "root" => Ok(root.clone()),
+            name => Err(usage(format!("there is no user {name:?}"))),
+        };
+        let sudo = |user: &'static str, uid: &'static str, gid: &'static str| {
+            invoker(
+                move |name| {
+                    let value = match name {
+                        "SUDO_USER" => user,
+                        "SUDO_UID" => uid,
+                        "SUDO_GID" => gid,
+                        _ => "",
+                    };
+                    (!value.is_empty()).then(|| value.to_owned())
+                },
+                known,
+            )
+        };
+        assert_eq!(sudo("ada", "1000", "1001").unwrap(), Some(other.clone()));
+        assert_eq!(sudo("", "", "").unwrap(), None, "not by sudo");
+        assert_eq!(sudo("root", "0", "0").unwrap(), None, "root started sudo");
+        for (user, uid, gid) in [
+            ("ada", "0", "1001"),
+            ("ada", "1000", "0"),
+            ("ada", "1000", ""),
+            ("root", "1000", "1001"),
+            ("eve", "1000", "1001"),
+            ("", "1000", "1001"),
+            ("ada", "+1000", "1001"),
+        ] {
+            assert!(sudo(user, uid, gid).is_err(), "{user} {uid} {gid}");
         }
     }
 }

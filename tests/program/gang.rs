@@ -11,6 +11,7 @@ use msgpath_record::PairBlock;
 use serde_json::Value;
 
 use crate::command::{Home, Running, free_port, within};
+use crate::serve::{agent_below, is_confined};
 use crate::slurm::beside_slurm;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_msgpath");
@@ -53,6 +54,17 @@ fn measured(home: &Home, name: &str) -> Vec<(u32, u32)> {
         }
     };
     msgpath_record::read_mesh(&home.runs().join(name), each).map_or_else(|_| Vec::new(), |_| found)
+}
+
+#[test]
+fn an_agent_of_a_mesh_is_confined_in_every_thread() {
+    let home = Home::new();
+    with_token(&home);
+    let place = format!("127.0.0.1:{}", free_port());
+    let _run = mesh(&home, &place, &["--expect", "2", "--name", "long", "-t", "20s", "-r", "3"]);
+    for agent in [agent(&home, &place, "n1"), agent(&home, &place, "n2")] {
+        is_confined(agent_below(agent.id(), "--joined"));
+    }
 }
 
 #[test]

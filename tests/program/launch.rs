@@ -10,6 +10,7 @@ use std::time::Duration;
 use msgpath_agent::launched::MARK;
 
 use crate::command::{Home, Running, within};
+use crate::serve::{agent_below, is_confined};
 
 const SOON: Duration = Duration::from_secs(60);
 const SHORT: &str = "-c 200 -r 5 -w 0 --no-ablations --no-save --json";
@@ -86,6 +87,15 @@ fn a_template_is_started_without_a_shell_and_may_say_the_address() {
     // What is typed here is believed rather than what is typed there.
     let output = echo(&home, "n2", &template, &format!("{line} --address 127.0.0.3 -x udp:send")).ends_with(0);
     assert_eq!(output.json()["target"], "n2 (enter) at 127.0.0.3");
+}
+
+#[test]
+fn a_launched_agent_is_confined_in_every_thread() {
+    let home = Home::new();
+    let template = format!("{} {{program}}", script(&home, "enter", "exec \"$@\"").display());
+    let words = ["echo", "n2", "--launch", &template, "--program", PROGRAM];
+    let run = Running::new(command(&home, &[&words[..], &["-t", "60s", "-r", "20", "-w", "0", "--no-save"]].concat()));
+    is_confined(agent_below(run.id(), "--launched"));
 }
 
 #[test]

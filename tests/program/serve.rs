@@ -211,29 +211,88 @@ fn a_far_end_in_another_process_namespace_is_still_ones_own() {
     }
 }
 
+/// The status of every thread of a process, by its name.
+fn threads(process: u32) -> Vec<(String, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let both = tasks.map(|task| task.path()).map(|task| (read(task.join("comm")), read(task.join("status"))));
+    // One that has ended meanwhile has no status.
+    both.filter(|(_, status)| !status.is_empty()).map(|(name, status)| (name.trim().to_owned(), status)).collect()
+}
+
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":")).unwrap_or_default().trim()
+}
+
+/// The process below another one whose command line has this word, once it is confined and waits for orders.
+pub(crate) fn agent_below(ancestor: u32, word: &str) -> u32 {
+    let status = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let parent = |pid: u32| field(&status(pid), "PPid").parse::<u32>().ok();
+    let is_below = |pid: &u32| std::iter::successors(Some(*pid), |pid| parent(*pid)).any(|pid| pid == ancestor);
+    let has_word = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).split('\0').any(|own| own == word)
+    };
+    // The thread that watches its lease is started afterwards.
+    let waits = |pid: &u32| threads(*pid).iter().any(|(name, _)| name == "lease");
+    let mut found = None;
+    let look = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        found = all.find(|pid| has_word(pid) && is_below(pid) && waits(pid));
+        found.is_some()
+    };
+    assert!(within(Duration::from_secs(60), look), "no agent with {word}");
+    found.expect("it was found")
+}
+
+/// Asserts what docs/serve.md says of a confined process, as the kernel shows it.
+pub(crate) fn is_confined(process: u32) {
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = |status: &str, set: &str| u64::from_str_radix(field(status, set), 16).unwrap();
+    let unused = msgpath_sys::confine::unused_capabilities().fold(0, |mask, (bit, _)| mask | bit);
+    let setpcap = 1 << 8;
+    // One that tried the transports and has ended may still be listed.
+    let threads: Vec<_> = threads(process).into_iter().filter(|(name, _)| name != "confined").collect();
+    let listening = threads.iter().filter(|(name, _)| name != "outside").count();
+    assert!(listening >= 1, "{threads:?}");
+    for (name, status) in &threads {
+        assert_eq!(field(status, "NoNewPrivs"), "1", "{name}");
+        for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            assert_eq!(mask(status, set) & unused, 0, "{set} of {name}");
+        }
+        if mask(&own, "CapEff") & setpcap != 0 {
+            assert_eq!(mask(status, "CapBnd") & unused, 0, "CapBnd of {name}");
+        }
+        if msgpath_sys::seccomp::kernel_has_filters() {
+            let mode = if name == "outside" { field(&own, "Seccomp") } else { "2" };
+            assert_eq!(field(status, "Seccomp"), mode, "{name}");
+        }
+    }
+    if !msgpath_sys::seccomp::kernel_has_filters() {
+        println!("skipped: this kernel has no filters of system calls");
+    }
+}
+
 #[test]
-fn serve_keeps_only_what_it_needs_and_says_so() {
+fn serve_is_confined_in_every_thread_and_says_so() {
     let (home, port) = (Home::new(), free_port());
     let running = serve(&home, &format!("127.0.0.1:{port}"));
     let json = home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(0).json();
     let far = json["ends"][1]["host"].as_u64().unwrap() as usize;
     let says = json["hosts"][far]["facts"]["confinement"].as_str().unwrap().to_owned();
-    let status = std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
-    assert!(says.starts_with("no new privileges") && status.contains("NoNewPrivs:\t1"), "{says}\n{status}");
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
-    let effective = u64::from_str_radix(effective, 16).unwrap();
-    let (sys_module, sys_time, setuid) = (1 << 16, 1 << 25, 1 << 7);
-    assert_eq!(effective & (sys_module | sys_time | setuid), 0, "{effective:x}");
-    if says.contains("no Landlock") {
-        eprintln!("skipped: {says}");
-    } else {
-        assert!(says.contains("executes nothing, "), "{says}");
+    assert!(says.starts_with("no new privileges"), "{says}");
+    is_confined(running.id());
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let permitted = u64::from_str_radix(field(&own, "CapPrm"), 16).unwrap();
+    match msgpath_sys::confine::unused_capabilities().filter(|(bit, _)| permitted & bit != 0).count() {
+        0 => assert!(says.contains("no capabilities to drop"), "{says}"),
+        count => assert!(says.contains(&format!("{count} capabilities dropped")), "{says}"),
     }
-    if says.contains("no seccomp") {
-        return eprintln!("skipped: {says}");
+    assert_eq!(says.contains("system calls refused to"), msgpath_sys::seccomp::kernel_has_filters(), "{says}");
+    if !msgpath_sys::seccomp::kernel_has_filters() {
+        return;
     }
-    assert!(says.contains("system calls refused to threads that do not measure"), "{says}");
-    assert!(status.contains("Seccomp:\t2"), "{status}");
     // What measures has the filters that the near end has, which took none: in most places none at all.
     let checks = json["doctor"]["checks"].as_array().unwrap();
     let free = |end: &str| {
@@ -241,4 +300,69 @@ fn serve_keeps_only_what_it_needs_and_says_so() {
         check["what"].as_str().unwrap().contains("no seccomp filter")
     };
     assert_eq!(free("far"), free("near"));
+}
+
+#[test]
+fn serve_started_by_a_plain_user_has_no_capabilities_to_drop() {
+    const PLAIN: [&str; 8] =
+        ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all"];
+    let may = |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg("true").stderr(Stdio::null()).status();
+    if !may(&PLAIN).is_ok_and(|status| status.success()) {
+        return println!("skipped: another user takes root and setpriv");
+    }
+    let (home, port) = (Home::new(), free_port());
+    let tmp = std::env::temp_dir();
+    // A copy that every user can execute.
+    let program = tmp.join(format!("msgpath-plain-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_msgpath"), &program).unwrap();
+    let mut command = Command::new(PLAIN[0]);
+    command.args(&PLAIN[1..]).arg(&program).args(["serve", "-p", &port.to_string()]);
+    command.current_dir("/").env("HOME", "/").env("TMPDIR", &tmp).stdin(Stdio::null());
+    let running = Running::new(command);
+    running.until_it_says("serving at");
+    let json = home.run(&format!("echo 127.0.0.1:{port} {SHORT}"));
+    std::fs::remove_file(program).unwrap();
+    let json = json.ends_with(0).json();
+    let far = json["ends"][1]["host"].as_u64().unwrap() as usize;
+    let says = json["hosts"][far]["facts"]["confinement"].as_str().unwrap();
+    assert!(says.contains("no capabilities to drop"), "{says}");
+    for (name, status) in threads(running.id()) {
+        assert_eq!(field(&status, "CapPrm"), "0000000000000000", "{name}");
+        assert_eq!(field(&status, "NoNewPrivs"), "1", "{name}");
+    }
+}
+
+#[test]
+fn every_path_between_processes_works_with_a_confined_serve() {
+    let home = Home::new();
+    let name = format!("confined-{}", std::process::id());
+    let _running = serve(&home, &format!("shm:{name}"));
+    let known = home.run("paths --json").ends_with(0).json();
+    let entries = known["paths"].as_array().unwrap();
+    let mut tried = Vec::new();
+    for entry in entries.iter().filter(|entry| entry["available"] == true) {
+        let transport = entry["transport"].as_str().unwrap();
+        if TRANSPORTS_TO_NAMES.contains(&transport) && !tried.contains(&transport) {
+            tried.push(transport);
+            home.run(&format!("echo {transport}:{name} {SHORT}")).ends_with(0);
+        }
+    }
+    // Linux has these everywhere.
+    assert!(["unix", "unixgram", "pipe", "fifo", "shm"].iter().all(|known| tried.contains(known)), "{tried:?}");
+}
+
+#[test]
+fn a_client_without_a_token_gets_all_cpus_but_one() {
+    let cpus = msgpath_sys::affinity::allowed().len();
+    let home = Home::new();
+    for (options, fits) in [("", cpus == 1), ("--token-file token", true)] {
+        let port = free_port();
+        let _running = serve(&home, &format!("127.0.0.1:{port} {options}"));
+        let line = format!("echo 127.0.0.1:{port} {options} -x tcp:send/spin -T {cpus} -c 8 -r 1 -w 0 --json");
+        let output = home.run(&line);
+        match fits {
+            true => drop(output.ends_with(0)),
+            false => drop(output.ends_with(3).says(&["clients without a token get", "--token-file"])),
+        }
+    }
 }

@@ -166,6 +166,7 @@ fn tried(folders: &[PathBuf], level: Option<Kept>) -> Option<Vec<bool>> {
 mod tests {
     use super::*;
     use crate::doctor::read::field;
+    use msgpath_sys::confine::landlock_version;
     use msgpath_sys::seccomp::kernel_has_filters;
 
     /// Filters that hold for the calling thread; `None`: the kernel does not say.
@@ -182,6 +183,31 @@ mod tests {
 
     fn all_working() -> Vec<bool> {
         TRANSPORTS.iter().map(|transport| transport.probe().is_ok()).collect()
+    }
+
+    #[test]
+    fn no_file_is_made_outside_of_the_folders_where_the_kernel_has_landlock() {
+        std::thread::spawn(|| {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("not-here-{}", std::process::id()));
+            let makes = || std::fs::write(&file, "x").and_then(|()| std::fs::remove_file(&file));
+            if let Err(error) = makes() {
+                return println!("skipped: this user makes no file here: {error}");
+            }
+            let (says, outside) = taken(&[&std::env::temp_dir()]);
+            if let Err(error) = landlock_version() {
+                assert!(says.contains("no Landlock"), "{says}");
+                return println!("skipped: this kernel has no Landlock: {error}");
+            }
+            assert_eq!(makes().unwrap_err().kind(), io::ErrorKind::PermissionDenied, "{says}");
+            let file = file.clone();
+            let measuring = outside.map(|outside| {
+                let work = move || std::fs::write(&file, "x").map_err(|error| error.kind());
+                outside.spawn(Builder::new(), work).unwrap().join().unwrap()
+            });
+            assert!(measuring.is_none_or(|made| made == Err(io::ErrorKind::PermissionDenied)), "{says}");
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

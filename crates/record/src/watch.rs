@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use msgpath_core::watch::{RequestRow, SCHEMA, WatchEnd, WatchHeader};
 
 use crate::block::{self, Blocks, Fault, Kind, MAX_ROWS};
-use crate::writer::{Appender, framed, write_whole};
+use crate::writer::{Appender, create_private_folder, framed, write_private};
 use crate::{RecordError, columns};
 
 /// What was watched, within the folder.
@@ -34,20 +34,21 @@ pub struct WatchWriter {
 }
 
 impl WatchWriter {
-    /// Creates `folder` and writes the header. At most `limit` rows are kept.
+    /// Creates `folder` and writes the header. At most `limit` rows are kept. No other user reads them: they are of programs that may be
+    /// anybody's, and name what was asked of them.
     ///
     /// # Errors
     /// A folder that holds something already, or one that cannot be written.
     pub fn create(folder: &Path, header: &WatchHeader, limit: u64) -> Result<Self, RecordError> {
         let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
-        fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
+        create_private_folder(folder).map_err(|source| cannot(folder, source))?;
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }
         let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
-        let log = Appender::create(&folder.join(REQUESTS_FILE))?;
+        let log = Appender::create_private(&folder.join(REQUESTS_FILE))?;
         let path = folder.join(WATCH_FILE);
-        write_whole(&path, &json).map_err(|source| cannot(&path, source))?;
+        write_private(&path, &json).map_err(|source| cannot(&path, source))?;
         Ok(Self { folder: folder.into(), log, limit: limit.min(MOST_ROWS), kept: 0, not_kept: 0 })
     }
 
@@ -171,6 +172,8 @@ fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fa
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use msgpath_core::watch::Stage;
 
@@ -190,6 +193,9 @@ mod tests {
         writer.requests(&[row(7), row(8)]).unwrap();
         assert!(writer.is_full());
         writer.finish(WatchEnd { connections: 2, ..WatchEnd::default() }).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| mode(&entry.unwrap().path())).collect();
+        assert_eq!((mode(&folder), files), (0o700, vec![0o600; 2]), "other users read nothing");
         let back = read(&folder).unwrap();
         assert_eq!((back.rows, back.not_adding_up, back.damage), (vec![row(5), row(7)], 1, None));
         assert_eq!((back.header, back.end.unwrap().rows_not_kept), (header, 1));

@@ -1,7 +1,8 @@
 //! Writes a run, block by block, so that what was measured is on disk before the next round begins.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,9 +35,22 @@ pub(crate) struct Appender<F> {
     length: u64,
 }
 
+/// Modes of new files: whom the user's mask lets in, and the user alone.
+const SHARED: u32 = 0o666;
+const PRIVATE: u32 = 0o600;
+
 impl Appender<File> {
     pub(crate) fn create(path: &Path) -> Result<Self, RecordError> {
-        let file = OpenOptions::new().append(true).create_new(true).open(path);
+        Self::create_with(path, SHARED)
+    }
+
+    /// For what was seen of programs that may be others': nobody else reads it.
+    pub(crate) fn create_private(path: &Path) -> Result<Self, RecordError> {
+        Self::create_with(path, PRIVATE)
+    }
+
+    fn create_with(path: &Path, mode: u32) -> Result<Self, RecordError> {
+        let file = OpenOptions::new().append(true).create_new(true).mode(mode).open(path);
         let file = file.map_err(|source| RecordError::Create { file: path.into(), source })?;
         Ok(Self { file, length: 0 })
     }
@@ -360,10 +374,30 @@ fn checked_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError
 
 /// Writes a file beside its place, forces it to the disk, and puts it there in one step.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with(path, bytes, SHARED)
+}
+
+/// The same for what was seen of programs that may be others': nobody else reads it.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with(path, bytes, PRIVATE)
+}
+
+/// A folder for such files, and those above it.
+pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
+    if let Some(above) = folder.parent() {
+        fs::create_dir_all(above)?;
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+fn write_with(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let beside = path.with_extension("json.new");
     // What a program left that was killed just here; whoever writes a run has locked it.
     let _ = fs::remove_file(&beside);
-    let mut file = File::create_new(&beside)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         let _ = fs::remove_file(&beside);

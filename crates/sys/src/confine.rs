@@ -51,16 +51,24 @@ pub enum Kept {
     Names,
 }
 
+/// The version of Landlock that this kernel has.
+///
+/// # Errors
+/// It has none, or it is switched off.
+pub fn landlock_version() -> io::Result<i32> {
+    // SAFETY: without attributes and with this flag landlock_create_ruleset(2) answers its version and touches no memory.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<Ruleset>(), 0_usize, VERSION) };
+    checked(version)
+}
+
 /// Executes no program any more, and changes files beneath these folders only. Descriptors that are open stay as they are.
 /// The version of Landlock. Needs [`no_new_privileges`].
 ///
 /// # Errors
 /// A kernel without Landlock, or a folder that is not there; then nothing is taken.
 pub fn change_only_beneath(folders: &[&Path], kept: Kept) -> io::Result<i32> {
-    // SAFETY: without attributes and with this flag landlock_create_ruleset(2) answers its version and touches no memory.
-    let version =
-        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<Ruleset>(), 0_usize, VERSION) };
-    let version = checked(version)?;
+    let version = landlock_version()?;
     let truncate = if version >= KNOWS_TRUNCATE { TRUNCATE } else { 0 };
     let change = CHANGE | truncate | if kept == Kept::Files { WRITE } else { 0 };
     let ruleset = Ruleset { handled: EXECUTE | change };
@@ -115,9 +123,11 @@ const UNUSED: CapabilitySet = CapabilitySet::AUDIT_CONTROL
     .union(CapabilitySet::SYS_TTY_CONFIG)
     .union(CapabilitySet::WAKE_ALARM);
 
-/// The capabilities that [`drop_unused_capabilities`] drops: bit in the masks of /proc/PID/status, and name as in capabilities(7).
+/// The capabilities that [`drop_unused_capabilities`] drops: bit in the masks of /proc/PID/status, and name as in capabilities(7), by name.
 pub fn unused_capabilities() -> impl Iterator<Item = (u64, String)> {
-    UNUSED.iter_names().map(|(name, flag)| (flag.bits(), format!("CAP_{name}")))
+    let mut all: Vec<_> = UNUSED.iter_names().map(|(name, flag)| (flag.bits(), format!("CAP_{name}"))).collect();
+    all.sort_by(|(_, one), (_, other)| one.cmp(other));
+    all.into_iter()
 }
 
 /// What [`drop_unused_capabilities`] found.
@@ -203,6 +213,16 @@ mod tests {
         });
         confined.join().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_documented_list_is_the_list_that_is_dropped() {
+        let page = include_str!("../../../docs/serve.md");
+        assert!(page.contains(&format!("{} capabilities that no measurement uses", UNUSED.iter().count())));
+        let (_, rest) = page.split_once("Gone are ").expect("the list");
+        let (list, _) = rest.split_once('.').expect("its end");
+        let listed: Vec<&str> = list.split([',', ' ', '\n']).filter(|word| word.starts_with("CAP_")).collect();
+        assert_eq!(listed, unused_capabilities().map(|(_, name)| name).collect::<Vec<_>>());
     }
 
     #[test]

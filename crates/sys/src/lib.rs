@@ -59,6 +59,7 @@ pub mod timer;
 pub mod tracefs;
 pub mod uring;
 pub mod usage;
+pub mod user;
 pub mod veth;
 pub mod vsock;
 pub mod watch;

@@ -258,6 +258,14 @@ mod tests {
         }
     }
 
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_documented_number_of_calls_is_that_of_the_list() {
+        let on_arm = REFUSED.len() - 4;
+        let said = format!("{} system calls ({on_arm} on ARM64)", REFUSED.len());
+        assert!(include_str!("../../../docs/serve.md").contains(&said), "{said}");
+    }
+
     /// Leaves and enters nothing: 0 where it may.
     fn unshares_nothing() -> io::Result<()> {
         // SAFETY: unshare(2) takes a number; without flags it does nothing.

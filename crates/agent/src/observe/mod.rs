@@ -38,7 +38,8 @@ pub const CHOICE: &str = "MSGPATH_TRACE";
 /// What is refused where no back end is even tried.
 pub const KERNEL: &str = "kernel tracing";
 /// The command that lets a user trace.
-const GRANT: &str = "sudo setcap cap_bpf,cap_perfmon+ep $(command -v msgpath)";
+const GRANT: &str =
+    "sudo, or for everybody who can execute that file: sudo setcap cap_bpf,cap_perfmon+ep $(command -v msgpath)";
 /// The events of a round have at least this much room: the self-test's have to fit.
 const LEAST_ROOM: usize = 1 << 14;
 /// Most tasks whose names are looked up after a round.

@@ -1,13 +1,12 @@
-//! Unix datagram sockets, both connected.
+//! Unix datagram sockets: a pair, of which the near end passes one to the far end.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use msgpath_sys::socket::is_own;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::admission::drain;
-use super::{set_buffers, unique_name, unix_datagram_limit};
+use super::{Listening, connect_local, other_descriptors, pass, set_buffers, take, unix_datagram_limit};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -36,35 +35,21 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
-fn bound(need: &Need) -> io::Result<(OwnedFd, String)> {
-    let name = unique_name()?;
-    let fd = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+/// One end of a pair.
+fn end(fd: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
     set_buffers(fd.as_fd(), &need.options)?;
-    net::bind(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-    Ok((fd, name))
-}
-
-fn join(fd: OwnedFd, name: &str, need: &Need) -> io::Result<AnyChannel> {
-    net::connect(&fd, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-    // Connected, a datagram socket takes messages from its peer only; what came before may be anybody's.
-    drain(&fd);
     Ok(AnyChannel::Socket(Socket::new(fd, true, need.limits.clone())?))
 }
 
-struct Bound {
-    sockets: Vec<(OwnedFd, String)>,
-    need: Need,
-}
-
-impl Offer for Bound {
-    fn addresses(&self) -> Vec<String> {
-        self.sockets.iter().map(|(_, name)| name.clone()).collect()
-    }
-
-    fn accept(&mut self, locals: &[String], _: Duration) -> io::Result<Vec<AnyChannel>> {
-        // The names are the keys: nobody can guess them, and they come over the control channel.
-        let sockets = std::mem::take(&mut self.sockets);
-        sockets.into_iter().zip(locals).map(|((fd, _), local)| join(fd, local, &self.need)).collect()
+/// The far end of a pair, which comes over a Unix socket. It connects to no name that it was told: the kernel shows who sends a datagram
+/// to whoever receives it, and what a server of root's sends to a socket of others would be root's word.
+fn far(socket: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
+    let [fd] = take::<1>(&socket)?;
+    let is_datagram = sockopt::socket_domain(&fd)? == AddressFamily::UNIX && sockopt::socket_type(&fd)? == SocketType::DGRAM;
+    // Of a pair the kernel knows who made it; of a socket that was connected to a name it does not.
+    match is_datagram && is_own(fd.as_fd()) {
+        true => end(fd, need),
+        false => Err(other_descriptors()),
     }
 }
 
@@ -78,12 +63,55 @@ impl Transport for UnixGram {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        let sockets = (0..need.connections).map(|_| bound(need)).collect::<io::Result<_>>()?;
-        Ok(Box::new(Bound { sockets, need: need.clone() }))
+        Ok(Box::new(Listening::local(SocketType::STREAM, need, far)?))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let (fd, name) = bound(need)?;
-        Ok((join(fd, address, need)?, name))
+        let socket = connect_local(address, SocketType::STREAM)?;
+        let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        pass(&socket, &[far.as_fd()])?;
+        Ok((end(near, need)?, String::new()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::unique_name;
+    use super::*;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    use std::time::Duration;
+
+    /// What the server answers to a client that passes this socket.
+    fn passed(fd: impl AsFd) -> io::Result<()> {
+        let need = Need::local(64);
+        let mut offer = UnixGram.offer(&need)?;
+        let socket = connect_local(&offer.addresses()[0], SocketType::STREAM)?;
+        pass(&socket, &[fd.as_fd()])?;
+        offer.accept(&[String::new()], Duration::from_secs(5)).map(drop)
+    }
+
+    #[test]
+    fn a_socket_that_is_connected_to_a_name_is_refused() {
+        let folder = std::env::temp_dir().join(format!("msgpath-unixgram-{}", std::process::id()));
+        let _victim = UnixDatagram::bind(&folder).unwrap();
+        let connected = UnixDatagram::unbound().unwrap();
+        connected.connect(&folder).unwrap();
+        std::fs::remove_file(&folder).unwrap();
+        let stream = std::os::unix::net::UnixStream::pair().unwrap().0;
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        for fd in [connected.as_fd(), stream.as_fd(), udp.as_fd(), file.as_fd()] {
+            assert!(passed(fd).is_err(), "{fd:?}");
+        }
+        passed(UnixDatagram::pair().unwrap().0).unwrap();
+    }
+
+    #[test]
+    fn the_server_connects_to_no_name_of_the_client() {
+        let name = unique_name().unwrap();
+        let _victim = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let mut offer = UnixGram.offer(&Need::local(64)).unwrap();
+        assert!(offer.accept(&[name], Duration::from_millis(1)).is_err(), "nobody came");
     }
 }

@@ -19,7 +19,7 @@ use msgpath_core::foreign::shown_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
-use crate::writer::write_whole;
+use crate::writer::{create_private_folder, write_private};
 
 /// What was imported, within the folder.
 pub const TRACERS_FILE: &str = "tracers.json";
@@ -292,17 +292,17 @@ pub fn write(folder: &Path, header: &TracersHeader, texts: &[Vec<u8>]) -> Result
     if texts.len() != header.files.len() || texts.len() > MAX_TEXTS {
         return Err(RecordError::Unrecordable(format!("{} texts of {} files", texts.len(), header.files.len())));
     }
-    fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
+    create_private_folder(folder).map_err(|source| cannot(folder, source))?;
     if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
         return Err(RecordError::NotEmpty { folder: folder.into() });
     }
     for (number, text) in texts.iter().enumerate() {
         let file = folder.join(format!("{}.txt", number + 1));
-        fs::write(&file, text).map_err(|source| cannot(&file, source))?;
+        write_private(&file, text).map_err(|source| cannot(&file, source))?;
     }
     let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
     let file = folder.join(TRACERS_FILE);
-    write_whole(&file, &json).map_err(|source| cannot(&file, source))
+    write_private(&file, &json).map_err(|source| cannot(&file, source))
 }
 
 /// Whether a folder holds such a record.
@@ -394,6 +394,11 @@ mod tests {
         };
         write(&folder, &written, &texts).unwrap();
         assert!(is_tracers(&folder) && !is_tracers(place.path()));
+        let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        for path in files.chain([folder.clone()]) {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
+            assert_eq!(mode & 0o077, 0, "{}: other users read nothing", path.display());
+        }
         let (back, read_back) = read(&folder).unwrap();
         assert_eq!(back, written);
         let of = |text: &Text| (text.tracer, text.file.clone(), text.slices.len() + text.calls.len());

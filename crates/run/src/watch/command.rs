@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::signal::ask_to_end;
+use msgpath_sys::user::User;
 
 /// How long it may take to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -14,12 +15,17 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) struct Child(process::Child);
 
 impl Child {
-    /// Starts the program; `None`: there is none. What it prints goes to standard error, so that results stay readable.
-    pub(super) fn start(command: &[OsString]) -> Result<Option<Self>, Problem> {
+    /// Starts the program, as `user` where that is another one; `None`: there is none. What it prints goes to standard error, so that
+    /// results stay readable.
+    pub(super) fn start(command: &[OsString], user: Option<&User>) -> Result<Option<Self>, Problem> {
         let Some((program, arguments)) = command.split_first() else { return Ok(None) };
         let stdout = std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from);
-        let child = Command::new(program).args(arguments).stdin(Stdio::null()).stdout(stdout).spawn();
-        let child = child.map_err(|error| {
+        let mut start = Command::new(program);
+        start.args(arguments).stdin(Stdio::null()).stdout(stdout);
+        if let Some(user) = user {
+            user.starts(&mut start);
+        }
+        let child = start.spawn().map_err(|error| {
             let what = format!("{} cannot be started", program.to_string_lossy());
             Problem::new("E61", Exit::CannotStart, what).why(error.to_string())
         })?;

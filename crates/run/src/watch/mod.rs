@@ -27,6 +27,7 @@ use msgpath_record::utc;
 use msgpath_record::watch::WatchWriter;
 use msgpath_sys::bpf::{Missing, grace};
 use msgpath_sys::clock;
+use msgpath_sys::user::User;
 use msgpath_sys::watch::{Wanted, Watch, calls};
 
 use command::Child;
@@ -61,6 +62,8 @@ pub struct WatchRequest {
     pub without: Vec<String>,
     /// A program to start, with its arguments.
     pub command: Vec<OsString>,
+    /// The user that it runs as; `None`: that of this process.
+    pub user: Option<User>,
     /// How long.
     pub time: Duration,
     /// The most rows that are kept.
@@ -133,7 +136,7 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
     };
     let mut writer = WatchWriter::create(&request.folder, &header, request.rows)?;
     watch.switch(true);
-    let mut child = Child::start(&request.command)?;
+    let mut child = Child::start(&request.command, request.user.as_ref())?;
     if let Some(child) = &child {
         watch.watch_process(child.id()).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
         targets.started(child.id(), &mut watch);
