@@ -130,7 +130,8 @@ impl Arguments {
             return Ok(None);
         }
         let known = |name: &str| {
-            let found = User::named(name).map_err(|error| usage(format!("the list of users cannot be read: {error}")))?;
+            let found =
+                User::named(name).map_err(|error| usage(format!("the list of users cannot be read: {error}")))?;
             found.ok_or_else(|| usage(format!("there is no user {name:?}")).hint("--user NAME, or --as-root"))
         };
         match &self.user {

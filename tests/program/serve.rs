@@ -6,6 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use msgpath_paths::registry::TRANSPORTS;
+
 use crate::command::{Home, LIMIT, Running, free_port, within};
 
 /// A `serve` that listens. `ADDR` and `PORT` stand for themselves in `line`.
@@ -337,18 +339,19 @@ fn every_path_between_processes_works_with_a_confined_serve() {
     let home = Home::new();
     let name = format!("confined-{}", std::process::id());
     let _running = serve(&home, &format!("shm:{name}"));
-    let known = home.run("paths --json").ends_with(0).json();
-    let entries = known["paths"].as_array().unwrap();
-    let mut tried = Vec::new();
-    for entry in entries.iter().filter(|entry| entry["available"] == true) {
-        let transport = entry["transport"].as_str().unwrap();
-        if TRANSPORTS_TO_NAMES.contains(&transport) && !tried.contains(&transport) {
-            tried.push(transport);
-            home.run(&format!("echo {transport}:{name} {SHORT}")).ends_with(0);
-        }
-    }
+    let between = TRANSPORTS.iter().filter(|transport| {
+        let meta = transport.meta();
+        !meta.inet && !meta.device && transport.probe().is_ok()
+    });
+    let names: Vec<&str> = between.map(|transport| transport.meta().meta.name).collect();
     // Linux has these everywhere.
-    assert!(["unix", "unixgram", "pipe", "fifo", "shm"].iter().all(|known| tried.contains(known)), "{tried:?}");
+    assert!(["unix", "unixgram", "pipe", "fifo", "shm"].iter().all(|known| names.contains(known)), "{names:?}");
+    let line = format!("echo shm:{name} -x {} {SHORT} --no-ablations --no-extend --no-save", names.join(","));
+    let json = home.run(&line).ends_with(0).json();
+    assert_eq!(json["unavailable"].as_array().map(Vec::len), Some(0), "{}", json["unavailable"]);
+    let measured = |case: &serde_json::Value| case["delivery"]["received"].as_u64() > Some(0);
+    let cases = json["cases"].as_array().unwrap();
+    assert!(cases.len() == names.len() && cases.iter().all(measured), "{names:?}");
 }
 
 #[test]

@@ -96,7 +96,10 @@ impl Peer {
         if !self.may(Privilege::OtherCpus) {
             let allowed = affinity::allowed();
             if let Some(other) = order.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-                return Err(Unavailable::new(format!("the far end does not run on CPU {other}"), "other CPUs with --cpu"));
+                return Err(Unavailable::new(
+                    format!("the far end does not run on CPU {other}"),
+                    "other CPUs with --cpu",
+                ));
             }
         }
         Ok(())

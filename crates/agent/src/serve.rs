@@ -544,11 +544,8 @@ pub fn serve(
         confine(&[Some(temporary.as_path()), socket].into_iter().flatten().collect::<Vec<_>>());
     }
     let (lines_in, lines) = channel::<String>();
-    let terms = Terms {
-        budget: Some(Budget::new(options.memory)),
-        round: Some(options.round),
-        spinning: Spinning::default(),
-    };
+    let terms =
+        Terms { budget: Some(Budget::new(options.memory)), round: Some(options.round), spinning: Spinning::default() };
     let sessions =
         Sessions { open: Arc::default(), most: options.sessions, terms, token: options.token, lines: lines_in };
     let listeners = listeners.into_iter().map(|(listener, _)| listener).collect();

@@ -454,7 +454,10 @@ fn clients_without_a_token_keep_all_cpus_but_one_busy_together() {
         }
     }
     let alone = Terms { spinning: Spinning::new(1), ..Terms::default() };
-    assert!(matches!(client(Reach::Machine, false, &alone).orders(&spins("tcp:send/spin", 1)), FromEnd::Offered { .. }), "one CPU is one CPU");
+    assert!(
+        matches!(client(Reach::Machine, false, &alone).orders(&spins("tcp:send/spin", 1)), FromEnd::Offered { .. }),
+        "one CPU is one CPU"
+    );
 }
 
 #[test]

@@ -45,7 +45,8 @@ fn end(fd: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
 /// to whoever receives it, and what a server of root's sends to a socket of others would be root's word.
 fn far(socket: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
     let [fd] = take::<1>(&socket)?;
-    let is_datagram = sockopt::socket_domain(&fd)? == AddressFamily::UNIX && sockopt::socket_type(&fd)? == SocketType::DGRAM;
+    let is_datagram =
+        sockopt::socket_domain(&fd)? == AddressFamily::UNIX && sockopt::socket_type(&fd)? == SocketType::DGRAM;
     // Of a pair the kernel knows who made it; of a socket that was connected to a name it does not.
     match is_datagram && is_own(fd.as_fd()) {
         true => end(fd, need),
