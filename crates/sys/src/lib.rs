@@ -17,6 +17,7 @@ pub mod count;
 pub mod duplex;
 pub mod errqueue;
 pub mod ethtool;
+pub mod files;
 pub mod flag;
 pub mod frames;
 pub mod futex;

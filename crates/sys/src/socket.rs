@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{self, sockopt};
 
 use crate::check_int;
+use crate::files::is_trusted_user;
 
 /// Options that neither the standard library nor rustix covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +64,31 @@ pub fn get(fd: BorrowedFd<'_>, option: IntOption) -> io::Result<i32> {
     self::option(fd, libc::SOL_SOCKET, option.raw())
 }
 
-/// Whether whoever connected this Unix socket was this user, or root (SO_PEERCRED).
+/// Whether whoever connected this Unix socket was this user, or root.
 pub fn is_own(fd: BorrowedFd<'_>) -> bool {
-    peer(fd).is_ok_and(|peer| peer.uid == rustix::process::geteuid().as_raw() || peer.uid == 0)
+    check_peer(fd).is_ok()
+}
+
+/// The user at the other end of this Unix socket as it was when that connected or began to listen (SO_PEERCRED).
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    peer(fd).map(|peer| peer.uid)
+}
+
+/// Whether the other end of this Unix socket is this user's or root's.
+///
+/// # Errors
+/// `PermissionDenied`: it is another user's, who is named; as getsockopt(2).
+pub fn check_peer(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match peer_user(fd)? {
+        user if is_trusted_user(user) => Ok(()),
+        user => {
+            let what = format!("user {user} is at the other end, not this user or root");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+        }
+    }
 }
 
 /// The process at the other end of this Unix socket; `None`: it is in another process namespace.
