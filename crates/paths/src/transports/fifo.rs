@@ -1,15 +1,13 @@
 //! Two FIFOs in a folder of their own, removed as soon as both ends have them open.
 
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use msgpath_sys::files::{check_owned, open_in};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, mknodat, open, unlinkat};
 
-use super::unique_name;
+use super::{check_name, unique_name};
 use crate::channel::{AnyChannel, Pipe};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -41,34 +39,51 @@ static META: TransportMeta = TransportMeta {
 const UP: &str = "up";
 const DOWN: &str = "down";
 
-/// Opens to read without waiting for a writer, then makes the descriptor block.
-fn open_read(path: &Path) -> io::Result<OwnedFd> {
-    let fd = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+/// Opens one end of a FIFO of this user or root, without waiting for the other end: to write fails where nobody reads. Anything
+/// else under that name is refused before a byte goes there.
+fn open_fifo(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    let fd = open_in(folder, name, flags)?;
+    check_owned(fd.as_fd(), FileType::Fifo)
+        .map_err(|error| io::Error::new(error.kind(), format!("{name:?} of the other end: {error}")))?;
     msgpath_sys::set_nonblocking(fd.as_fd(), false)?;
     Ok(fd)
 }
 
-/// Opens to write; fails at once where nobody reads.
-fn open_write(path: &Path) -> io::Result<OwnedFd> {
-    let fd = open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
-    msgpath_sys::set_nonblocking(fd.as_fd(), false)?;
-    Ok(fd)
+/// The folder for temporary files: both ends must have the same.
+fn temporary() -> io::Result<OwnedFd> {
+    Ok(open(std::env::temp_dir(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The folder of an offer, which `temporary` holds: one of this user or root.
+fn offered(temporary: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let folder = open_in(temporary, check_name(name)?, OFlags::RDONLY | OFlags::DIRECTORY).map_err(|error| {
+        let place = std::env::temp_dir();
+        let what = format!("{error}: {name} in {} (TMPDIR must be the same at both ends)", place.display());
+        io::Error::new(error.kind(), what)
+    })?;
+    check_owned(folder.as_fd(), FileType::Directory)?;
+    Ok(folder)
 }
 
 struct Files {
-    folder: PathBuf,
+    temporary: OwnedFd,
+    name: String,
+    folder: OwnedFd,
     read: Option<OwnedFd>,
 }
 
 impl Files {
     fn new() -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(unique_name()?);
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        let mut files = Self { folder, read: None };
+        let (temporary, name) = (temporary()?, unique_name()?);
+        mkdirat(&temporary, &name, Mode::RWXU)?;
+        let folder = offered(temporary.as_fd(), &name).inspect_err(|_| {
+            let _ = unlinkat(&temporary, &name, AtFlags::REMOVEDIR);
+        })?;
+        let mut files = Self { temporary, name, folder, read: None };
         for name in [UP, DOWN] {
-            mknodat(CWD, files.folder.join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+            mknodat(&files.folder, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         }
-        files.read = Some(open_read(&files.folder.join(UP))?);
+        files.read = Some(open_fifo(files.folder.as_fd(), UP, OFlags::RDONLY)?);
         Ok(files)
     }
 }
@@ -76,9 +91,9 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         for name in [UP, DOWN] {
-            let _ = fs::remove_file(self.folder.join(name));
+            let _ = unlinkat(&self.folder, name, AtFlags::empty());
         }
-        let _ = fs::remove_dir(&self.folder);
+        let _ = unlinkat(&self.temporary, &self.name, AtFlags::REMOVEDIR);
     }
 }
 
@@ -89,7 +104,7 @@ struct Made {
 
 impl Offer for Made {
     fn addresses(&self) -> Vec<String> {
-        self.files.iter().map(|files| files.folder.display().to_string()).collect()
+        self.files.iter().map(|files| files.name.clone()).collect()
     }
 
     fn accept(&mut self, _: &[String], _: Duration) -> io::Result<Vec<AnyChannel>> {
@@ -97,7 +112,7 @@ impl Offer for Made {
             .into_iter()
             .map(|mut files| {
                 let read = files.read.take().expect("opened when made");
-                let write = open_write(&files.folder.join(DOWN))?;
+                let write = open_fifo(files.folder.as_fd(), DOWN, OFlags::WRONLY)?;
                 Ok(AnyChannel::Pipe(Pipe::new(read, write, self.need.limits.clone())))
             })
             .collect()
@@ -115,9 +130,9 @@ impl Transport for Fifo {
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let folder = Path::new(address);
-        let read = open_read(&folder.join(DOWN))?;
-        let write = open_write(&folder.join(UP))?;
+        let folder = offered(temporary()?.as_fd(), address)?;
+        let read = open_fifo(folder.as_fd(), DOWN, OFlags::RDONLY)?;
+        let write = open_fifo(folder.as_fd(), UP, OFlags::WRONLY)?;
         Ok((AnyChannel::Pipe(Pipe::new(read, write, need.limits.clone())), String::new()))
     }
 }

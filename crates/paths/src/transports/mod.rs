@@ -50,12 +50,33 @@ pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::R
     Ok(())
 }
 
-/// A name that no other run uses and that nobody can guess.
+/// A name that no other run uses and that nobody can guess: [`check_name`] has its form.
 pub(crate) fn unique_name() -> io::Result<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let random = u128::from_le_bytes(random::bytes()?);
-    Ok(format!("msgpath-{}-{count}-{random:032x}", std::process::id()))
+    Ok(format!("{PREFIX}{}-{count}-{random:032x}", std::process::id()))
+}
+
+/// How every name of [`unique_name`] begins.
+const PREFIX: &str = "msgpath-";
+
+/// A name that the other end gave, if it has the form of [`unique_name`]. It leads to what an msgpath made: to no file by its path, and
+/// to no socket or queue of another program.
+///
+/// # Errors
+/// `InvalidData`.
+pub(crate) fn check_name(text: &str) -> io::Result<&str> {
+    let number = |text: &str| (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let random = |text: &str| text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let parts = text.strip_prefix(PREFIX).map(|rest| rest.split('-').collect::<Vec<_>>());
+    match parts.as_deref() {
+        Some([pid, count, bytes]) if number(pid) && number(count) && random(bytes) => Ok(text),
+        _ => {
+            let what = format!("the other end named {text:?}, which is no name that msgpath makes");
+            Err(io::Error::new(io::ErrorKind::InvalidData, what))
+        }
+    }
 }
 
 /// A number that nobody can guess.
@@ -122,7 +143,9 @@ where
 pub(crate) fn connect_local(address: &str, kind: SocketType) -> io::Result<OwnedFd> {
     let (name, key) = admission::parse(address)?;
     let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-    net::connect(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    net::connect(&fd, &net::SocketAddrUnix::new_abstract_name(check_name(name)?.as_bytes())?)?;
+    // Whoever listens there gets the key, and perhaps descriptors.
+    msgpath_sys::socket::check_peer(fd.as_fd())?;
     admission::introduce(&fd, &key)?;
     Ok(fd)
 }
@@ -202,4 +225,46 @@ pub(crate) fn proc_number(path: &str) -> Option<u64> {
 pub(crate) fn unix_datagram_limit() -> Option<u64> {
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
     Some(sockopt::socket_send_buffer_size(&fd).ok()? as u64 - 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_msgpath_makes_are_taken() {
+        let made = unique_name().unwrap();
+        assert_eq!(check_name(&made).unwrap(), made);
+        let random = "0123456789abcdef0123456789abcdef";
+        let others = [
+            String::new(),
+            "/tmp/.X11-unix/X0".into(),
+            "/etc".into(),
+            "msgpath-serve-demo".into(),
+            format!("msgpath-1-0-{}", &random[1..]),
+            format!("msgpath-1-0-{}A", &random[1..]),
+            format!("msgpath-1-0-0-{random}"),
+            format!("msgpath-+1-0-{random}"),
+            format!("msgpath-1--{random}"),
+            format!("msgpath-1-99999999999-{random}"),
+            format!("../msgpath-1-0-{random}"),
+            format!("msgpath-1-0-{random}/.."),
+            format!("msgpath-1-0-{random}\0"),
+        ];
+        for name in others {
+            assert_eq!(check_name(&name).unwrap_err().kind(), io::ErrorKind::InvalidData, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn no_socket_of_another_name_is_connected_to() {
+        let listener = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let name = format!("other-{}", unique_name().unwrap());
+        net::bind(&listener, &net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
+        net::listen(&listener, 1).unwrap();
+        msgpath_sys::set_nonblocking(listener.as_fd(), true).unwrap();
+        let address = format!("{name} {:032x}", 1);
+        assert_eq!(connect_local(&address, SocketType::STREAM).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(net::accept(&listener).unwrap_err(), rustix::io::Errno::AGAIN, "nobody came");
+    }
 }

@@ -1,12 +1,15 @@
 //! Two POSIX message queues.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
+use msgpath_sys::files::check_owned;
 use msgpath_sys::mqueue::{self, Attributes};
+use rustix::fs::FileType;
 
-use super::{proc_number, unique_name};
+use super::{check_name, proc_number, unique_name};
 use crate::channel::{AnyChannel, Queue};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -36,6 +39,21 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
+fn up(base: &str) -> String {
+    format!("/{base}-up")
+}
+
+fn down(base: &str) -> String {
+    format!("/{base}-down")
+}
+
+/// A queue of an offer: made by an msgpath of this user or root.
+fn open(name: &str) -> io::Result<mqueue::Queue> {
+    let queue = mqueue::Queue::open(name)?;
+    check_owned(queue.as_fd(), FileType::RegularFile)?;
+    Ok(queue)
+}
+
 struct Names {
     base: String,
     queues: Option<(mqueue::Queue, mqueue::Queue)>,
@@ -43,7 +61,7 @@ struct Names {
 
 impl Names {
     fn new(need: &Need) -> io::Result<Self> {
-        let mut names = Self { base: format!("/{}", unique_name()?), queues: None };
+        let mut names = Self { base: unique_name()?, queues: None };
         let max = proc_number("/proc/sys/fs/mqueue/msg_max").unwrap_or(10);
         let attributes = Attributes {
             max_messages: u64::from(need.inflight).clamp(10, max.max(10)) as usize,
@@ -62,11 +80,11 @@ impl Names {
     }
 
     fn up(&self) -> String {
-        format!("{}-up", self.base)
+        up(&self.base)
     }
 
     fn down(&self) -> String {
-        format!("{}-down", self.base)
+        down(&self.base)
     }
 }
 
@@ -122,8 +140,8 @@ impl Transport for Mq {
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let write = mqueue::Queue::open(&format!("{address}-up"))?;
-        let read = mqueue::Queue::open(&format!("{address}-down"))?;
+        let base = check_name(address)?;
+        let (write, read) = (open(&up(base))?, open(&down(base))?);
         Ok((AnyChannel::Queue(Queue::new(read, write, need.limits.clone())), String::new()))
     }
 }
