@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use msgpath_agent::greeting::{self, service_name};
 use msgpath_agent::token::{self, Token};
 use msgpath_core::plan::{ChannelOptions, Family};
 use msgpath_core::{Exit, Problem, Target};
+use msgpath_sys::files::is_trusted_user;
+use msgpath_sys::socket;
 
 use super::{Credential, Launcher, Stream};
 use crate::link::vanished;
@@ -29,6 +32,7 @@ impl Launcher for Listening<'_> {
         let over = |stream: io::Result<UnixStream>| {
             let problem = |error| nobody(&self.target.to_string(), &error, &format!("msgpath serve {}", self.target));
             let mut stream = stream.map_err(problem)?;
+            check_user(&stream, self.target)?;
             greeting::expect(&mut stream, self.target)?;
             let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
             Ok(with_token(Stream::new(read, stream)))
@@ -68,6 +72,20 @@ impl Listening<'_> {
             Err(problem) => Err(problem.why(format!("{} names it", token::ENVIRONMENT))),
         }
     }
+}
+
+/// Who listens under a name of this machine, before anything is said to it: any user can take a name that is free.
+///
+/// # Errors
+/// E95: it is neither this user nor root.
+fn check_user(stream: &UnixStream, target: &Target) -> Result<(), Problem> {
+    let user = socket::peer_user(stream.as_fd()).map_err(|error| vanished("far end", error))?;
+    if is_trusted_user(user) {
+        return Ok(());
+    }
+    Err(Problem::new("E95", Exit::CannotStart, format!("user {user} listens at {target}, not this user or root"))
+        .why("any user of a machine can listen under a name; msgpath sent it nothing")
+        .hint("both ends as the same user, or over an address: msgpath serve 127.0.0.1 --token-file FILE"))
 }
 
 fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
