@@ -2,12 +2,13 @@
 //! measured and for each try that failed. Pairs are read one by one: memory follows the largest of them.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::mesh::{EndWait, FailedPair, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, PairRecord, Slot};
 use msgpath_core::schema::RunEnd;
+use msgpath_sys::files::{open_regular, read_regular};
 use serde::Deserialize;
 
 use crate::block::{self, Blocks, Fault, HISTOGRAM, Head, JSON, Kind, MAX_COUNT};
@@ -204,12 +205,11 @@ pub struct Mesh {
 /// No `mesh.json`, one that cannot be read, of another version, or damaged.
 pub fn mesh_header(folder: &Path) -> Result<MeshHeader, RecordError> {
     let file = folder.join(MESH_FILE);
-    let mut bytes = Vec::new();
-    match File::open(&file).and_then(|input| input.take(MAX_HEADER + 1).read_to_end(&mut bytes)) {
-        Ok(length) if length as u64 > MAX_HEADER => {
-            Err(RecordError::BadHeader { file, why: format!("it has more than {MAX_HEADER} bytes") })
+    match read_regular(&file, MAX_HEADER) {
+        Ok(bytes) => parse(&file, &bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+            Err(RecordError::BadHeader { file, why: error.to_string() })
         }
-        Ok(_) => parse(&file, &bytes),
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Err(RecordError::NotARun { folder: folder.into() })
         }
@@ -246,7 +246,7 @@ pub fn read_mesh(folder: &Path, mut each: impl FnMut(PairBlock)) -> Result<Mesh,
     let header = mesh_header(folder)?;
     let mut mesh = Mesh { folder: folder.into(), header, end: None, damage: None, whole: 0 };
     let file = folder.join(PAIRS_FILE);
-    let input = File::open(&file).map_err(|source| RecordError::Read { file: file.clone(), source })?;
+    let input = open_regular(&file).map_err(|source| RecordError::Read { file: file.clone(), source })?;
     let mut blocks = Blocks::new(BufReader::new(input));
     let hosts = mesh.header.hosts.len() as u32;
     let cases = mesh.header.plan.cases.len() as u32;

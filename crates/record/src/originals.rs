@@ -8,6 +8,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use msgpath_rpc::log::{RECORD_BYTES, Record, records};
+use msgpath_sys::files::{Output, open_regular};
 
 use crate::RecordError;
 
@@ -37,34 +38,40 @@ impl Originals {
                 if bytes > MOST {
                     return Ok(());
                 }
-                let mut out = BufWriter::new(File::create(folder.join(LOG_FILE)).map_err(cannot)?);
+                let mut out = BufWriter::new(Output::replacing(&folder.join(LOG_FILE)).map_err(cannot)?);
                 for file in files {
                     let file = File::open(file).map_err(cannot)?;
                     let length = file.metadata().map_err(cannot)?.len();
                     let whole = length - length % RECORD_BYTES as u64;
                     io::copy(&mut file.take(whole), &mut out).map_err(cannot)?;
                 }
-                out.flush().map_err(cannot)
+                written(out)
             }
             Originals::Events(records) => {
-                let mut out = BufWriter::new(File::create(folder.join(EVENTS_FILE)).map_err(cannot)?);
+                let mut out = BufWriter::new(Output::replacing(&folder.join(EVENTS_FILE)).map_err(cannot)?);
                 for record in records {
                     out.write_all(&record.to_bytes()).map_err(cannot)?;
                 }
-                out.flush().map_err(cannot)
+                written(out)
             }
         }
     }
 }
 
+/// Puts the file in its place.
+fn written(out: BufWriter<Output>) -> Result<(), RecordError> {
+    let finished = out.into_inner().map_err(io::IntoInnerError::into_error).and_then(Output::finish);
+    finished.map_err(RecordError::Export)
+}
+
 /// The log that a run was imported from.
 pub(crate) fn log(folder: &Path) -> Option<BufReader<File>> {
-    File::open(folder.join(LOG_FILE)).ok().map(BufReader::new)
+    open_regular(&folder.join(LOG_FILE)).ok().map(BufReader::new)
 }
 
 /// All records that a run was imported from; `None`: there are none, or they are not whole.
 pub(crate) fn all(folder: &Path) -> Option<Vec<Record>> {
-    let file = [LOG_FILE, EVENTS_FILE].into_iter().find_map(|name| File::open(folder.join(name)).ok())?;
+    let file = [LOG_FILE, EVENTS_FILE].into_iter().find_map(|name| open_regular(&folder.join(name)).ok())?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes).ok()?;
     records(&bytes, 0).collect::<Result<_, _>>().ok()

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader, SCHEMA};
+use msgpath_sys::files::{open_regular, read_regular};
 use serde::Deserialize;
 
 use crate::block::{self, Blocks, Fault, Head, Kind};
@@ -82,13 +83,8 @@ struct CheckedHeader {
 
 fn checked_header(folder: &Path) -> Result<CheckedHeader, RecordError> {
     let file = folder.join(HEADER_FILE);
-    let mut bytes = Vec::new();
-    let read = File::open(&file).and_then(|input| input.take(MAX_HEADER + 1).read_to_end(&mut bytes));
-    match read {
-        Ok(length) if length as u64 > MAX_HEADER => {
-            Err(RecordError::BadHeader { file, why: format!("it has more than {MAX_HEADER} bytes") })
-        }
-        Ok(_) => {
+    match read_regular(&file, MAX_HEADER) {
+        Ok(bytes) => {
             let (sum, fits) = (crc32fast::hash(&bytes), fits_its_sum(&bytes));
             let changed = || match glance(folder) {
                 Ok((_, Some(end))) => end.header_crc32.is_some_and(|written| written != sum),
@@ -108,6 +104,9 @@ fn checked_header(folder: &Path) -> Result<CheckedHeader, RecordError> {
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Err(RecordError::NotARun { folder: folder.into() })
+        }
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Err(RecordError::BadHeader { file, why: error.to_string() })
         }
         Err(source) => Err(RecordError::Read { file, source }),
     }
@@ -184,9 +183,13 @@ pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError
 /// How many blocks of a kind a file has, and what is in the one that ends it, by the heads of the others alone.
 ///
 /// # Errors
-/// Another version wrote them.
+/// Another version wrote them, or they cannot be read.
 pub(crate) fn heads(file: &Path, counted: Kind, last: Kind) -> Result<(u64, Option<Vec<u8>>), RecordError> {
-    let Ok(input) = File::open(file) else { return Ok((0, None)) };
+    let input = match open_regular(file) {
+        Ok(input) => input,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, None)),
+        Err(source) => return Err(RecordError::Read { file: file.into(), source }),
+    };
     let length = input.metadata().map_or(0, |data| data.len());
     let (mut blocks, mut payload, mut count) = (Blocks::new(BufReader::new(input)), Vec::new(), 0);
     loop {
@@ -263,7 +266,7 @@ fn checked<T: Copy>(mut log: Log<T>, folder: &Path) -> Result<Option<Damage>, Re
 
 pub(crate) fn open(folder: &Path, name: &str) -> Result<Option<Blocks<BufReader<File>>>, RecordError> {
     let file = folder.join(name);
-    match File::open(&file) {
+    match open_regular(&file) {
         Ok(input) => Ok(Some(Blocks::new(BufReader::new(input)))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(RecordError::Read { file, source }),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::RunHeader;
 use msgpath_core::varint;
+use msgpath_sys::files::{append_regular, open_regular};
 
 #[cfg(test)]
 use crate::block::HEAD;
@@ -99,7 +100,7 @@ impl CutShort {
         let Self { run, messages, folder, rounds, cuts, kept: [done, events], .. } = self;
         for (name, length) in cuts {
             let path = folder.join(name);
-            let cut = fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(length));
+            let cut = append_regular(&path, false).and_then(|file| file.set_len(length));
             cut.map_err(|source| RecordError::Create { file: path, source })?;
         }
         let not_kept = run.end.map_or(0, |end| end.messages_not_kept);
@@ -112,7 +113,7 @@ impl CutShort {
 pub(crate) fn is_torn(folder: &Path, name: &str, offset: u64) -> Result<bool, RecordError> {
     let file = folder.join(name);
     let mut rest = Vec::new();
-    let read = fs::File::open(&file).and_then(|mut input| {
+    let read = open_regular(&file).and_then(|mut input| {
         input.seek(SeekFrom::Start(offset))?;
         input.take(block::LARGEST).read_to_end(&mut rest)
     });

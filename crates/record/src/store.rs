@@ -114,16 +114,17 @@ pub fn kept(root: &Path) -> Vec<Kept> {
             status: run.status,
         })
         .collect();
-    found.extend(folders(root).filter_map(mesh));
-    found.extend(folders(root).filter_map(watched).chain(folders(root).filter_map(traced)));
+    for read in [mesh, watched, traced] {
+        found.extend(folders(root).filter_map(|folder| read(folder).ok()));
+    }
     found.sort_by_cached_key(|kept| std::cmp::Reverse((kept.started.clone(), changed_of(kept), kept.name.clone())));
     found
 }
 
-fn mesh(folder: PathBuf) -> Option<Kept> {
-    let header = mesh_header(&folder).ok()?;
-    let (pairs, end) = reader::heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End).ok()?;
-    Some(Kept {
+fn mesh(folder: PathBuf) -> Result<Kept, RecordError> {
+    let header = mesh_header(&folder)?;
+    let (pairs, end) = reader::heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End)?;
+    Ok(Kept {
         what: What::Mesh,
         name: name_of(&folder),
         started: header.started,
@@ -136,10 +137,10 @@ fn mesh(folder: PathBuf) -> Option<Kept> {
     })
 }
 
-fn watched(folder: PathBuf) -> Option<Kept> {
-    let header = watch_header(&folder).ok()?;
-    let (_, end) = reader::heads(&folder.join(REQUESTS_FILE), Kind::Requests, Kind::WatchEnd).ok()?;
-    Some(Kept {
+fn watched(folder: PathBuf) -> Result<Kept, RecordError> {
+    let header = watch_header(&folder)?;
+    let (_, end) = reader::heads(&folder.join(REQUESTS_FILE), Kind::Requests, Kind::WatchEnd)?;
+    Ok(Kept {
         what: What::Watched,
         name: name_of(&folder),
         started: header.started,
@@ -152,9 +153,9 @@ fn watched(folder: PathBuf) -> Option<Kept> {
     })
 }
 
-fn traced(folder: PathBuf) -> Option<Kept> {
-    let header = tracers::header(&folder).ok()?;
-    Some(Kept {
+fn traced(folder: PathBuf) -> Result<Kept, RecordError> {
+    let header = tracers::header(&folder)?;
+    Ok(Kept {
         what: What::Tracers,
         name: name_of(&folder),
         started: header.started,
@@ -177,11 +178,16 @@ fn changed_of(kept: &Kept) -> Option<SystemTime> {
     fs::metadata(kept.folder.join(file)).and_then(|data| data.modified()).ok()
 }
 
+/// Whether a folder has something under the name of a record's file. What is no file there is an error to its reader, who names it.
+pub(crate) fn holds(folder: &Path, file: &str) -> bool {
+    fs::symlink_metadata(folder.join(file)).is_ok()
+}
+
 /// What is in `folder`; `None`: nothing that is kept.
 fn what_is(folder: &Path) -> Option<What> {
     let files =
         [(HEADER_FILE, What::Run), (MESH_FILE, What::Mesh), (WATCH_FILE, What::Watched), (TRACERS_FILE, What::Tracers)];
-    files.into_iter().find(|(file, _)| folder.join(file).is_file()).map(|(_, what)| what)
+    files.into_iter().find(|(file, _)| holds(folder, file)).map(|(_, what)| what)
 }
 
 /// What the user means by `text`: a name in `root` or a folder, whatever is in it, or the newest of these kinds by `@last`, `@-2`.
@@ -213,9 +219,15 @@ pub fn list(root: &Path) -> Vec<Listing> {
     found.into_iter().map(|(_, listing)| listing).collect()
 }
 
-/// What [`list`] passes over in `root` although it is a run: those that are damaged or that another version wrote.
+/// What [`kept`] passes over in `root` although it is a record: those that are damaged or that another version wrote.
 pub fn unreadable(root: &Path) -> Vec<RecordError> {
-    folders(root).filter_map(|folder| listing(folder)?.err()).collect()
+    let read = |folder: PathBuf| match what_is(&folder)? {
+        What::Run => listing(folder)?.err(),
+        What::Mesh => mesh(folder).err(),
+        What::Watched => watched(folder).err(),
+        What::Tracers => traced(folder).err(),
+    };
+    folders(root).filter_map(read).collect()
 }
 
 /// Stored summaries of the newest runs in `root` that are `alike`, newest first: at most `most` of the 200 that
@@ -260,7 +272,7 @@ pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Problem> {
         let runs = list(root);
         return newest(root, text, back, runs.len()).map(|at| runs[at].folder.clone());
     }
-    let is_run = |folder: &PathBuf| folder.join(HEADER_FILE).is_file() || is_watched(folder) || is_tracers(folder);
+    let is_run = |folder: &PathBuf| holds(folder, HEADER_FILE) || is_watched(folder) || is_tracers(folder);
     let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
     let named = is_name.then(|| root.join(text)).filter(is_run);
     let folder = || Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_run(folder));
@@ -290,7 +302,7 @@ pub fn resolve_mesh(root: &Path, text: &str) -> Result<PathBuf, Problem> {
 }
 
 fn named_mesh(root: &Path, text: &str) -> Option<PathBuf> {
-    let is_mesh = |folder: &PathBuf| folder.join(MESH_FILE).is_file();
+    let is_mesh = |folder: &PathBuf| holds(folder, MESH_FILE);
     let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
     let named = is_name.then(|| root.join(text)).filter(is_mesh);
     named.or_else(|| Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_mesh(folder)))

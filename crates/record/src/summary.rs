@@ -1,9 +1,10 @@
 //! What was printed at the end of a run, kept beside it so that it can be checked. The record itself holds no quantile
 //! and no ratio: nothing reads these numbers but the check.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
+
+use msgpath_sys::files::read_regular;
 
 use crate::writer::write_whole;
 use crate::{RecordError, SUMMARY_FILE};
@@ -26,11 +27,8 @@ pub fn write_summary(folder: &Path, json: &[u8]) -> Result<(), RecordError> {
 /// It cannot be read, or has more than 256 MiB.
 pub fn read_summary(folder: &Path) -> Result<Option<Vec<u8>>, RecordError> {
     let file = folder.join(SUMMARY_FILE);
-    let mut bytes = Vec::new();
-    let read = File::open(&file).and_then(|input| input.take(MAX_SUMMARY + 1).read_to_end(&mut bytes));
-    match read {
-        Ok(length) if length as u64 <= MAX_SUMMARY => Ok(Some(bytes)),
-        Ok(_) => Err(RecordError::Read { file, source: io::ErrorKind::FileTooLarge.into() }),
+    match read_regular(&file, MAX_SUMMARY) {
+        Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(RecordError::Read { file, source }),
     }

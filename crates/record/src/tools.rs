@@ -1,10 +1,10 @@
 //! What measuring tools of others said between the rounds of a run (`--tools`): a line of JSON for each time that one ran, in
 //! `tools.jsonl` beside the rounds. Their words stay as they were; what they mean is read anew by whoever shows them.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
+use msgpath_sys::files::{append_regular, open_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, TOOLS_FILE};
@@ -51,7 +51,7 @@ pub fn append_tool_runs(folder: &Path, runs: &[ToolRun]) -> Result<(), RecordErr
         serde_json::to_writer(&mut lines, run).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
         lines.push(b'\n');
     }
-    let written = OpenOptions::new().create(true).append(true).open(&file).and_then(|mut out| out.write_all(&lines));
+    let written = append_regular(&file, true).and_then(|mut out| out.write_all(&lines));
     written.map_err(|source| RecordError::Create { file, source })
 }
 
@@ -62,7 +62,7 @@ pub fn append_tool_runs(folder: &Path, runs: &[ToolRun]) -> Result<(), RecordErr
 pub fn tool_runs(folder: &Path) -> Result<Vec<ToolRun>, RecordError> {
     let file = folder.join(TOOLS_FILE);
     let cannot = |source: io::Error| RecordError::Read { file: file.clone(), source };
-    let mut input = match File::open(&file) {
+    let mut input = match open_regular(&file) {
         Ok(input) => BufReader::new(input),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(cannot(error)),

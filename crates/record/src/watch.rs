@@ -10,8 +10,10 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use msgpath_core::watch::{RequestRow, SCHEMA, WatchEnd, WatchHeader};
+use msgpath_sys::files::{open_regular, read_regular};
 
 use crate::block::{self, Blocks, Fault, Kind, MAX_ROWS};
+use crate::store::holds;
 use crate::writer::{Appender, create_private_folder, framed, write_private};
 use crate::{RecordError, columns};
 
@@ -109,7 +111,7 @@ pub struct Watched {
 
 /// Whether a folder holds such a record.
 pub fn is_watched(folder: &Path) -> bool {
-    folder.join(WATCH_FILE).is_file()
+    holds(folder, WATCH_FILE)
 }
 
 /// What was watched, without the requests.
@@ -118,14 +120,13 @@ pub fn is_watched(folder: &Path) -> bool {
 /// There is no such record, or its header cannot be read.
 pub fn watch_header(folder: &Path) -> Result<WatchHeader, RecordError> {
     let file = folder.join(WATCH_FILE);
-    let mut bytes = Vec::new();
-    match File::open(&file).and_then(|input| input.take(MAX_HEADER).read_to_end(&mut bytes)) {
-        Ok(_) => {}
+    let bytes = match read_regular(&file, MAX_HEADER) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(RecordError::NotARun { folder: folder.into() });
         }
         Err(source) => return Err(RecordError::Read { file, source }),
-    }
+    };
     let bad = |why: String| RecordError::BadHeader { file: file.clone(), why };
     let header: WatchHeader = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
     match header.schema == SCHEMA {
@@ -142,7 +143,7 @@ pub fn read(folder: &Path) -> Result<Watched, RecordError> {
     let header = watch_header(folder)?;
     let mut watched = Watched { header, ..Watched::default() };
     let file = folder.join(REQUESTS_FILE);
-    let input = File::open(&file).map_err(|source| RecordError::Read { file, source })?;
+    let input = open_regular(&file).map_err(|source| RecordError::Read { file, source })?;
     if let Err(fault) = fill(&mut watched, &mut Blocks::new(BufReader::new(input))) {
         watched.damage = Some(format!("{REQUESTS_FILE}: {fault}"));
     }

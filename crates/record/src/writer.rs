@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader};
+use msgpath_sys::files::{Output, append_regular};
 
 use crate::block::{self, Kind, MAX_ROWS};
 use crate::reader::MAX_EVENTS;
@@ -73,7 +74,7 @@ impl Appender<File> {
     /// A file that is there, for the one process that writes it: it is locked until the process ends.
     pub(crate) fn open(folder: &Path, name: &str) -> Result<Self, RecordError> {
         let path = folder.join(name);
-        let file = OpenOptions::new().append(true).open(&path);
+        let file = append_regular(&path, false);
         let file = file.map_err(|source| RecordError::Create { file: path, source })?;
         // A child that has just been forked holds the lock of a process that was killed, until it starts its program.
         let free = (0..LOCK_TRIES).any(|attempt| {
@@ -170,7 +171,7 @@ impl RunWriter {
         let message_limit = header.plan.message_log;
         let log = |name| {
             let path = folder.join(name);
-            let file = OpenOptions::new().append(true).create(true).open(&path);
+            let file = append_regular(&path, true);
             let file = file.map_err(|source| RecordError::Create { file: path.clone(), source })?;
             Ok(Appender { file, length: length_of(&path) })
         };
@@ -374,12 +375,16 @@ fn checked_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError
 
 /// Writes a file beside its place, forces it to the disk, and puts it there in one step.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write_with(path, bytes, SHARED)
+    let mut output = Output::replacing(path)?;
+    output.write_all(bytes)?;
+    output.finish_on_disk()
 }
 
 /// The same for what was seen of programs that may be others': nobody else reads it.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write_with(path, bytes, PRIVATE)
+    let mut output = Output::private(path)?;
+    output.write_all(bytes)?;
+    output.finish_on_disk()
 }
 
 /// A folder for such files, and those above it.
@@ -391,18 +396,6 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         made => made,
     }
-}
-
-fn write_with(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let beside = path.with_extension("json.new");
-    // What a program left that was killed just here; whoever writes a run has locked it.
-    let _ = fs::remove_file(&beside);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }
 
 #[cfg(test)]

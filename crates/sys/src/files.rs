@@ -19,6 +19,8 @@ use crate::random;
 const CAREFUL: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 /// Permissions of a new file, before the umask.
 const NEW: Mode = Mode::from_raw_mode(0o666);
+/// Permissions of a file that only its owner reads.
+const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
 fn refused(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what.into())
@@ -188,6 +190,18 @@ impl Output {
     /// # Errors
     /// The folder cannot be written to, the name is that of a folder, or a file there must not be written to.
     pub fn replacing(path: &Path) -> io::Result<Self> {
+        Self::replacing_with(path, None)
+    }
+
+    /// The same for a file that only its owner reads.
+    ///
+    /// # Errors
+    /// As [`Output::replacing`].
+    pub fn private(path: &Path) -> io::Result<Self> {
+        Self::replacing_with(path, Some(PRIVATE))
+    }
+
+    fn replacing_with(path: &Path, mode: Option<Mode>) -> io::Result<Self> {
         let name = path.file_name().ok_or_else(|| refused("it has no file name"))?;
         let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -197,12 +211,12 @@ impl Output {
             Err(Errno::NOENT) => None,
             Err(error) => return Err(error.into()),
         };
-        let mode = before.map(|stat| replaceable(&folder, name, &stat)).transpose()?.flatten();
+        let before = before.map(|stat| replaceable(&folder, name, &stat)).transpose()?.flatten();
         let draft = OsString::from(format!(".msgpath-{:016x}.new", random::number()?));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(fs::openat(&folder, &draft, flags, NEW)?);
+        let file = File::from(fs::openat(&folder, &draft, flags, mode.unwrap_or(NEW))?);
         let output = Self { file, beside: Some(Beside { folder, draft, name: name.to_owned() }) };
-        if let Some(mode) = mode {
+        if let Some(mode) = mode.or(before) {
             fs::fchmod(&output.file, mode)?;
         }
         Ok(output)

@@ -11,14 +11,16 @@ mod number;
 mod strace;
 mod timehist;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
 use msgpath_core::foreign::shown_bytes;
+use msgpath_sys::files;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
+use crate::store::holds;
 use crate::writer::{create_private_folder, write_private};
 
 /// What was imported, within the folder.
@@ -227,7 +229,9 @@ fn position(names: &mut Vec<String>, of: &mut std::collections::HashMap<String, 
 
 /// The begin of a file, as far as [`tracer_of`] looks at it; `None`: it cannot be read.
 pub fn begin(file: &Path) -> Option<Vec<u8>> {
-    limited(file, BEGIN as u64).ok()
+    let mut bytes = Vec::new();
+    files::open_regular_typed(file).ok()?.take(BEGIN as u64).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Who printed a text that begins so; `None`: none of them. More than half of its first lines must be understood.
@@ -307,7 +311,7 @@ pub fn write(folder: &Path, header: &TracersHeader, texts: &[Vec<u8>]) -> Result
 
 /// Whether a folder holds such a record.
 pub fn is_tracers(folder: &Path) -> bool {
-    folder.join(TRACERS_FILE).is_file()
+    holds(folder, TRACERS_FILE)
 }
 
 /// What was imported, without the texts.
@@ -316,7 +320,7 @@ pub fn is_tracers(folder: &Path) -> bool {
 /// There is no such record, or its header cannot be read.
 pub fn header(folder: &Path) -> Result<TracersHeader, RecordError> {
     let file = folder.join(TRACERS_FILE);
-    let bytes = match limited(&file, MAX_HEADER) {
+    let bytes = match files::read_regular(&file, MAX_HEADER) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(RecordError::NotARun { folder: folder.into() });
@@ -341,17 +345,12 @@ pub fn read(folder: &Path) -> Result<(TracersHeader, Vec<Text>), RecordError> {
     let mut texts = Vec::new();
     for (number, name) in header.files.iter().enumerate() {
         let file = folder.join(format!("{}.txt", number + 1));
-        let bytes = limited(&file, MAX_TEXT).map_err(|source| RecordError::Read { file: file.clone(), source })?;
+        let bytes =
+            files::read_regular(&file, MAX_TEXT).map_err(|source| RecordError::Read { file: file.clone(), source })?;
         let bad = || RecordError::BadHeader { file: file.clone(), why: "it is not text of a tracer".into() };
         texts.push(parse(tracer_of(&bytes).ok_or_else(bad)?, name, &bytes));
     }
     Ok((header, texts))
-}
-
-fn limited(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// What fuzzing asks of any text: what is kept stays within the limits and points at what is there, every line has become
