@@ -15,6 +15,7 @@ mod measure;
 mod mesh_tables;
 mod meshes;
 mod metrics;
+mod output;
 mod place;
 mod preset;
 mod problems;

@@ -18,6 +18,7 @@ use msgpath_run::lab;
 use msgpath_stats::quantile::Range;
 
 use crate::cli::options::{Look, Options};
+use crate::output::{OutputFile, write_typed};
 use crate::place::Place;
 use crate::request::{Request, Verb};
 use crate::{examples, gates, looks, problems, progress, runs, tools};
@@ -114,7 +115,11 @@ pub(crate) fn presented(
     let mut run = runs::read(folder)?;
     let trials = if each { Some(runs::each_message(&run)?) } else { None };
     if let Some(file) = &result.csv {
-        runs::export_to(&run, msgpath_record::export::exporter("csv").expect("a format of the record"), file)?;
+        runs::export_to(
+            &run,
+            msgpath_record::export::exporter("csv").expect("a format of the record"),
+            &OutputFile::Typed(file.clone()),
+        )?;
     }
     let mut summary = runs::summarise(&run)?;
     if result.no_save {
@@ -144,13 +149,13 @@ pub(crate) fn presented(
     }
     if let Some(folder) = keep.filter(|_| verb == "compare") {
         let report = folder.join("report.html");
-        crate::report::write_of(&run, &summary, &report)?;
+        crate::report::write_of(&run, &summary, &OutputFile::Named(report.clone()))?;
         if !result.look.json && result.quiet == 0 {
             text += &format!("report {}\n", report.display());
         }
     }
     match &result.out {
-        Some(file) => std::fs::write(file, text).map_err(|error| problems::cannot_write(file, &error))?,
+        Some(file) => write_typed(file, text)?,
         None => std::io::stdout().write_all(text.as_bytes())?,
     }
     let held = verdict(run.header.plan.workload, &summary, options)

@@ -1,7 +1,6 @@
 //! The tables of a mesh as Parquet files: hosts, pairs, histograms. A few files, never one a pair.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use msgpath_analyse::mesh::MeshSummary;
@@ -10,6 +9,7 @@ use msgpath_core::{Histogram, Problem};
 use msgpath_record::export::{TableColumn, TableValues, write_table};
 use msgpath_record::{PairBlock, read_mesh};
 
+use crate::output::OutputFile;
 use crate::problems::cannot_write;
 
 /// Bins of the data set are this wide, in the logarithm: 3 %. Those of the record are finer.
@@ -34,9 +34,8 @@ pub(crate) fn write(
     let mut written = Vec::new();
     for (name, columns) in tables {
         let file = folder.join(format!("{name}.parquet"));
-        let cannot = |error: std::io::Error| cannot_write(&file, &error);
-        let mut out = BufWriter::new(File::create(&file).map_err(cannot)?);
-        write_table(name, &columns, &mut out).and_then(|()| out.flush()).map_err(cannot)?;
+        let table = |out: &mut dyn Write| write_table(name, &columns, out).map_err(|error| cannot_write(&file, &error));
+        OutputFile::Named(file.clone()).fill(table)?;
         written.push(format!("{name}.parquet"));
     }
     Ok(written)

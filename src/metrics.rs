@@ -6,7 +6,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use msgpath_core::schema::{RoundRecord, RunHeader};
@@ -14,7 +14,7 @@ use msgpath_core::{Case, Exit, Plan, Problem};
 use msgpath_present::open_metrics::{OpenMetrics, WatchMetrics};
 use msgpath_run::Progress;
 
-use crate::problems;
+use crate::output::write_typed;
 
 /// Clients at the same time; the oldest goes where there are more.
 const CLIENTS: usize = 16;
@@ -76,7 +76,7 @@ impl<G: Exposition + Default> Metrics<G> {
         let to = match to {
             MetricsTo::File(path) => {
                 crate::measure::can_be_written(path)?;
-                replace(path, &given.text()).map_err(|error| problems::cannot_write(path, &error))?;
+                write_typed(path, given.text())?;
                 To::File { path: path.clone(), written: None, failed: false }
             }
             MetricsTo::Address(address) => To::Http(Listener::open(*address).map_err(|error| {
@@ -96,9 +96,9 @@ impl<G: Exposition> Metrics<G> {
                 if !*failed && (last || written.is_none_or(|at| at.elapsed() >= OFTEN)) {
                     *written = Some(Instant::now());
                     // A full disk is not a reason to stop measuring; it is said once.
-                    if let Err(error) = replace(path, &self.given.text()) {
+                    if let Err(problem) = write_typed(path, self.given.text()) {
                         *failed = true;
-                        eprintln!("warning: {}", problems::cannot_write(path, &error));
+                        eprintln!("warning: {problem}");
                     }
                 }
             }
@@ -124,16 +124,6 @@ impl Metrics {
     pub(crate) fn beside(self, shown: Box<dyn Progress>) -> Beside {
         Beside { metrics: self, shown }
     }
-}
-
-/// Writes a file whole: a reader sees the old one or the new one.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let new = path.with_file_name(name);
-    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&new); // what went wrong is said by the first error
-    })
 }
 
 /// Metrics beside what is shown.
@@ -337,17 +327,5 @@ mod tests {
         assert!(heard(&mut listener, client).contains("200 OK"), "others are still served");
         assert!(begun.elapsed() < Duration::from_secs(20) && listener.clients.len() <= CLIENTS);
         drop(silent);
-    }
-
-    #[test]
-    fn a_file_is_replaced_whole() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("metrics.prom");
-        replace(&file, "one").unwrap();
-        replace(&file, "two").unwrap();
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "two");
-        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing else is left");
-        let nowhere = place.path().join("none").join("x");
-        assert!(replace(&nowhere, "x").is_err());
     }
 }

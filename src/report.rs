@@ -1,14 +1,12 @@
 //! What a report is made of: a run, its numbers and its messages, as the record has them.
 
-use std::path::Path;
-
 use msgpath_analyse::one_way::OnOneClock;
 use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::Problem;
 use msgpath_present::html::{self, Earlier, Messages, Scene};
 use msgpath_record::{CallLog, MessageLog, Run};
 
-use crate::problems::cannot_write;
+use crate::output::OutputFile;
 use crate::runs;
 
 /// A report larger than this takes a browser seconds to open, bytes.
@@ -63,7 +61,7 @@ fn scene<'a>(
 ///
 /// # Errors
 /// The log cannot be read, or the file cannot be written.
-pub(crate) fn write_of(run: &Run, summary: &Summary, file: &Path) -> Result<(), Problem> {
+pub(crate) fn write_of(run: &Run, summary: &Summary, file: &OutputFile) -> Result<(), Problem> {
     let messages = runs::on_one_clock(run, summary)?;
     let calls = CallLog::of_calls(run)?;
     let scene = Scene { calls: &calls, ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
@@ -74,9 +72,9 @@ pub(crate) fn write_of(run: &Run, summary: &Summary, file: &Path) -> Result<(), 
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) fn write(scene: &Scene<'_>, file: &Path) -> Result<Option<String>, Problem> {
+pub(crate) fn write(scene: &Scene<'_>, file: &OutputFile) -> Result<Option<String>, Problem> {
     let page = html::report(scene);
-    std::fs::write(file, &page).map_err(|error| cannot_write(file, &error))?;
+    file.write(&page)?;
     Ok((page.len() > LARGE).then(|| {
         format!("the report has {:.0} MB and opens slowly; a smaller --embed makes it smaller", page.len() as f64 / 1e6)
     }))

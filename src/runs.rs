@@ -1,7 +1,5 @@
 //! The runs that are kept, as the verbs need them: found, read, listed, named.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use msgpath_analyse::one_way::OnOneClock;
@@ -12,6 +10,7 @@ use msgpath_present::terminal::RunRow;
 use msgpath_record::store::What;
 use msgpath_record::{MessageLog, Rows, Run, export, store};
 
+use crate::output::OutputFile;
 use crate::problems::{cannot_write, usage};
 use crate::request::random_seed;
 
@@ -141,10 +140,8 @@ pub(crate) fn list() -> Vec<RunRow> {
 ///
 /// # Errors
 /// The file cannot be written, or the run has nothing for this format.
-pub(crate) fn export_to(run: &Run, format: &dyn export::Exporter, file: &Path) -> Result<(), Problem> {
-    let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
-    format.export(run, &mut out)?;
-    out.flush().map_err(|error| cannot_write(file, &error))
+pub(crate) fn export_to(run: &Run, format: &dyn export::Exporter, file: &OutputFile) -> Result<(), Problem> {
+    file.fill(|out| Ok(format.export(run, out)?))
 }
 
 /// The logs of a run that its numbers need.

@@ -1,6 +1,5 @@
 //! `msgpath export`: a run in a format that others read.
 
-use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +16,8 @@ use msgpath_record::Run;
 use msgpath_record::export::{EXPORTERS, Exporter, WATCHED_EXPORTERS, exporter};
 use msgpath_record::store::What;
 
-use crate::problems::{cannot_write, usage};
+use crate::output::{OutputFile, write_typed};
+use crate::problems::usage;
 use crate::report::Reported;
 use crate::{meshes, runs};
 
@@ -137,7 +137,7 @@ fn of_a_mesh(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     match &arguments.out {
-        Some(file) => std::fs::write(file, text).map_err(|error| cannot_write(file, &error))?,
+        Some(file) => write_typed(file, text)?,
         None => std::io::stdout().write_all(text.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
@@ -175,9 +175,7 @@ fn text(text: String) -> Writing {
 /// Into the file that is named, or to standard output, which is not a terminal where the bytes are nothing for one.
 fn written(arguments: &Arguments, binary: bool, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<ExitCode> {
     if let Some(file) = &arguments.out {
-        let mut out = BufWriter::new(File::create(file).map_err(|error| cannot_write(file, &error))?);
-        write(&mut out)?;
-        out.flush().map_err(|error| cannot_write(file, &error))?;
+        OutputFile::Typed(file.clone()).fill(write)?;
         return Ok(ExitCode::SUCCESS);
     }
     let stdout = std::io::stdout();
@@ -198,7 +196,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(figure) = arguments.figure {
         let svg = drawn(&arguments.run, figure)?;
         match &arguments.out {
-            Some(file) => std::fs::write(file, svg).map_err(|error| cannot_write(file, &error))?,
+            Some(file) => write_typed(file, svg)?,
             None => std::io::stdout().write_all(svg.as_bytes())?,
         }
         return Ok(ExitCode::SUCCESS);

@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_paths::{Meta, registry};
 
+use crate::output::write_named;
 use crate::problems::{cannot_write, usage};
 
 /// Write the manual pages
@@ -34,7 +35,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn write(file: &Path, text: &[u8]) -> Result<()> {
-    std::fs::write(file, text).map_err(|error| cannot_write(file, &error))?;
+    write_named(file, text)?;
     Ok(writeln!(std::io::stdout(), "{}", file.display())?)
 }
 

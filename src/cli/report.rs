@@ -14,6 +14,7 @@ use msgpath_present::html::{self, DEFAULT_EMBED, Earlier, Scene};
 use msgpath_record::store::What;
 
 use super::watch;
+use crate::output::{OutputFile, write_named};
 use crate::problems::{cannot_write, usage};
 use crate::report::{self, Reported};
 use crate::{meshes, runs, tracers};
@@ -61,18 +62,19 @@ fn one(name: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode> {
         What::Tracers => Some(tracers::page(&folder)?),
     };
     if let Some(page) = page {
-        let file = arguments.out.clone().unwrap_or_else(|| folder.join("report.html"));
-        std::fs::write(&file, page).map_err(|error| cannot_write(&file, &error))?;
+        let file = OutputFile::or_named(arguments.out.as_ref(), || folder.join("report.html"));
+        file.write(page)?;
+        let file = file.path();
         writeln!(std::io::stdout(), "report   {}", file.display())?;
         if arguments.open
-            && let Err(why) = open(&file)
+            && let Err(why) = open(file)
         {
             eprintln!("note: not opened: {why}");
         }
         return Ok(ExitCode::SUCCESS);
     }
     let reported = Reported::find(name)?;
-    let file = arguments.out.clone().unwrap_or_else(|| reported.run.folder.join("report.html"));
+    let file = OutputFile::or_named(arguments.out.as_ref(), || reported.run.folder.join("report.html"));
     finish(&reported.scene(embed, None), &file, arguments)
 }
 
@@ -80,7 +82,7 @@ fn two(a: &str, b: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode
     let (earlier, later) = (Reported::find(a)?, Reported::find(b)?);
     let diff = msgpath_analyse::diff::diff(&earlier.run, &later.run, &[]);
     let name = || format!("report-against-{}.html", file_name(&earlier.run.header.name));
-    let file = arguments.out.clone().unwrap_or_else(|| later.run.folder.join(name()));
+    let file = OutputFile::or_named(arguments.out.as_ref(), || later.run.folder.join(name()));
     let messages = earlier.logged(embed);
     let earlier = Earlier { run: &earlier.run, summary: &earlier.summary, messages, diff: &diff };
     finish(&later.scene(embed, Some(earlier)), &file, arguments)
@@ -91,8 +93,9 @@ fn file_name(run: &str) -> String {
     run.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).take(64).collect()
 }
 
-fn finish(scene: &Scene<'_>, file: &Path, arguments: &Arguments) -> Result<ExitCode> {
+fn finish(scene: &Scene<'_>, file: &OutputFile, arguments: &Arguments) -> Result<ExitCode> {
     let note = report::write(scene, file)?;
+    let file = file.path();
     let mut out = std::io::stdout().lock();
     writeln!(out, "report   {}", file.display())?;
     if let Some(folder) = &arguments.svg {
@@ -117,7 +120,7 @@ fn figures(scene: &Scene<'_>, folder: &Path) -> Result<Vec<&'static str>, Proble
     for figure in FIGURES {
         let Ok(svg) = html::figure_file(scene, figure) else { continue };
         let file = folder.join(format!("{}.svg", figure.name));
-        std::fs::write(&file, svg).map_err(|error| cannot_write(&file, &error))?;
+        write_named(&file, svg)?;
         written.push(figure.name);
     }
     Ok(written)

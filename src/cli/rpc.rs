@@ -31,6 +31,7 @@ use msgpath_run::rpc::own::OwnServer;
 
 use super::options::{ArrivalsArg, Options, ResultOptions};
 use crate::measure::{self, View};
+use crate::output::{OutputFile, write_typed};
 use crate::place::Place;
 use crate::problems::{self, cannot_write, nothing_came, usage};
 use crate::request::random_seed;
@@ -480,12 +481,12 @@ fn lab_log(file: &Path) -> Result<(PathBuf, BufWriter<File>), Problem> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let local = now as i64 + msgpath_sys::clock::utc_offset(now as i64);
         let host = msgpath_agent::environment::read().host;
-        PathBuf::from(console::log_name("msgpath", local, &host, std::process::id()))
+        OutputFile::Named(console::log_name("msgpath", local, &host, std::process::id()).into())
     } else {
-        file.to_path_buf()
+        OutputFile::Typed(file.to_path_buf())
     };
-    let log = File::create(&file).map_err(|error| cannot_write(&file, &error))?;
-    Ok((file, BufWriter::new(log)))
+    let log = file.open()?.in_place().map_err(|error| cannot_write(file.path(), &error))?;
+    Ok((file.path().to_path_buf(), BufWriter::new(log)))
 }
 
 pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
@@ -556,7 +557,11 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let mut run = runs::read(&place.folder)?;
     let rows: Vec<RpcRow> = msgpath_record::rpcs(&place.folder).map_err(Problem::from)?.map_while(Result::ok).collect();
     if let Some(file) = &result.csv {
-        runs::export_to(&run, msgpath_record::export::exporter("csv").expect("a format of the record"), file)?;
+        runs::export_to(
+            &run,
+            msgpath_record::export::exporter("csv").expect("a format of the record"),
+            &OutputFile::Typed(file.clone()),
+        )?;
     }
     let summary = runs::summarise(&run)?;
     if result.no_save {
@@ -583,7 +588,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         text
     };
     match &result.out {
-        Some(file) => std::fs::write(file, text).map_err(|error| cannot_write(file, &error))?,
+        Some(file) => write_typed(file, text)?,
         None => std::io::stdout().write_all(text.as_bytes())?,
     }
     if let Some((file, mut log)) = console.log.take() {

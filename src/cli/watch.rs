@@ -23,8 +23,9 @@ use msgpath_sys::user::{User, is_root};
 use super::options::Look;
 use crate::measure::can_be_written;
 use crate::metrics::{Metrics, MetricsTo};
+use crate::output::write_typed;
 use crate::place::Place;
-use crate::problems::{cannot_write, usage};
+use crate::problems::usage;
 use crate::{gates, looks, runs, typed};
 
 /// The longest that programs are watched.
@@ -282,7 +283,7 @@ fn shown(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
     print(&summary, &arguments.look)?;
     if let Some(file) = &arguments.report {
         let page = html::watched(&summarise(&watched, Choice { slowest: choice.slowest.max(html::SLOWEST), ..choice }));
-        std::fs::write(file, page).map_err(|error| cannot_write(file, &error))?;
+        write_typed(file, page)?;
     }
     gates::verdict(&summary.gates, arguments.strict)?;
     gates::note_undecided(&summary.gates);

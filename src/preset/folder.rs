@@ -9,6 +9,7 @@ use msgpath_present::html;
 use msgpath_present::html::figures::FIGURES;
 use msgpath_record::export;
 
+use crate::output::{OutputFile, make_subfolder, write_named};
 use crate::problems::{cannot_write, usage};
 use crate::report::{self, Reported};
 use crate::runs;
@@ -31,7 +32,7 @@ pub(super) fn write(
 ) -> Result<Vec<String>, Problem> {
     let put = |name: &str, text: &[u8]| {
         let file = folder.join(name);
-        std::fs::write(&file, text).map_err(|error| cannot_write(&file, &error))
+        write_named(&file, text)
     };
     let mut written = Vec::new();
     for file in files::of(page_name, page, parts) {
@@ -40,13 +41,13 @@ pub(super) fn write(
     }
     for (name, one) in reported {
         let own = folder.join(name);
-        std::fs::create_dir_all(&own).map_err(|error| cannot_write(&own, &error))?;
+        make_subfolder(&own)?;
         let scene = one.scene(html::DEFAULT_EMBED, None);
-        report::write(&scene, &own.join("report.html"))?;
+        report::write(&scene, &OutputFile::Named(own.join("report.html")))?;
         for figure in FIGURES {
             let Ok(svg) = html::figure_file(&scene, figure) else { continue };
             let file = own.join(format!("{}.svg", figure.name));
-            std::fs::write(&file, svg).map_err(|error| cannot_write(&file, &error))?;
+            write_named(&file, svg)?;
         }
         let mut formats = vec![("rounds.csv", "csv")];
         // Calls have a log of their own.
@@ -58,7 +59,7 @@ pub(super) fn write(
         }
         for (file, format) in formats {
             let exporter = export::exporter(format).expect("a format of the record");
-            runs::export_to(&one.run, exporter, &own.join(file))?;
+            runs::export_to(&one.run, exporter, &OutputFile::Named(own.join(file)))?;
         }
         written.push(format!("{name}/"));
     }

@@ -3,13 +3,14 @@
 //! Each side names a random number, and answers with an HMAC over both: what was heard once proves nothing again. Nothing of
 //! the stream is encrypted.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit, Mac};
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::files::open_regular_typed;
 use sha2::Sha256;
 
 use crate::wire::{Nonce, Proof, VERSION};
@@ -82,7 +83,7 @@ impl Token {
                 .hint("the file that msgpath serve --token-file has on the other machine, copied")
         };
         let read = || -> io::Result<(Vec<u8>, u32)> {
-            let input = File::open(file)?;
+            let input = open_regular_typed(file)?;
             let mode = input.metadata()?.mode();
             let mut bytes = Vec::new();
             input.take(MOST as u64 + 64).read_to_end(&mut bytes)?;
@@ -195,6 +196,9 @@ mod tests {
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
         assert!(Token::read(&file).unwrap().1.is_some());
         assert!(Token::make(&folder.join("none/token")).is_err());
+        let fifo = folder.join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(Token::read(&fifo).unwrap_err().what.contains("it is a FIFO"), "it is not waited for");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

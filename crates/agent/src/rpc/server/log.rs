@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use msgpath_rpc::log::{RECORD_BYTES, Record, first_bytes};
 use msgpath_rpc::{Header, Kind};
+use msgpath_sys::files::Output;
 
 /// Records are handed to the kernel in blocks of about this size, bytes.
 const BLOCK: usize = 64 * 1024;
@@ -27,12 +28,13 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Creates it, or empties it.
+    /// Creates it in the place of one that is there.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: Mutex::new(File::create(path)?), failed: AtomicBool::new(false), error: Mutex::new(None) })
+        let file = Output::typed(path)?.in_place()?;
+        Ok(Self { file: Mutex::new(file), failed: AtomicBool::new(false), error: Mutex::new(None) })
     }
 
     /// Why it is not whole, if it is not. Answered once.
