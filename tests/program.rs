@@ -63,6 +63,8 @@ mod load;
 mod mesh;
 #[path = "program/more_paths.rs"]
 mod more_paths;
+#[path = "program/odd_files.rs"]
+mod odd_files;
 #[path = "program/others.rs"]
 mod others;
 #[path = "program/own_server.rs"]

@@ -291,10 +291,7 @@ mod tests {
 
     fn with(number: u8, end: &str, state: CheckState) -> Check {
         let (what, cure) = ("powersave".into(), "performance".into());
-        Check::new(
-            end,
-            Observation { number, state, what, cure, remedies: Vec::new(), evidence: BTreeMap::new() },
-        )
+        Check::new(end, Observation { number, state, what, cure, remedies: Vec::new(), evidence: BTreeMap::new() })
     }
 
     #[test]

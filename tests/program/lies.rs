@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -298,7 +299,10 @@ fn commands_of_a_far_end_are_neither_printed_nor_run() {
             // A remedy of the table is shown as one of the far end, and never applied here.
             let shown = output.out.contains("cpu8191");
             assert_eq!(shown, !options.ends_with("--apply"), "{line}:\n{}\n{}", output.out, output.err);
-            assert!(options.contains("--json") || !shown || output.out.contains("# 3 cpu speed on the far end"), "{line}");
+            assert!(
+                options.contains("--json") || !shown || output.out.contains("# 3 cpu speed on the far end"),
+                "{line}"
+            );
             if options.contains("--json") {
                 let checks = output.json()["checks"].as_array().unwrap().clone();
                 assert_eq!(checks.iter().filter(|check| check["end"] == "far").count(), 20, "{line}");
@@ -368,5 +372,43 @@ fn far_end_that_fails_never_ends_the_program_with_success() {
         assert!(matches!(output.code, Some(3 | 4)), "{:?}: {line}", output.code);
         assert!(output.err.len() < 4000 && harmless(&output.err), "{line}");
         assert!(!output.err.contains("try: touch"), "{line}");
+    }
+}
+
+/// What a far end lays into a folder that it names: for each of the two names of its FIFOs, a link, another name of the victim, or
+/// nothing.
+fn plant(folder: &Path, victim: &Path, plant: fn(&Path, &Path) -> std::io::Result<()>) {
+    std::fs::create_dir(folder).unwrap();
+    for name in ["up", "down"] {
+        plant(victim, &folder.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn files_that_a_far_end_names_are_not_written_to() {
+    let home = Home::new();
+    let (_running, address) = serve(&home);
+    let (victim, temporary) = (home.path().join("victim"), home.temporary());
+    std::fs::write(&victim, "mine").unwrap();
+    // Its form is that of a name which msgpath makes.
+    let likely = |at: u32| format!("msgpath-1-{at}-0123456789abcdef0123456789abcdef");
+    let outside = home.path().join("outside");
+    plant(&outside, &victim, |victim, name| symlink(victim, name));
+    plant(&temporary.join(likely(1)), &victim, |victim, name| symlink(victim, name));
+    plant(&temporary.join(likely(2)), &victim, |victim, name| std::fs::hard_link(victim, name));
+    symlink(&outside, temporary.join(likely(3))).unwrap();
+    let above = format!("../{}/outside", temporary.file_name().unwrap().display());
+    let named = [outside.display().to_string(), above, likely(1), likely(2), likely(3)];
+    for name in named {
+        let offered = name.clone();
+        let liar = Liar::new(address, move |message| {
+            if let FromEnd::Offered { addresses, .. } = message {
+                addresses.fill(offered.clone());
+            }
+        });
+        let output = home.run(&format!("echo {} -x fifo:write -l 64 -c 50 -r 2 -w 0 --no-save", liar.address));
+        liar.talk.join().unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine", "{name}");
+        assert!(matches!(output.code, Some(3 | 4)) && output.err.contains("fifo:write"), "{name}: {output:?}");
     }
 }

@@ -535,7 +535,9 @@ fn converse<F: Read + AsFd>(
                     Some(Started { team, speed_ns, stall, kept, answered, .. }) => {
                         let more = answered && first_reply::more_came(&kept);
                         match collect_outcomes(team, counted, speed_ns, stall.is_some(), to)? {
-                            (FromEnd::Done { .. }, _) if more => (FromEnd::Failed(first_reply::too_much().into()), Vec::new()),
+                            (FromEnd::Done { .. }, _) if more => {
+                                (FromEnd::Failed(first_reply::too_much().into()), Vec::new())
+                            }
                             home => home,
                         }
                     }

@@ -269,7 +269,9 @@ mod tests {
                         assert!(plain(&path) && plain(&value) && !path.contains(".."), "{typed}");
                         assert!(path.starts_with("/proc/sys/") || path.starts_with("/sys/"), "{typed}");
                     }
-                    Action::Run(words) => assert!(words.iter().all(|word| plain(word) && !word.contains(' ')), "{typed}"),
+                    Action::Run(words) => {
+                        assert!(words.iter().all(|word| plain(word) && !word.contains(' ')), "{typed}")
+                    }
                 }
             }
             let text = serde_json::to_string(&remedy).unwrap();

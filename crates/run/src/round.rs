@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use msgpath_agent::failure::Failure;
 use msgpath_agent::events;
+use msgpath_agent::failure::Failure;
 use msgpath_agent::loops::{FarStamps, LOST, Row};
 use msgpath_agent::observe::{self, Incoming, Traced, Tracer};
 use msgpath_agent::plausible::{self, Known};

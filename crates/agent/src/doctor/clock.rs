@@ -26,7 +26,8 @@ pub(super) fn clock(context: &Context) -> Verdict {
         Some((a, b)) => Some(judge_order(a, b, hand_over(a, b, 20_000, limit))),
     };
     let available = read::line(SOURCES).unwrap_or_default();
-    let read = [Verdict::read(read::line(&Setting::ClockTsc.path()), |now| source(&now, &available)), price(cost, step)];
+    let read =
+        [Verdict::read(read::line(&Setting::ClockTsc.path()), |now| source(&now, &available)), price(cost, step)];
     Verdict::all(read.into_iter().chain(order))
 }
 

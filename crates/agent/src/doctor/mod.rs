@@ -104,12 +104,11 @@ pub fn examine(order: &Examine) -> Vec<Observation> {
 /// The checks that need both ends: whether they share a clock (2), and whether they are the same program (20).
 pub fn both(near: &[Observation], far: &[Observation], near_env: &Environment, far_env: &Environment) -> Vec<Check> {
     let check = |verdict: Verdict, number| Check::new("both", verdict.observed(number));
-    let mut checks = vec![
-        check(clock::together(near_env, far_env), 2),
-        check(self_check::together(near_env, far_env), 20),
-    ];
+    let mut checks =
+        vec![check(clock::together(near_env, far_env), 2), check(self_check::together(near_env, far_env), 20)];
     // A clock that goes backwards between CPUs at either end spoils what needs both.
-    let backwards = |checks: &[Observation]| checks.iter().any(|check| check.number == 1 && check.state == CheckState::Stop);
+    let backwards =
+        |checks: &[Observation]| checks.iter().any(|check| check.number == 1 && check.state == CheckState::Stop);
     if backwards(near) || backwards(far) {
         let verdict = Verdict::stop("the clock goes backwards between CPUs of one end: no one-way time", "see check 1");
         checks.insert(0, check(verdict, 1));

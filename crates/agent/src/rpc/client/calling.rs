@@ -227,7 +227,9 @@ mod tests {
         // Nobody listens there; what cannot be is refused before.
         let (mut control, _) = session(Reach::Own);
         says(&mut control, call());
-        assert!(matches!(hears(&mut control), FromEnd::Failed(failure) if msgpath_core::Problem::from(failure.clone()).code == "E01"));
+        assert!(
+            matches!(hears(&mut control), FromEnd::Failed(failure) if msgpath_core::Problem::from(failure.clone()).code == "E01")
+        );
         says(&mut control, ToEnd::Call(Box::new(CallOrder { connections: 0, ..order("ping") })));
         assert!(matches!(hears(&mut control), FromEnd::Unavailable(reason) if reason.why.contains("refused")));
     }
