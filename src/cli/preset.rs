@@ -39,6 +39,9 @@ pub(super) struct Arguments {
     /// Write the page, tables as CSV, pictures, and a report of each run into this folder
     #[arg(short = 'o', long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     out: Option<PathBuf>,
+    /// With a file of your own: start the programs that it names (far, tools, simulate-cache), which are shown before
+    #[arg(long)]
+    allow_programs: bool,
     /// Do not start what is planned for longer than this: 5m is 300s
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
     budget: Option<u64>,
@@ -137,6 +140,12 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
         return Err(usage("the runs of a preset are kept under names of their own")
             .hint("leave out --name and --no-save")
             .into());
+    }
+    found.may_start(arguments.allow_programs)?;
+    if arguments.allow_programs {
+        for started in &found.started {
+            eprintln!("note: {} starts: {}", shown(&found.name), shown(&started.words()));
+        }
     }
     let estimate = preset::estimate(&found.preset, &arguments.options, true)?;
     if let Some(budget) = arguments.budget.filter(|budget| estimate.ns > *budget) {

@@ -1,6 +1,7 @@
 //! Presets: ready-made experiments as data. Found, checked against the verbs they name, carried out run by run, written
 //! into a folder.
 
+mod allowed;
 mod carry_out;
 mod estimate;
 mod folder;
@@ -8,14 +9,14 @@ mod folder;
 use std::path::Path;
 
 use msgpath_core::path::nearest;
-use msgpath_core::program::Source;
-use msgpath_core::{Exit, PathSpec, Problem, Program};
+use msgpath_core::{Exit, PathSpec, Problem};
 use msgpath_courses::answers::PAGES;
 use msgpath_courses::preset::{LONGEST, Mistake, PRESETS, PUBLISHED, Preset, PresetOption, PresetRun, Spot};
 
 use crate::input;
 use crate::problems::{self, usage};
 
+pub(crate) use allowed::Started;
 pub(crate) use carry_out::{Wanted, carry_out};
 pub(crate) use estimate::{Estimate, estimate};
 
@@ -23,8 +24,32 @@ pub(crate) use estimate::{Estimate, estimate};
 pub(crate) struct Found {
     /// Its name: that of the file without its ending.
     pub(crate) name: String,
+    /// How it was asked for.
+    typed: String,
     /// What it says.
     pub(crate) preset: Preset,
+    /// What its runs start, beside msgpath.
+    pub(crate) started: Vec<Started>,
+    /// It comes with msgpath; else it is a file that anybody may have written.
+    comes_with_msgpath: bool,
+}
+
+impl Found {
+    /// Whether what it starts may be started. `allowed`: the user has seen that it starts programs.
+    ///
+    /// # Errors
+    /// E42, with the first option that starts something.
+    pub(crate) fn may_start(&self, allowed: bool) -> Result<(), Problem> {
+        match self.started.first() {
+            Some(first) if !allowed && !self.comes_with_msgpath => {
+                let what = format!("{}: {}, and this preset did not come with msgpath", first.words(), first.why);
+                let hint =
+                    format!("msgpath preset show {0}   for all of it; msgpath preset {0} --allow-programs", self.typed);
+                Err(wrong(&self.typed, &Mistake { at: first.at, what }).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// By its name, or by the file of one's own: a word with a slash or the ending `.toml`.
@@ -38,7 +63,8 @@ pub(crate) fn find(name: &str) -> Result<Found, Problem> {
         let bytes = input::read(file, LONGEST as u64).map_err(cannot)?;
         let text = String::from_utf8(bytes).map_err(|error| cannot(format!("it is not UTF-8 text: {error}")))?;
         let stem = file.file_stem().map_or_else(|| "preset".into(), |stem| stem.to_string_lossy().into_owned());
-        return read(&text).map(|preset| Found { name: stem, preset }).map_err(|mistake| wrong(name, &mistake));
+        let (preset, started) = read(&text).map_err(|mistake| wrong(name, &mistake))?;
+        return Ok(Found { name: stem, typed: name.into(), preset, started, comes_with_msgpath: false });
     }
     named(name, PRESETS, "preset", "msgpath preset")
 }
@@ -57,8 +83,8 @@ fn named(name: &str, all: &[(&str, &str)], kind: &str, command: &str) -> Result<
         let hint = nearest(name, names()).map_or_else(|| names().collect::<Vec<_>>().join(", "), Into::into);
         return Err(usage(format!("there is no {kind} {name:?}")).hint(format!("{command} {hint}")));
     };
-    let preset = read(text).map_err(|mistake| wrong(name, &mistake))?;
-    Ok(Found { name: name.into(), preset })
+    let (preset, started) = read(text).map_err(|mistake| wrong(name, &mistake))?;
+    Ok(Found { name: name.into(), typed: name.into(), preset, started, comes_with_msgpath: true })
 }
 
 fn wrong(name: &str, mistake: &Mistake) -> Problem {
@@ -67,8 +93,8 @@ fn wrong(name: &str, mistake: &Mistake) -> Problem {
         .hint("docs/presets.md describes the format; msgpath preset show NAME shows one that works")
 }
 
-/// A preset whose page exists, and whose runs are commands that parse.
-fn read(text: &str) -> Result<Preset, Mistake> {
+/// A preset whose page exists, and whose runs are commands that parse and say nothing but what a preset may; and what they start.
+fn read(text: &str) -> Result<(Preset, Vec<Started>), Mistake> {
     let preset = Preset::parse(text)?;
     if let Some((page, at)) = &preset.page
         && !PAGES.iter().any(|(known, _)| known == page)
@@ -76,29 +102,8 @@ fn read(text: &str) -> Result<Preset, Mistake> {
         let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
         return Err(Mistake { at: *at, what: format!("there is no page {page:?} ({})", names.join(", ")) });
     }
-    preset.runs.iter().try_for_each(|run| starts_nothing(run).and_then(|()| check(run, &[])))?;
-    Ok(preset)
-}
-
-/// Whether a run starts no program but the examples that come with msgpath: a preset is data that people pass on.
-fn starts_nothing(run: &PresetRun) -> Result<(), Mistake> {
-    const FAR: &str = "far";
-    let value = |option: &&PresetOption| Program::parse(option.value.as_deref().unwrap_or_default());
-    let starts = |option: &&PresetOption| {
-        option.name == FAR
-            && !matches!(value(option).map(|far| far.source), Ok(Source::Example(_) | Source::Address(_)))
-    };
-    let spelled = |word: &&String| word.split('=').next() == Some("--far");
-    let at = run.options.iter().find(starts).map(|option| option.at);
-    match at.or_else(|| run.words.iter().find(spelled).map(|_| run.verb_at)) {
-        None => Ok(()),
-        Some(at) => Err(Mistake {
-            at,
-            what:
-                "a preset starts no program but example:LANGUAGE, or names raw://HOST:PORT; yours goes behind: -- --far"
-                    .into(),
-        }),
-    }
+    let started: Vec<Vec<Started>> = preset.runs.iter().map(check).collect::<Result<_, _>>()?;
+    Ok((preset, started.concat()))
 }
 
 /// What was typed for a verb, with the long name of each option that was typed by its letter: by that name a preset has it.
@@ -123,15 +128,19 @@ pub(crate) fn by_long_names(verb: &str, typed: &[String]) -> Vec<String> {
     typed.iter().flat_map(spelled).collect()
 }
 
-/// Whether a run is a command that parses; a mistake stands where its option does.
-fn check(run: &PresetRun, typed: &[String]) -> Result<(), Mistake> {
-    let words = std::iter::once("msgpath".to_owned()).chain(run.command(typed)).map(Into::into);
+/// Whether a run is a command that parses and that a preset may give; a mistake stands where its option does. What it starts.
+fn check(run: &PresetRun) -> Result<Vec<Started>, Mistake> {
+    let words = std::iter::once("msgpath".to_owned()).chain(run.command(&[])).map(Into::into);
+    let command = crate::cli::command();
     let what = match crate::cli::sorted(words.collect()) {
         Err(problem) => problem.what,
-        Ok(words) => {
-            let Err(error) = crate::cli::command().try_get_matches_from(words) else { return paths(run) };
-            problems::from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what)
-        }
+        Ok(words) => match command.clone().try_get_matches_from(words) {
+            Ok(matches) => {
+                let started = allowed::judge(run, &command, &matches)?;
+                return paths(run).map(|()| started);
+            }
+            Err(error) => problems::from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what),
+        },
     };
     let named = |option: &&PresetOption| {
         let long = format!("--{}", option.name);
@@ -204,24 +213,123 @@ mod tests {
     #[test]
     fn every_preset_is_made_of_commands_that_parse() {
         for (name, text) in PRESETS.iter().chain(PUBLISHED) {
-            let preset = read(text).unwrap_or_else(|mistake| panic!("{name}: {mistake}"));
+            let (preset, _) = read(text).unwrap_or_else(|mistake| panic!("{name}: {mistake}"));
             assert!(preset.summary.chars().count() <= 90 && !preset.about.is_empty(), "{name}");
         }
     }
 
+    #[track_caller]
+    fn of_run(verb: &str, more: &str) -> Result<Vec<Started>, Mistake> {
+        read(&format!("summary='a'\nabout='b'\n[[run]]\nname='a'\nverb='{verb}'\n{more}\n")).map(|(_, started)| started)
+    }
+
     #[test]
-    fn a_preset_of_somebody_else_starts_no_program() {
-        let text = |more: &str| format!("summary='a'\nabout='b'\n[[run]]\nname='a'\nverb='compare'\n{more}\n");
-        for far in ["far='rm -rf x {port}'", "far=['example:c', 'x=./a']", "far='example:c d'"] {
-            let mistake = read(&text(&format!("[run.options]\nlen=64\n{far}"))).unwrap_err();
-            assert!(mistake.at.line == 8 && mistake.what.contains("starts no program"), "{far}: {mistake}");
+    fn an_option_that_is_not_for_presets_is_a_mistake_at_its_place() {
+        let loopback = "words=['here','ping']\n[run.options]\n";
+        for (verb, begin, option) in [
+            ("echo", "[run.options]\n", "launch='sh -c x'"),
+            ("echo", "[run.options]\n", "csv='/x'"),
+            ("stream", "[run.options]\n", "out='/x'"),
+            ("compare", "[run.options]\n", "open-metrics='/x'"),
+            ("explain", "[run.options]\n", "request-file='/x'"),
+            ("echo", "[run.options]\n", "token-file='/x'"),
+            ("echo", "[run.options]\n", "between='a,b'"),
+            ("periodic", "[run.options]\n", "between='lab2'"),
+            ("periodic", "[run.options]\n", "interface='eth0'"),
+            ("compare", "[run.options]\n", "interface='eth0'"),
+            ("echo", "[run.options]\n", "bind='0.0.0.0'"),
+            ("echo", "[run.options]\n", "name='x'"),
+            ("echo", "[run.options]\n", "no-save=true"),
+            ("echo", "[run.options]\n", "json=true"),
+            ("compare", "[run.options]\n", "jsonl=true"),
+            ("echo", "[run.options]\n", "quiet=true"),
+            ("compare", "[run.options]\n", "far='raw://n2:7'"),
+            ("rpc", loopback, "lab-log='/x'"),
+            ("rpc", loopback, "csv='/x'"),
+            ("rpc", loopback, "between='a,b'"),
+            ("rpc", loopback, "serve='--lab-log /x'"),
+            ("rpc", loopback, "serve='--lab-log=/x'"),
+            ("rpc", loopback, "serve='--insecure'"),
+            ("rpc", loopback, "port=80"),
+            ("rpc", loopback, "legacy=true"),
+        ] {
+            let mistake = of_run(verb, &format!("{begin}{option}")).unwrap_err();
+            let line = 6 + begin.matches('\n').count();
+            assert!(mistake.at.line == line && mistake.what.contains("may not say"), "{verb} {option}: {mistake}");
         }
-        for words in ["words=['--far', './a']", "words=['--far=./a']"] {
-            assert!(read(&text(words)).unwrap_err().what.contains("starts no program"), "{words}");
+    }
+
+    #[test]
+    fn an_option_in_disguise_is_a_mistake() {
+        for (verb, more) in [
+            // As the value of an option that takes none, of one that does, or as a part of a name.
+            ("echo", "[run.options]\ncork='--csv=/x'"),
+            ("echo", "[run.options]\nlen='--csv=/x'"),
+            ("echo", "[run.options]\n'csv=/x'=true"),
+            ("echo", "[run.options]\n'cork --csv'='/x'"),
+            // Abbreviated, and by its letter.
+            ("echo", "[run.options]\ncs='/x'"),
+            ("echo", "[run.options]\no='/x'"),
+            // Among the words.
+            ("echo", "words=['--csv=/x']"),
+            ("echo", "words=['--csv', '/x']"),
+            ("echo", "words=['-o/x']"),
+            ("echo", "words=['--launch=sh -c x', '127.0.0.1']"),
+            ("compare", "words=['tcp:send', '--out', '/x']"),
+            ("compare", "words=['--', '--far=./a']"),
+            ("rpc", "words=['here', 'ping', '--csv', '/x']"),
+            ("rpc", "words=['here', 'ping', '--serve=--lab-log=/x']"),
+            ("rpc", "words=['here', 'ping', '--lab-log=/x']"),
+        ] {
+            assert!(of_run(verb, more).is_err(), "{verb} {more}");
         }
-        for far in ["far='raw://127.0.0.1:7'", "far=['example:c', 'mine=example:go']"] {
-            assert!(read(&text(&format!("[run.options]\nlen=64\n{far}"))).is_ok(), "{far}");
+    }
+
+    #[test]
+    fn a_target_that_the_user_did_not_type_is_a_mistake() {
+        for (verb, words) in [
+            ("echo", "'n2'"),
+            ("echo", "'10.0.0.1:5210'"),
+            ("stream", "'unix:/run/x'"),
+            ("compare", "'tcp:send', 'n2'"),
+            ("compare", "'tcp:send', 'raw://n2:7'"),
+            ("explain", "'@last'"),
+            ("explain", "'/tmp/x'"),
+            ("rpc", "'n2', 'ping'"),
+            ("rpc", "'redis://127.0.0.1', 'ping'"),
+            ("rpc", "'http://127.0.0.1/x', 'DELETE'"),
+            ("rpc", "'here', '80', 'ping'"),
+        ] {
+            let mistake = of_run(verb, &format!("words=[{words}]")).unwrap_err();
+            assert!(mistake.at.line == 6 && mistake.at.column == 7, "{verb} {words}: {mistake}");
+            assert!(mistake.what.contains("may not name"), "{verb} {words}: {mistake}");
         }
+        assert_eq!(of_run("echo", "words=['127.0.0.1:5300']"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_a_preset_starts_is_known_before() {
+        let starts = |verb, more: &str| {
+            let started = of_run(verb, more).unwrap_or_else(|mistake| panic!("{more}: {mistake}"));
+            started.iter().map(Started::words).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(
+            starts("compare", "[run.options]\nlen=64\nfar=['example:c', './a {port}']"),
+            "--far example:c; --far ./a {port}"
+        );
+        assert_eq!(starts("compare", "[run.options]\ntools='all'"), "--tools all");
+        assert_eq!(starts("echo", "[run.options]\nsimulate-cache=true"), "--simulate-cache");
+        assert_eq!(starts("compare", "words=['tcp:send', '--far=./a']"), "--far ./a");
+        assert_eq!(starts("compare", "[run.options]\nlen=64\nfar='raw://127.0.0.1:7'"), "");
+    }
+
+    #[test]
+    fn presets_that_come_with_msgpath_start_what_comes_with_it_or_is_known() {
+        let all = PRESETS.iter().chain(PUBLISHED).flat_map(|(_, text)| read(text).unwrap().1);
+        let words: Vec<String> = all.map(|started| started.words()).collect();
+        assert!(!words.is_empty(), "none was found");
+        let known = |words: &&String| words.starts_with("--tools ") || words.starts_with("--far example:");
+        assert_eq!(words.iter().find(|words| !known(words)), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{Home, harmless};
+use crate::command::{Home, free_port, harmless};
 
 pub(crate) const TWO: &str = r#"
 summary = "two runs"
@@ -133,11 +133,13 @@ fn a_mistake_is_named_with_its_place() {
 #[test]
 fn a_run_that_cannot_be_made_does_not_keep_the_others() {
     let home = Home::new();
-    let text = TWO.replace("len = 64\n", "len = 64\nbetween = \"no-such-place,neither\"\n");
+    // A far end that nobody has started.
+    let words = format!("verb = \"echo\"\nwords = [\"127.0.0.1:{}\"]", free_port());
+    let of_tcp = TWO.replace("unix:send,pipe:write", "tcp:send");
+    let text = of_tcp.replace("verb = \"compare\"", &words);
     let file = own(&home, &text);
     let output = home.run(&format!("preset {file}")).ends_with(3);
-    output.shows(&["own: two runs", "not measured", "second"]).says(&["no-such-place"]);
-    let both = TWO.replace("rounds = 5", "rounds = 5\nbetween = \"no-such-place,neither\"");
-    let none = own(&home, &both);
+    output.shows(&["own: two runs", "not measured", "second"]).says(&["error[E01]"]);
+    let none = own(&home, &text.replace("verb = \"echo\"\n\n", &format!("{words}\n\n")));
     home.run(&format!("preset {none}")).ends_with(3).says(&["no run of own could be made"]);
 }

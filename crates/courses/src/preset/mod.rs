@@ -106,6 +106,8 @@ pub struct PresetRun {
     pub verb_at: Spot,
     /// Words that are no options: a target, the commands of `rpc`.
     pub words: Vec<String>,
+    /// Where they stand; where the verb does if there are none.
+    pub words_at: Spot,
     /// Long options of the verb, without their dashes, in the order of their names; one that is repeated, once for each value.
     pub options: Vec<PresetOption>,
 }
@@ -162,7 +164,7 @@ struct FileRun {
     about: String,
     verb: Spanned<String>,
     #[serde(default)]
-    words: Vec<String>,
+    words: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     options: BTreeMap<Spanned<String>, Spanned<Value>>,
 }
@@ -235,6 +237,10 @@ impl Preset {
                 if name.starts_with('-') || name.is_empty() {
                     return Err(Mistake { at, what: format!("{name:?}: an option is written without its dashes") });
                 }
+                // One that had a sign in it would become another option with a value.
+                if !name.chars().all(plain) {
+                    return Err(Mistake { at, what: format!("{name:?} is not the name of an option") });
+                }
                 let values = match value.into_inner() {
                     Value::Given(false) => continue,
                     Value::Given(true) => vec![None],
@@ -245,7 +251,9 @@ impl Preset {
                 options.extend(values.into_iter().map(|value| PresetOption { name: name.clone(), value, at }));
             }
             let verb_at = Spot::of(text, verb_at);
-            runs.push(PresetRun { name, about: run.about, verb, verb_at, words: run.words, options });
+            let words_at = run.words.as_ref().map_or(verb_at, |words| Spot::of(text, words.span().start));
+            let words = run.words.map(Spanned::into_inner).unwrap_or_default();
+            runs.push(PresetRun { name, about: run.about, verb, verb_at, words, words_at, options });
         }
         for row in &file.published {
             let at = row.span().start;
@@ -322,6 +330,7 @@ mod tests {
         refused(&GOOD.replace("'one'", "'One'"), (5, 8), "not a name for a run");
         refused(&GOOD.replace("len = 64", "len = 6.4"), (8, 7), "whole number");
         refused(&GOOD.replace("len = 64", "'--len' = 64"), (8, 1), "without its dashes");
+        refused(&GOOD.replace("len = 64", "'len=64' = true"), (8, 1), "not the name of an option");
         refused(&GOOD.replace("about = 'b'", "about = 'b'\nextra = 1"), (3, 1), "unknown field");
         refused(&format!("{GOOD}\n[[run]]\nname='one'\nverb='echo'"), (14, 6), "two runs");
         refused("summary = 'a'\nabout = 'b'\nrun = []", (1, 1), "0 runs");
