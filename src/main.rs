@@ -4,6 +4,7 @@
 //! from the record.
 #![forbid(unsafe_code)]
 
+mod again;
 mod cli;
 mod examples;
 mod gates;

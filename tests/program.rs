@@ -69,6 +69,8 @@ mod odd_files;
 mod others;
 #[path = "program/own_server.rs"]
 mod own_server;
+#[path = "program/passed_on.rs"]
+mod passed_on;
 #[path = "program/periodic.rs"]
 mod periodic;
 #[path = "program/preset.rs"]

@@ -14,7 +14,7 @@ use super::options::{Options, StagesArg};
 use crate::measure::{self, View};
 use crate::problems::usage;
 use crate::request::{Request, Verb, layers, request};
-use crate::{gates, runs};
+use crate::{again, gates, runs};
 
 /// Where the time of a message goes
 #[derive(Args, Debug)]
@@ -88,6 +88,16 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     }
     let mut options = arguments.options();
+    let (launch, connection) = (&options.connection.launch, &options.connection);
+    let typed = again::Typed {
+        launch: launch.launch.clone(),
+        program: launch.program.clone(),
+        far: options.far.far.clone(),
+        target: None,
+        between: connection.between.clone().filter(|_| run.header.plan.options.between.is_some()),
+        token_file: launch.token_file.clone(),
+    };
+    again::run(&run.header, &run.folder, "explain", &typed)?;
     if let Some(between) = &run.header.plan.options.between
         && options.connection.between.is_none()
     {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use msgpath_agent::token::Token;
+use msgpath_core::foreign::shell_word;
 use msgpath_core::mesh::MeshHeader;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Problem, hosts, units};
@@ -17,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::mesh::Arguments;
 use crate::problems::usage;
-use crate::request::mesh::mesh as planned;
-use crate::typed;
+use crate::request::mesh::{listed, mesh as planned};
+use crate::{again, typed};
 
 /// How long agents are waited for.
 const WAIT: u64 = 60_000_000_000;
@@ -93,9 +94,9 @@ pub(super) fn come(
 /// Where the agents of a mesh that goes on are from.
 ///
 /// # Errors
-/// As [`come`].
-pub(super) fn again(gang: &Gang, folder: &Path, say: Say<'_>, stop: &AtomicBool) -> Result<Agents, Problem> {
-    let header = mesh_header(folder)?;
+/// As [`come`], and E88: its record may be somebody else's.
+pub(super) fn again(arguments: &Arguments, folder: &Path, say: Say<'_>, stop: &AtomicBool) -> Result<Agents, Problem> {
+    let (gang, header) = (&arguments.gang, mesh_header(folder)?);
     match &gang.listen {
         Some(place) => {
             let door = opened(gang, place, Expected::Named(of(&header)), say, stop)?;
@@ -104,7 +105,13 @@ pub(super) fn again(gang: &Gang, folder: &Path, say: Say<'_>, stop: &AtomicBool)
         }
         None if header.launch.is_none() => Err(usage("the agents of this mesh come by themselves")
             .hint("--listen HOST:PORT --token-file FILE, with those of before")),
-        None => Ok(Agents::Launched),
+        None => {
+            let hosts = arguments.hosts.as_deref().map(listed).transpose()?;
+            let launch = arguments.launch.as_deref().map(typed::launch).transpose()?;
+            let words = again::Typed { launch, program: arguments.program.clone(), ..again::Typed::default() };
+            again::mesh(&header, folder, hosts, &words)?;
+            Ok(Agents::Launched)
+        }
     }
 }
 
@@ -161,15 +168,6 @@ pub(super) fn unnamed(arguments: &Arguments) -> Option<Vec<String>> {
     arguments.gang.expect.map(names)
 }
 
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
 /// What was typed, without what the script says itself: of these options with their values.
 fn rest(words: &[String]) -> Vec<String> {
     const OWN: [&str; 4] = ["--print", "--expect", "--program", "--name"];
@@ -187,7 +185,7 @@ fn rest(words: &[String]) -> Vec<String> {
 /// What starts a mesh and all of its agents.
 pub(super) fn text(kind: Kind, arguments: &Arguments, words: &[String], header: &MeshHeader, time_ns: u64) -> String {
     let count = header.hosts.len();
-    let program = quoted(arguments.program.as_deref().unwrap_or("msgpath"));
+    let program = shell_word(arguments.program.as_deref().unwrap_or("msgpath"));
     let expect = arguments.gang.expect.map(|count| vec!["--expect".to_owned(), count.to_string()]);
     let words: Vec<String> = expect.into_iter().flatten().chain(rest(words)).collect();
     // Twice, and something for the start: a job that is cut off can be resumed, one that is refused is nothing.
@@ -228,7 +226,7 @@ esac
 
 /// The start of a script: the mesh listens, and its token is there.
 fn begin(program: &str, words: &[String], here: &str, job: &str) -> String {
-    let words = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let words = words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
     format!(
         "set -eu
 umask 077
@@ -362,7 +360,7 @@ mod tests {
     #[test]
     fn words_are_passed_on_as_a_shell_reads_them() {
         assert_eq!(
-            [quoted("n1"), quoted("p99<1ms"), quoted("it's"), quoted("")],
+            [shell_word("n1"), shell_word("p99<1ms"), shell_word("it's"), shell_word("")],
             ["n1", "'p99<1ms'", r"'it'\''s'", "''"]
         );
         let words = ["mesh", "--print", "slurm", "-t", "1s", "--expect=4", "--both"].map(str::to_owned);

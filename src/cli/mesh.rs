@@ -51,14 +51,14 @@ const OWN_MEMORY: u64 = 12 << 20;
 Exit codes: 0 every pair has a result, 1 an --sla is broken, 4 a pair has none. See docs/mesh.md.")]
 pub(crate) struct Arguments {
     /// Hosts as Slurm writes them: n[1-4,7],gpu[001-003]!n3, @FILE [default: those of --hosts, of SLURM_JOB_NODELIST]
-    #[arg(value_name = "HOSTS", conflicts_with = "resume")]
+    #[arg(value_name = "HOSTS")]
     pub(crate) hosts: Option<String>,
     /// Hosts with racks, addresses and limits (TOML)
     #[arg(long = "hosts", value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "resume")]
     pub(crate) hosts_file: Option<PathBuf>,
     /// What starts an agent on a host: ssh, slurm, docker, podman, kubectl, netns, mpi, or a template [default: ssh; in an
     /// allocation of Slurm slurm]
-    #[arg(long, value_name = "LAUNCHER", conflicts_with_all = ["resume", "listen"])]
+    #[arg(long, value_name = "LAUNCHER", conflicts_with = "listen")]
     pub(crate) launch: Option<String>,
     /// What msgpath is called on the hosts
     #[arg(long, value_name = "PROGRAM")]
@@ -129,7 +129,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let mut progress = Live { quiet: arguments.quiet, terminal: std::io::stderr().is_terminal() };
     if let Some(name) = &arguments.resume {
         let folder = meshes::find(name)?;
-        let agents = gang::again(&arguments.gang, &folder, &mut |text| progress.say(text), stop)?;
+        let agents = gang::again(arguments, &folder, &mut |text| progress.say(text), stop)?;
         let mut suspects = meshes::suspects;
         let (_, outcome) = mesh::resume(&folder, agents, &mut progress, &mut suspects, stop)?;
         progress.end();

@@ -13,7 +13,7 @@ use msgpath_run::{lab, resume};
 
 use super::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
 use crate::measure::{self, next_phase};
-use crate::{progress, runs};
+use crate::{again, progress, runs};
 
 /// Go on with a run that was cut short
 #[derive(Args, Debug)]
@@ -56,6 +56,8 @@ pub(super) struct Arguments {
     open_metrics: Option<crate::metrics::MetricsTo>,
     #[command(flatten)]
     look: Look,
+    #[command(flatten)]
+    again: again::Typed,
 }
 
 impl Arguments {
@@ -94,6 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let cut = CutShort::open(&folder).map_err(Problem::from)?;
     resume::check(&cut)?;
+    again::run(&cut.run.header, &folder, "resume", &arguments.again)?;
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.

@@ -9,7 +9,7 @@ use msgpath_core::mesh::{
 };
 use msgpath_core::plan::Extent;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Launch, Plan, Problem, Workload, hosts};
+use msgpath_core::{Case, Exit, Launch, Plan, Problem, Workload, hosts};
 use msgpath_paths::traits;
 
 use crate::cli::mesh::Arguments;
@@ -48,6 +48,9 @@ pub(crate) fn mesh(
         Some(came) => came.into_iter().map(known).collect(),
         None => chosen(arguments, &file, allocated.as_deref())?,
     };
+    if let Some(from) = &arguments.hosts_file {
+        obeyed(arguments, &file, from)?;
+    }
     let by = arguments.launch.clone().or(file.launch).unwrap_or_else(|| {
         if allocated.is_some() && arguments.hosts.is_none() { "slurm".into() } else { "ssh".into() }
     });
@@ -95,6 +98,21 @@ fn read(file: &Path) -> Result<String, Problem> {
     String::from_utf8(bytes).map_err(|_| cannot("it is not text".into()))
 }
 
+/// Whether a file of hosts may say which program is started: a template and the name of a program are command lines, and files are
+/// passed on.
+fn obeyed(arguments: &Arguments, file: &HostsFile, from: &Path) -> Result<(), Problem> {
+    let template = file.launch.as_ref().filter(|by| !Launch::names().any(|name| name == by.as_str()));
+    let template = template.filter(|_| arguments.launch.is_none()).map(|by| ("launch", by));
+    let program = file.program.as_ref().filter(|_| arguments.program.is_none()).map(|program| ("program", program));
+    let (Some((key, value)), Some(why)) = (template.or(program), msgpath_record::owner::others_file(from)) else {
+        return Ok(());
+    };
+    let what = format!("{} says what is started, {key} = {value:?}, and others may have written it", from.display());
+    Err(Problem::new("E88", Exit::CannotStart, what)
+        .why(why)
+        .hint(format!("--{key}, with what is to be started, or the file with you as its owner and chmod go-w")))
+}
+
 fn read_hosts(file: &Path) -> Result<HostsFile, Problem> {
     let text = read(file)?;
     hosts_file::parse(&text)
@@ -102,7 +120,10 @@ fn read_hosts(file: &Path) -> Result<HostsFile, Problem> {
 }
 
 /// The names in a list.
-fn listed(list: &str) -> Result<Vec<String>, Problem> {
+///
+/// # Errors
+/// It is none.
+pub(crate) fn listed(list: &str) -> Result<Vec<String>, Problem> {
     let mut from_file = |file: &str| read(Path::new(file)).map_err(|problem| problem.what);
     hosts::parse(list, &mut from_file)
         .map_err(|why| bad_value("HOSTS", why).hint("n[1-64], n[1-4,7],gpu[001-008]!n3, or @FILE"))

@@ -13,7 +13,8 @@ use crate::command::{Home, LIMIT, free_port};
 const LONG: &str = "echo -x tcp:send,unix:send -c 400 -r 10 -w 0 --service-time 3ms --restarts 2 --no-ablations --no-extend --events off \
                     --name cut";
 /// The same in no time.
-const SHORT: &str = "echo -x tcp:send,unix:send -c 60 -r 6 -w 0 --no-ablations --no-extend --events off --name cut";
+pub(crate) const SHORT: &str =
+    "echo -x tcp:send,unix:send -c 60 -r 6 -w 0 --no-ablations --no-extend --events off --name cut";
 
 fn read(home: &Home) -> Run {
     msgpath_record::read(&home.runs().join("cut")).unwrap()
@@ -133,9 +134,8 @@ fn ends_of_blocks(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// A run without its last two rounds and its end.
-fn cut_short(home: &Home) {
-    home.run(SHORT).ends_with(0);
+/// Takes the last two rounds and the end of the run `cut` away.
+pub(crate) fn cut_short(home: &Home) {
     let file = home.runs().join("cut/rounds.mpl");
     let bytes = std::fs::read(&file).unwrap();
     let ends = ends_of_blocks(&bytes);
@@ -182,6 +182,7 @@ const OWN_LAB: &str = r#""between": {
 #[test]
 fn what_is_damaged_newer_or_of_another_kind_is_refused() {
     let home = Home::new();
+    home.run(SHORT).ends_with(0);
     cut_short(&home);
     let folder = home.runs().join("cut");
     let [rounds, header] = ["rounds.mpl", "run.json"].map(|name| std::fs::read(folder.join(name)).unwrap());
@@ -222,6 +223,7 @@ fn what_is_damaged_newer_or_of_another_kind_is_refused() {
 #[test]
 fn another_boot_needs_force_and_is_named_in_the_result() {
     let home = Home::new();
+    home.run(SHORT).ends_with(0);
     cut_short(&home);
     let boot = read(&home).header.host(NEAR).boot_id.clone();
     rewrite(&home, "cut", &boot, "00000000-0000-0000-0000-000000000000");
@@ -237,6 +239,7 @@ fn another_boot_needs_force_and_is_named_in_the_result() {
 #[test]
 fn a_run_goes_on_in_its_second_phase() {
     let home = Home::new();
+    home.run(SHORT).ends_with(0);
     cut_short(&home);
     let header = std::fs::read_to_string(home.runs().join("cut/run.json")).unwrap();
     let (first, second) = header.split_at(header.rfind("\"phase\": 0").expect("of the last case"));

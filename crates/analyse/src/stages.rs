@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::Histogram;
+use msgpath_core::foreign::command_again;
 use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS, Stamps, Workload};
 use msgpath_core::schema::MessageRow;
 use msgpath_record::{Messages, Run};
@@ -241,7 +242,7 @@ impl Sums {
 /// Why there are no stages, and what to type to have them.
 fn missing(run: &Run, case: &Case, empty: bool) -> String {
     let plan = &run.header.plan;
-    let again = |option: &str| format!("{} {option}", run.header.command.join(" "));
+    let again = |option: &str| format!("{} {option}", command_again(&run.header.command));
     if plan.workload == Workload::Stream {
         return "the messages of a stream are not timed one by one; msgpath echo does".into();
     }

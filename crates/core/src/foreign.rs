@@ -44,6 +44,21 @@ pub fn advice_of_far_end(advice: &str) -> String {
     if advice.is_empty() { String::new() } else { format!("what the far end advises: {}", shown(advice)) }
 }
 
+/// A word as a shell takes it, whatever is in it.
+pub fn shell_word(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,=@%+".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// A command line that a record has, to be typed again: it starts msgpath and nothing else, whatever the record says.
+pub fn command_again(command: &[String]) -> String {
+    let words = command.iter().skip(1).map(|word| shell_word(word));
+    std::iter::once("msgpath".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
 /// Whether `c` moves a cursor, ends a line, turns the direction of writing or cannot be seen.
 fn must_be_escaped(c: char) -> bool {
     c.is_control()
@@ -56,6 +71,13 @@ fn must_be_escaped(c: char) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_command_of_a_record_starts_msgpath_alone() {
+        let words = ["rm", "echo", "$(x)", "a;b", "it's", "", "-x", "tcp:send"].map(String::from);
+        assert_eq!(command_again(&words), r"msgpath echo '$(x)' 'a;b' 'it'\''s' '' -x tcp:send");
+        assert_eq!(command_again(&[]), "msgpath");
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_escaped_and_the_rest_stays() {

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts::{self, MAX_HOSTS};
 
+/// CPUs of a host have numbers below this.
+pub(crate) const MAX_CPUS: u32 = 8192;
+
 /// A host of a mesh.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSpec {
@@ -150,7 +153,7 @@ fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < 8192);
+        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < MAX_CPUS);
         let (Some(first), Some(last)) = (number(first), number(last)) else {
             return Err(format!("{text:?} is not a list of CPUs such as 2-3"));
         };

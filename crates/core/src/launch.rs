@@ -109,6 +109,32 @@ impl Launch {
         }
     }
 
+    /// The launcher as it is typed: its name, or its template.
+    pub fn typed(&self) -> String {
+        match Self::parse(&self.by) {
+            Ok(named) if named.words == self.words => self.by.clone(),
+            _ => joined(&self.words),
+        }
+    }
+
+    /// Whether a launcher that was read from a record is one that could have been typed, for a host that could have been.
+    ///
+    /// # Errors
+    /// [`BadLaunch`].
+    pub fn check(&self) -> Result<(), BadLaunch> {
+        let typed = self.typed();
+        let parsed = Self::parse(&typed)?;
+        // The template of a name may have been another one in the version that wrote it.
+        let called = parsed.by == self.by || Self::names().any(|name| name == self.by);
+        match (called && parsed.words == self.words, &self.program) {
+            (false, _) => Err(BadLaunch::Unknown(typed)),
+            (true, Some(program)) if program.is_empty() || program.starts_with('-') => {
+                Err(BadLaunch::Unknown(program.clone()))
+            }
+            (true, _) => self.on(&self.host).map(drop),
+        }
+    }
+
     /// What is started here. `this`: this program, where the host has its file; `agent`: what msgpath is told there.
     pub fn command(&self, this: &str, agent: &[&str]) -> Vec<String> {
         let usual = if self.by == SAME_FILES { this } else { USUAL };
@@ -133,6 +159,16 @@ impl std::fmt::Display for Launch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.host, self.by)
     }
+}
+
+/// The words of a command line as a text of which [`Launch::parse`] and [`Program::parse`](crate::Program::parse) make the same words.
+pub fn joined(words: &[String]) -> String {
+    let plain = |letter: char| !letter.is_whitespace() && letter != '\'' && letter != '"';
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r#"'"'"'"#)),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// The words of a text. Quotes hold one together; nothing else has a meaning.
@@ -208,7 +244,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_launcher_of_a_record_is_one_that_can_be_typed() {
+        for text in ["ssh", "slurm", "ssh -J 'a b' u@{host} 'sudo {program}'", "sh -c 'echo \"it'\"'s\" {program}"] {
+            let launch = Launch::parse(text).unwrap().on("n2").unwrap();
+            assert_eq!(Launch::parse(&launch.typed()).unwrap().words, launch.words, "{text}");
+            assert_eq!(launch.check(), Ok(()), "{text}");
+        }
+        let ssh = Launch::parse("ssh").unwrap().on("n2").unwrap();
+        assert_eq!(ssh.typed(), "ssh");
+        for wrong in [
+            Launch { by: "rsh".into(), words: vec!["sh".into(), "-c".into(), "x".into()], ..ssh.clone() },
+            Launch { words: Vec::new(), ..ssh.clone() },
+            Launch { host: "-oProxyCommand=x".into(), ..ssh.clone() },
+            Launch { program: Some("-x".into()), ..ssh.clone() },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn joined_words_are_read_back(words in proptest::collection::vec(".{0,8}", 2..5)) {
+            prop_assert_eq!(split(&joined(&words)).unwrap(), words);
+        }
+
         #[test]
         fn no_text_panics(text in ".{0,40}", host in ".{0,10}") {
             if let Ok(launch) = Launch::parse(&text).and_then(|launch| launch.on(&host)) {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::calm::{TICK_NS, steal_of};
 use crate::gate::Gate;
 use crate::histogram::SparseHistogram;
-use crate::hosts_file::{HostSpec, Limit};
-use crate::launch::Launch;
+use crate::hosts_file::{HostSpec, Limit, MAX_CPUS};
+use crate::launch::{BadLaunch, Launch};
 use crate::plan::Plan;
 use crate::problem::{Problem, Unavailable};
 use crate::resume::Resumption;
@@ -69,6 +69,18 @@ impl MeshHeader {
             return Err("hosts twice, or too many of them".into());
         }
         self.plan.validate().map_err(|problem| problem.what)?;
+        let options = &self.plan.options;
+        // They would be started on every host.
+        if !self.plan.programs.is_empty() || options.launch.is_some() || options.between.is_some() || self.plan.simulate
+        {
+            return Err("a mesh measures between agents of msgpath, and its plan has others".into());
+        }
+        for host in &self.hosts {
+            self.launch_on(host).map_err(|error| error.to_string())?;
+            if host.spec.cpus.iter().any(|cpu| *cpu >= MAX_CPUS) {
+                return Err(format!("{} has no such CPUs", host.spec.name));
+            }
+        }
         if self.plan.cases.iter().enumerate().any(|(at, case)| case.id as usize != at) {
             return Err("a case whose id is not its position".into());
         }
@@ -80,6 +92,19 @@ impl MeshHeader {
         match &self.order.pairs {
             Pairs::Listed { pairs } if !pairs.iter().all(known) => Err("a pair of a host that is not there".into()),
             _ => Ok(()),
+        }
+    }
+
+    /// What starts the agent on a host; where agents come by themselves it starts nothing.
+    ///
+    /// # Errors
+    /// It, or the host, is none that can be typed.
+    pub fn launch_on(&self, host: &MeshHost) -> Result<Launch, BadLaunch> {
+        let launch = self.launch.on(&host.spec.name)?;
+        let launch = Launch { address: host.spec.address.or(launch.address), ..launch };
+        match launch.is_none() {
+            true => Ok(launch),
+            false => launch.check().map(|()| launch),
         }
     }
 

@@ -803,6 +803,39 @@ impl Plan {
         (self.cases.len() as u64 - replicas) * u64::from(self.rounds) + replicas * few
     }
 
+    /// Checks that programs, launcher and places are such as can be typed: a plan may come from a record.
+    fn validate_ends(&self) -> Result<(), crate::Problem> {
+        let usage = |what: String| crate::Problem::new("E11", crate::Exit::Usage, what);
+        let options = &self.options;
+        for program in &self.programs {
+            program.check().map_err(|error| usage(format!("a program of the plan cannot be: {error}")))?;
+        }
+        if let Some(launch) = &options.launch {
+            launch.check().map_err(|error| usage(format!("the launcher of the plan cannot be: {error}")))?;
+            if !self.programs.is_empty() {
+                return Err(usage("a program of others is started on this machine, and --launch names another".into()));
+            }
+        }
+        let places = options.between.iter().flat_map(|between| &between.ends);
+        for place in places {
+            if place.name.starts_with('-') || place.name.contains('/') || !place.namespace.starts_with('/') {
+                return Err(usage(format!("{:?} is no network namespace", place.name)));
+            }
+        }
+        if options.bind.as_ref().is_some_and(|bind| bind.parse::<std::net::IpAddr>().is_err()) {
+            return Err(usage("the local address of the plan is none".into()));
+        }
+        // As the kernel takes them: IFNAMSIZ and TCP_CA_NAME_MAX, each with a zero at its end.
+        let short = |name: &str| (1..=15).contains(&name.len()) && !name.contains(['/', '\0', ' ']);
+        if !short(&options.interface) {
+            return Err(usage(format!("{:?} is not the name of a device", options.interface)));
+        }
+        match options.congestion.as_ref().filter(|name| !short(name)) {
+            Some(name) => Err(usage(format!("{name:?} is not the name of a congestion control"))),
+            None => Ok(()),
+        }
+    }
+
     /// Checks what no parser can see: products that overflow, sizes without a byte, limits of the tool.
     ///
     /// # Errors
@@ -830,6 +863,7 @@ impl Plan {
                 "fewer sizes, paths or thread counts, or a smaller -r",
             );
         }
+        self.validate_ends()?;
         for (at, program) in self.programs.iter().enumerate() {
             if self.programs[..at].iter().any(|other| other.name == program.name) {
                 return usage(
@@ -960,6 +994,27 @@ mod tests {
         refused(|plan| plan.extent = Extent::Count(u64::MAX), "not a run");
         refused(|plan| plan.cases[0].inflight = 5000, "flight");
         refused(|plan| plan.cases[0].of_capacity = Some(OfCapacity { share_ppm: 5, attempts: Vec::new() }), "400 %");
+        let program = || Program::parse("./a {port}").unwrap();
+        refused(|plan| plan.programs = vec![Program { name: "../a".into(), ..program() }], "program of the plan");
+        let ssh = || Launch::parse("ssh").unwrap();
+        refused(|plan| plan.options.launch = Some(Launch { host: "-oProxyCommand=x".into(), ..ssh() }), "launcher");
+        refused(
+            |plan| plan.options.launch = Some(Launch { host: "n2".into(), words: vec!["x".into()], ..ssh() }),
+            "launcher",
+        );
+        refused(
+            |plan| (plan.programs, plan.options.launch) = (vec![program()], Some(ssh().on("n2").unwrap())),
+            "this machine",
+        );
+        let place =
+            |name: &str| EndPlace { name: name.into(), namespace: "/run/netns/x".into(), address: String::new() };
+        for name in ["../x", "-x"] {
+            let between = Between { ends: vec![place(name)], ..Between::default() };
+            refused(|plan| plan.options.between = Some(between.clone()), "no network namespace");
+        }
+        refused(|plan| plan.options.interface = "../../x".into(), "device");
+        refused(|plan| plan.options.congestion = Some("a/b".into()), "congestion");
+        refused(|plan| plan.options.bind = Some("n2".into()), "local address");
     }
 
     #[test]

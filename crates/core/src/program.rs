@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::launch::joined;
 use crate::path::is_end_name;
 
 /// The scheme of a program that runs already.
@@ -169,6 +170,9 @@ pub enum BadProgram {
     /// More than is taken.
     #[error("a command line of more than {MOST_WORDS} words or {MOST_BYTES} bytes")]
     Long,
+    /// No words that are typed mean this: a record has it that msgpath did not write.
+    #[error("a program that nobody can have typed")]
+    Untypable,
     /// `raw://` without host and port.
     #[error("{RAW} is followed by HOST:PORT")]
     Address,
@@ -222,6 +226,28 @@ impl Program {
                 let source = Source::parse(text)?;
                 Ok(Self { name: Self::named_by(&source), source, folder: String::new() })
             }
+        }
+    }
+
+    /// As it is typed, with its name.
+    pub fn typed(&self) -> String {
+        match &self.source {
+            Source::Command(words) => format!("{}={}", self.name, joined(words)),
+            source => format!("{}={source}", self.name),
+        }
+    }
+
+    /// Whether a program that was read from a record is one that could have been typed.
+    ///
+    /// # Errors
+    /// [`BadProgram`].
+    pub fn check(&self) -> Result<(), BadProgram> {
+        let parsed = Self::parse(&self.typed())?;
+        let example = matches!((&self.source, &parsed.source), (Source::Missing { .. }, Source::Example(_)));
+        let folder = self.folder.is_empty() || self.folder.starts_with('/');
+        match parsed.name == self.name && (parsed.source == self.source || example) && folder {
+            true => Ok(()),
+            false => Err(BadProgram::Untypable),
         }
     }
 
@@ -310,6 +336,27 @@ mod tests {
         // What stands before the sign is not a name: the whole is a command.
         assert_eq!(command("env X=1 ./server"), ["env", "X=1", "./server"]);
         assert_eq!(name("env X=1 ./server"), "server");
+    }
+
+    #[test]
+    fn a_program_of_a_record_is_one_that_can_be_typed() {
+        for text in ["./server {port}", "new=./a 'b c' \"d'e\"", "raw://n2:7", "example:go"] {
+            let program = Program::parse(text).unwrap();
+            assert_eq!(
+                (Program::parse(&program.typed()).unwrap(), program.check()),
+                (program.clone(), Ok(())),
+                "{text}"
+            );
+        }
+        let good = Program::parse("./server {port}").unwrap();
+        for wrong in [
+            Program { name: "a/b".into(), ..good.clone() },
+            Program { source: Source::Command(Vec::new()), ..good.clone() },
+            Program { source: Source::Address("x/y".into()), ..good.clone() },
+            Program { folder: "here".into(), ..good.clone() },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod mesh;
 mod messages;
 mod older;
 mod originals;
+pub mod owner;
 mod reader;
 mod resume;
 pub mod store;

@@ -15,7 +15,7 @@ use crate::block::{self, Blocks, Fault, HISTOGRAM, Head, JSON, Kind, MAX_COUNT};
 use crate::error::WrittenBy;
 use crate::reader::{fits_its_sum, header_bytes};
 use crate::resume::is_torn;
-use crate::writer::{Appender, write_whole};
+use crate::writer::{Appender, FOLDER_MODE, make_folder, write_whole};
 use crate::{Damage, RecordError};
 
 /// The header of a mesh, within the folder.
@@ -126,7 +126,7 @@ impl MeshWriter {
     /// A folder that holds something already, one that cannot be written, or a header that could not be read back.
     pub fn create(folder: &Path, header: &MeshHeader) -> Result<Self, RecordError> {
         let cannot = |source| RecordError::Create { file: folder.into(), source };
-        fs::create_dir_all(folder).map_err(cannot)?;
+        make_folder(folder, FOLDER_MODE).map_err(cannot)?;
         if fs::read_dir(folder).map_err(cannot)?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }

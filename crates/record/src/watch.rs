@@ -14,7 +14,7 @@ use msgpath_sys::files::{open_regular, read_regular};
 
 use crate::block::{self, Blocks, Fault, Kind, MAX_ROWS};
 use crate::store::holds;
-use crate::writer::{Appender, create_private_folder, framed, write_private};
+use crate::writer::{Appender, PRIVATE_FOLDER_MODE, framed, make_folder, write_private};
 use crate::{RecordError, columns};
 
 /// What was watched, within the folder.
@@ -43,7 +43,7 @@ impl WatchWriter {
     /// A folder that holds something already, or one that cannot be written.
     pub fn create(folder: &Path, header: &WatchHeader, limit: u64) -> Result<Self, RecordError> {
         let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
-        create_private_folder(folder).map_err(|source| cannot(folder, source))?;
+        make_folder(folder, PRIVATE_FOLDER_MODE).map_err(|source| cannot(folder, source))?;
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }

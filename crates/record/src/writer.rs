@@ -36,8 +36,11 @@ pub(crate) struct Appender<F> {
     length: u64,
 }
 
-/// Modes of new files: whom the user's mask lets in, and the user alone.
-const SHARED: u32 = 0o666;
+/// Modes of new files and folders. Only the user writes them, whatever the umask is: a record that others may have written is not obeyed
+/// ([`crate::owner`]). What may be about programs of others is for the user alone.
+const SHARED: u32 = 0o644;
+pub(crate) const FOLDER_MODE: u32 = 0o755;
+pub(crate) const PRIVATE_FOLDER_MODE: u32 = 0o700;
 const PRIVATE: u32 = 0o600;
 
 impl Appender<File> {
@@ -128,7 +131,7 @@ impl RunWriter {
         let cannot = |file: &Path, source| RecordError::Create { file: file.into(), source };
         let path = folder.join(HEADER_FILE);
         let json = checked_bytes(&path, header)?;
-        fs::create_dir_all(folder).map_err(|source| cannot(folder, source))?;
+        make_folder(folder, FOLDER_MODE).map_err(|source| cannot(folder, source))?;
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }
@@ -387,12 +390,12 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     output.finish_on_disk()
 }
 
-/// A folder for such files, and those above it.
-pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
+/// Makes the folder of a record, and those above it.
+pub(crate) fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above)?;
     }
-    match DirBuilder::new().mode(0o700).create(folder) {
+    match DirBuilder::new().mode(mode).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         made => made,
     }

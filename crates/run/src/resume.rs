@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 
+use msgpath_core::foreign::command_again;
 use msgpath_core::resume::{PassRecord, Resumption};
 use msgpath_core::schema::{Environment, FAR, NEAR, RoundRecord, RunEnd, RunHeader, Status, Tracing};
 use msgpath_core::target::DEFAULT_PORT;
@@ -47,11 +48,11 @@ pub fn check(cut: &CutShort) -> Result<(), Problem> {
     let (header, name) = (&run.header, &run.header.name);
     // Under another name: this one is taken.
     let again = || {
-        let mut words: Vec<&str> = header.command.iter().map(String::as_str).collect();
-        if let Some(at) = words.iter().position(|word| *word == "--name") {
+        let mut words = header.command.clone();
+        if let Some(at) = words.iter().position(|word| word == "--name") {
             words.drain(at..(at + 2).min(words.len()));
         }
-        if words.is_empty() { "measure it again".to_owned() } else { words.join(" ") }
+        if words.is_empty() { "measure it again".to_owned() } else { command_again(&words) }
     };
     if let Some(damage) = &run.damage {
         return Err(refused(format!("{name} cannot be resumed: {damage}"))

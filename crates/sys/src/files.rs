@@ -17,8 +17,8 @@ use crate::random;
 
 /// Flags of every open here: no link in the last component, no wait for the other end of a FIFO, no new controlling terminal.
 const CAREFUL: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// Permissions of a new file, before the umask.
-const NEW: Mode = Mode::from_raw_mode(0o666);
+/// Permissions of a new file, before the umask: nobody else writes it.
+const NEW: Mode = Mode::from_raw_mode(0o644);
 /// Permissions of a file that only its owner reads.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 

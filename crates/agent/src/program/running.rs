@@ -218,6 +218,10 @@ fn files(pid: u32, folder: &str, command: &[String]) -> Vec<(String, String)> {
 /// As reading it.
 pub fn sha256(path: &Path) -> io::Result<String> {
     let (mut sum, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    // The path may come from a record: a pipe or a device could be waited for without an end.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
     let mut file = File::open(path)?.take(LARGEST_FILE);
     loop {
         match file.read(&mut buffer)? {

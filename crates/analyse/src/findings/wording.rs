@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use msgpath_core::foreign::shell_word;
 use msgpath_core::plan::{CaseRole, Extent, Workload};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::units::{size, three_digits};
@@ -237,18 +238,13 @@ pub(super) fn again(header: &RunHeader, replaced: &[&str], option: &str) -> Stri
             None => word.starts_with(*name) && word.len() > name.len() && !word.starts_with("--"),
         };
         if !replaced.iter().any(glued) {
-            words.push(quoted(word));
+            words.push(shell_word(&word));
         }
     }
     if !option.is_empty() {
         words.push(option.into());
     }
     words.join(" ")
-}
-
-fn quoted(word: String) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use msgpath_analyse::attribution::stage::{Direction, Kind};
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::Band;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::foreign::command_again;
 use msgpath_core::schema::FAR;
 use msgpath_core::units::three_digits;
 use msgpath_record::{Messages, Run};
@@ -48,7 +49,7 @@ pub fn explain(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style
             Some(_) if !summary.attribution.is_empty() => {}
             Some(clock) => page.beside_two_clocks(run, clock),
             None => {
-                let again = format!("{} --stages light", run.header.command.join(" "));
+                let again = format!("{} --stages light", command_again(&run.header.command));
                 page.text(
                     2,
                     "The kernel was not traced, so nothing is known between the stamps. This run records it:",

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
 use crate::store::holds;
-use crate::writer::{create_private_folder, write_private};
+use crate::writer::{PRIVATE_FOLDER_MODE, make_folder, write_private};
 
 /// What was imported, within the folder.
 pub const TRACERS_FILE: &str = "tracers.json";
@@ -296,7 +296,7 @@ pub fn write(folder: &Path, header: &TracersHeader, texts: &[Vec<u8>]) -> Result
     if texts.len() != header.files.len() || texts.len() > MAX_TEXTS {
         return Err(RecordError::Unrecordable(format!("{} texts of {} files", texts.len(), header.files.len())));
     }
-    create_private_folder(folder).map_err(|source| cannot(folder, source))?;
+    make_folder(folder, PRIVATE_FOLDER_MODE).map_err(|source| cannot(folder, source))?;
     if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
         return Err(RecordError::NotEmpty { folder: folder.into() });
     }

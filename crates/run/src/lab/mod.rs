@@ -120,7 +120,7 @@ fn place(name: &str) -> Result<EndPlace, Problem> {
         return Ok(place);
     }
     let namespace = format!("/run/netns/{name}");
-    if name.is_empty() || name.contains('/') || !PathBuf::from(&namespace).exists() {
+    if name.is_empty() || name.starts_with(['-', '.']) || name.contains('/') || !PathBuf::from(&namespace).exists() {
         return Err(Problem::new("E40", Exit::CannotStart, format!("there is no place or namespace named {name:?}"))
             .hint("msgpath lab status, or ip netns"));
     }

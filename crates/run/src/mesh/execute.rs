@@ -149,11 +149,10 @@ fn started(
     progress: &mut dyn MeshProgress,
     stop: &AtomicBool,
 ) -> Result<Fleet, Problem> {
-    let launches = header.hosts.iter().map(|host| {
-        let launch = header.launch.on(&host.spec.name);
-        let launch = launch.map_err(|error| Problem::new("E11", Exit::Usage, error.to_string()))?;
-        Ok(msgpath_core::Launch { address: host.spec.address.or(launch.address), ..launch })
-    });
+    let launches = header
+        .hosts
+        .iter()
+        .map(|host| header.launch_on(host).map_err(|error| Problem::new("E11", Exit::Usage, error.to_string())));
     let door = match agents {
         Agents::Launched => None,
         Agents::Come(door) => Some(door),

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use msgpath_analyse::stretches::{Chosen, STRETCHES, choose};
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Workload;
+use msgpath_core::foreign::command_again;
 use msgpath_core::schema::MessageRow;
 use msgpath_record::Run;
 
@@ -97,7 +98,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 
 /// Why there are no messages, and what to type to have them.
 fn missing(run: &Run) -> String {
-    let again = run.header.command.join(" ");
+    let again = command_again(&run.header.command);
     match (run.header.plan.message_log, run.rounds.iter().any(|round| round.batch > 1)) {
         (0, _) => format!("the run kept no messages; without --message-log 0 it does: {again}"),
         (_, true) => {
