@@ -167,10 +167,11 @@ pub(crate) fn mesh(asked: &Asked) -> Met {
             let thread = Builder::new().name("agent".into()).stack_size(STACK);
             // However an agent ends, it asks at the door what follows.
             let work = move || {
-                caller.join(|stream| {
+                let serve = |stream| {
                     let _ = agent(stream, delay, &counted);
                     Ok(())
-                })
+                };
+                caller.join(serve, |why| eprintln!("note: {why}"))
             };
             thread.spawn(work).expect("a thread for each agent")
         })

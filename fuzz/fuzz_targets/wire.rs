@@ -7,7 +7,7 @@ use msgpath_core::doctor::{Check, parse_report};
 use msgpath_core::foreign::shown;
 use msgpath_rpc::command::MAX_CALLS;
 use role::{Found, Role};
-use wire::{FromDoor, FromEnd, Joining, ToEnd};
+use wire::{FromDoor, FromEnd, Joining, ToEnd, Verdict};
 
 // The modules alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
 #[allow(dead_code)]
@@ -71,6 +71,6 @@ fuzz_target!(|bytes: &[u8]| {
             _ => {}
         }
         let _ = (frame::<Role>(bytes), frame::<Found>(bytes));
-        let _ = (frame::<FromDoor>(bytes), frame::<Joining>(bytes));
+        let _ = (frame::<FromDoor>(bytes), frame::<Joining>(bytes), frame::<Verdict>(bytes));
     }
 });

@@ -96,7 +96,8 @@ fn join(arguments: &Arguments, to: &str) -> Result<ExitCode> {
         address: arguments.host,
         redial: REDIAL,
     };
-    if caller.join(|stream| agent_on(stream)?.wait().map(drop))? == Left::Alone {
+    let note = |why: &str| eprintln!("note: {why}; it is called again, {} s in all", REDIAL.as_secs());
+    if caller.join(|stream| agent_on(stream)?.wait().map(drop), note)? == Left::Alone {
         eprintln!("note: the coordinator at {to} has ended, so this agent ends too");
     }
     Ok(ExitCode::SUCCESS)

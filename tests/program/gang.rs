@@ -2,15 +2,17 @@
 //! the scripts and the manifest that `--print` writes.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use msgpath_agent::greeting::GREETING;
+use msgpath_agent::wire::{self, FromDoor, Joining, Nonce, Proof, Verdict};
 use msgpath_record::PairBlock;
 use serde_json::Value;
 
-use crate::command::{Home, Running, free_port, within};
+use crate::command::{Home, Running, free_port, listening, within};
 use crate::serve::{agent_below, is_confined};
 use crate::slurm::beside_slurm;
 
@@ -56,6 +58,16 @@ fn measured(home: &Home, name: &str) -> Vec<(u32, u32)> {
     msgpath_record::read_mesh(&home.runs().join(name), each).map_or_else(|_| Vec::new(), |_| found)
 }
 
+/// A mesh of two agents that was measured.
+pub(crate) fn measured_mesh(home: &Home, name: &str) {
+    with_token(home);
+    let place = format!("127.0.0.1:{}", free_port());
+    let agents = ["n1", "n2"].map(|name| agent(home, &place, name));
+    let run = mesh(home, &place, &[&["--expect", "2", "--name", name][..], &SHORT].concat());
+    run.finish(LIMIT).ends_with(0);
+    all_end(agents);
+}
+
 #[test]
 fn an_agent_of_a_mesh_is_confined_in_every_thread() {
     let home = Home::new();
@@ -93,13 +105,16 @@ fn who_has_another_token_or_no_place_is_turned_away() {
     // Somebody who says nothing, and somebody who says something else.
     let mut strangers: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(&place).unwrap()).collect();
     strangers.iter_mut().for_each(|stranger| stranger.write_all(b"GET / HTTP/1.1\r\n\r\n0123456789").unwrap());
-    let wrong = home.msgpath(&["__agent", "--join", place.as_str(), "--name", "n1", "--token-file", "other"]);
-    wrong.ends_with(3).says(&["E73", "another token"]);
+    // Whoever refuses it has proven nothing, so it calls again.
+    let mut wrong = home.start(&format!("__agent --join {place} --name n1 --token-file other"));
+    wrong.until_it_says("has another token than this agent; it is called again");
+    assert!(wrong.goes_on());
     let unknown = agent(&home, &place, "n7").finish(LIMIT);
     unknown.ends_with(3).says(&["E84", "not among its hosts"]);
     let agents = ["n1", "n2"].map(|name| agent(&home, &place, name));
     run.finish(LIMIT).ends_with(0).shows(&["1 of 1 pairs"]);
     all_end(agents);
+    drop(wrong);
     for mut stranger in strangers {
         let mut heard = Vec::new();
         let _ = stranger.read_to_end(&mut heard);
@@ -108,6 +123,51 @@ fn who_has_another_token_or_no_place_is_turned_away() {
     home.msgpath(&["__agent", "--join", &place]).ends_with(2).says(&["needs its token"]);
     let open = home.msgpath(&["mesh", "n[1-2]", "--listen", &place]).ends_with(2);
     open.says(&["--token-file"]);
+}
+
+/// Answers one agent at the address of a mesh, and has no token: these words, then the end.
+fn answered_by_a_stranger(listener: &TcpListener, words: &[&dyn Fn(&mut TcpStream)]) {
+    for say in words {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.write_all(&GREETING).unwrap();
+        wire::write(&mut stream, &FromDoor::Challenge { nonce: Nonce([7; 16]) }, &[]).unwrap();
+        wire::read::<Joining>(&mut stream).unwrap();
+        say(&mut stream);
+        // Until the agent hangs up, so that it has read the words.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    }
+}
+
+#[test]
+fn a_stranger_at_the_address_of_a_mesh_keeps_no_agent_from_it() {
+    let home = Home::new();
+    with_token(&home);
+    let listener = listening();
+    let place = listener.local_addr().unwrap().to_string();
+    let mut first = agent(&home, &place, "n1");
+    let verdict = |verdict: Verdict| move |stream: &mut TcpStream| wire::write(stream, &verdict, &[]).unwrap();
+    let no_proof = Proof([0; 32]);
+    answered_by_a_stranger(
+        &listener,
+        &[
+            &|stream| wire::write(stream, &FromDoor::Refused, &[]).unwrap(),
+            &verdict(Verdict::Over),
+            &verdict(Verdict::Welcome),
+            &verdict(Verdict::Unwanted { why: "full".into() }),
+            &|stream| {
+                wire::write(stream, &FromDoor::Proven { proof: no_proof }, &[]).unwrap();
+                wire::write(stream, &Verdict::Over, &[]).unwrap();
+            },
+        ],
+    );
+    first.until_it_says("cannot prove that it has the token");
+    assert!(first.goes_on());
+    drop(listener);
+    let second = agent(&home, &place, "n2");
+    let run = mesh(&home, &place, &[&["n[1-2]"][..], &SHORT].concat());
+    run.finish(LIMIT).ends_with(0).shows(&["1 of 1 pairs"]);
+    all_end([first, second]);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! An agent that comes to the coordinator of a mesh, where whatever starts it gives no pipe to each: one srun, mpirun, a
 //! Kubernetes Job. It dials; both sides prove that they have the token; then a process of its own is an agent whose pipe is the
 //! connection. When that has ended it dials again, until the coordinator says that the mesh is over.
+//!
+//! A word that ends the agent, or makes it wait, counts from a coordinator that has proven itself. Whatever another listener says
+//! at that address is a call that failed.
 
 use std::io::{self, Read};
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -13,7 +16,7 @@ use msgpath_sys::poll::{Interest, poll};
 
 use crate::greeting::{self, Heard};
 use crate::token::{Nonces, Prover, Token};
-use crate::wire::{self, Frame, FromDoor, Incoming, Joining, Nonce, VERSION};
+use crate::wire::{self, Frame, FromDoor, Incoming, Joining, Nonce, VERSION, Verdict};
 
 /// How long each step of coming in may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,6 +29,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// An agent that lived so long was an agent.
 const LIVED: Duration = Duration::from_secs(1);
+/// The code where nothing that speaks the protocol answers: usual before a coordinator is up.
+const NOBODY: &str = "E01";
 
 /// A frame that is whole before this time.
 ///
@@ -85,30 +90,31 @@ enum Called {
     Over,
 }
 
-/// Why nobody was let in.
+/// Why a call let no agent in.
 enum Turned {
-    /// It may be otherwise later.
-    Later(String),
+    /// Nobody has proven to be the coordinator, or it may let the agent in later: the agent calls again, within its time limit.
+    Later(Problem),
+    /// The coordinator has proven itself, and has no place for the agent.
     Away(Problem),
 }
 
-impl From<io::Error> for Turned {
-    fn from(error: io::Error) -> Self {
-        Turned::Later(error.to_string())
-    }
-}
-
 impl Caller {
-    /// Comes, and is an agent as often as it is let in: `agent` is one whose pipe is the connection, until it ends.
+    /// Comes, and is an agent as often as it is let in: `agent` is one whose pipe is the connection, until it ends. `note`
+    /// hears why an answer at that address does not count; the agent goes on calling.
     ///
     /// # Errors
-    /// E01 nobody answers, E03 something else does, E73 another token, E84 there is no place for it, E19 it could not be started.
-    pub fn join(&self, mut agent: impl FnMut(TcpStream) -> io::Result<()>) -> Result<Left, Problem> {
+    /// E84 there is no place for it, E19 it could not be started. After `redial`, the last of: E01 nobody answers, E03
+    /// something else does, E73 it does not prove that it has the token.
+    pub fn join(
+        &self,
+        mut agent: impl FnMut(TcpStream) -> io::Result<()>,
+        mut note: impl FnMut(&str),
+    ) -> Result<Left, Problem> {
         let instance = Nonce::new().map_err(|error| self.nobody(&error.to_string()))?;
         let (mut pause, mut until) = (FIRST_PAUSE, Instant::now() + self.redial);
-        let mut lived = false;
+        let (mut lived, mut noted) = (false, String::new());
         loop {
-            let why = match self.call(instance) {
+            let problem = match self.call(instance, until) {
                 Ok(Called::Over) => return Ok(Left::Over),
                 Ok(Called::Welcome(stream)) => {
                     let began = Instant::now();
@@ -119,91 +125,112 @@ impl Caller {
                     if began.elapsed() > LIVED {
                         (pause, until, lived) = (FIRST_PAUSE, Instant::now() + self.redial, true);
                     }
-                    "the agent ends as soon as it begins".to_owned()
+                    self.nobody("the agent ends as soon as it begins")
                 }
                 Err(Turned::Away(problem)) => return Err(problem),
-                Err(Turned::Later(why)) => {
+                Err(Turned::Later(problem)) => {
                     if Instant::now() < until {
+                        if problem.code != NOBODY && problem.what != noted {
+                            note(&problem.what);
+                            noted.clone_from(&problem.what);
+                        }
                         // Many come at the same time: not all of them again.
                         let jitter = Nonce::new().map_or(128, |Nonce(bytes)| bytes[0]);
                         std::thread::sleep(pause.mul_f64(0.5 + f64::from(jitter) / 255.0));
                         pause = (2 * pause).min(LONGEST_PAUSE);
                     }
-                    why
+                    problem
                 }
             };
             if Instant::now() >= until {
-                return if lived { Ok(Left::Alone) } else { Err(self.nobody(&why)) };
+                return if lived { Ok(Left::Alone) } else { Err(problem) };
             }
         }
     }
 
     fn nobody(&self, why: &str) -> Problem {
         let what = format!("no coordinator of a mesh lets this agent in at {}", self.to);
-        Problem::new("E01", Exit::CannotStart, what)
+        Problem::new(NOBODY, Exit::CannotStart, what)
             .why(why)
             .hint(format!("msgpath mesh --listen {} --token-file FILE there", self.to))
     }
 
-    fn call(&self, instance: Nonce) -> Result<Called, Turned> {
-        let away = |code: &str, what: String| Turned::Away(Problem::new(code, Exit::CannotStart, what));
-        let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "it has no address");
-        let mut connected = None;
-        for address in self.to.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => {
-                    connected = Some(stream);
-                    break;
-                }
-                Err(error) => last = error,
+    /// Calls every address in turn: a stranger at one of them does not hide the coordinator at another.
+    fn call(&self, instance: Nonce, until: Instant) -> Result<Called, Turned> {
+        let later = |error: io::Error| Turned::Later(self.nobody(&error.to_string()));
+        let mut turned = later(io::Error::new(io::ErrorKind::AddrNotAvailable, "it has no address"));
+        for (at, address) in self.to.to_socket_addrs().map_err(later)?.enumerate() {
+            if at > 0 && Instant::now() >= until {
+                break;
+            }
+            match self.call_at(address, instance) {
+                Err(error @ Turned::Later(_)) => turned = error,
+                ended => return ended,
             }
         }
-        let Some(mut stream) = connected else { return Err(last.into()) };
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        match greeting::listen(&mut stream, PATIENCE)? {
+        Err(turned)
+    }
+
+    fn call_at(&self, address: SocketAddr, instance: Nonce) -> Result<Called, Turned> {
+        let mut stream = self.proven(address, instance).map_err(Turned::Later)?;
+        let failed = |error: io::Error| Turned::Later(self.nobody(&error.to_string()));
+        match read_by::<Verdict>(&mut stream, Instant::now() + TURN).map_err(failed)? {
+            Verdict::Welcome => {
+                stream.set_write_timeout(None).map_err(failed)?;
+                Ok(Called::Welcome(stream))
+            }
+            Verdict::Over => Ok(Called::Over),
+            Verdict::Unwanted { why } => {
+                let what = format!("the mesh has no place for {}: {}", self.name, shown(&why));
+                Err(Turned::Away(Problem::new("E84", Exit::CannotStart, what)))
+            }
+        }
+    }
+
+    /// A connection to a coordinator that has proven that it has the token. What is said before that decides nothing.
+    fn proven(&self, address: SocketAddr, instance: Nonce) -> Result<TcpStream, Problem> {
+        let failed = |error: io::Error| self.nobody(&error.to_string());
+        let stranger = |code: &str, what: String| Problem::new(code, Exit::CannotStart, what);
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+        match greeting::listen(&mut stream, PATIENCE).map_err(failed)? {
             Heard::Greeting(VERSION) => {}
             Heard::Greeting(other) => {
                 let what =
                     format!("the coordinator at {} speaks version {other} of the protocol, this is {VERSION}", self.to);
-                return Err(away("E03", what));
+                return Err(stranger("E03", what));
             }
             // A coordinator that has too many callers closes; one that has ended, too.
-            Heard::End | Heard::Silence => {
-                return Err(Turned::Later("it closed the connection, or said nothing".into()));
-            }
+            Heard::End | Heard::Silence => return Err(self.nobody("it closed the connection, or said nothing")),
             Heard::Other(_) => {
-                return Err(away("E03", format!("what listens at {} is not the coordinator of a mesh", self.to)));
+                return Err(stranger("E03", format!("what listens at {} is not the coordinator of a mesh", self.to)));
             }
         }
         let by = Instant::now() + PATIENCE;
-        let FromDoor::Challenge { nonce: far } = read_by::<FromDoor>(&mut stream, by)? else {
-            return Err(away("E03", format!("the coordinator at {} does not ask who comes", self.to)));
+        let FromDoor::Challenge { nonce: far } = read_by::<FromDoor>(&mut stream, by).map_err(failed)? else {
+            return Err(stranger("E03", format!("the coordinator at {} does not ask who comes", self.to)));
         };
-        let nonces = Nonces { near: Nonce::new()?, far };
+        let nonces = Nonces { near: Nonce::new().map_err(failed)?, far };
         let joining = Joining {
             name: self.name.clone(),
             rank: self.rank,
             instance,
-            address: self.address.unwrap_or(stream.local_addr()?.ip().to_canonical()),
+            address: match self.address {
+                Some(address) => address,
+                None => stream.local_addr().map_err(failed)?.ip().to_canonical(),
+            },
             nonce: nonces.near,
             proof: self.token.proof(Prover::Agent, &nonces),
         };
-        wire::write(&mut stream, &joining, &[])?;
-        match read_by::<FromDoor>(&mut stream, Instant::now() + TURN)? {
-            FromDoor::Welcome { proof } if self.token.is_proven(Prover::Coordinator, &nonces, &proof) => {
-                stream.set_write_timeout(None)?;
-                Ok(Called::Welcome(stream))
-            }
-            FromDoor::Over => Ok(Called::Over),
-            FromDoor::Unwanted { why } => {
-                Err(away("E84", format!("the mesh has no place for {}: {}", self.name, shown(&why))))
-            }
+        wire::write(&mut stream, &joining, &[]).map_err(failed)?;
+        match read_by::<FromDoor>(&mut stream, Instant::now() + PATIENCE).map_err(failed)? {
+            FromDoor::Proven { proof } if self.token.is_proven(Prover::Coordinator, &nonces, &proof) => Ok(stream),
             FromDoor::Refused => {
-                Err(away("E73", format!("the coordinator at {} has another token than this agent", self.to)))
+                Err(stranger("E73", format!("the coordinator at {} has another token than this agent", self.to)))
             }
-            FromDoor::Welcome { .. } | FromDoor::Challenge { .. } => {
-                Err(away("E73", format!("what listens at {} cannot prove that it has the token", self.to)))
+            FromDoor::Proven { .. } | FromDoor::Challenge { .. } => {
+                Err(stranger("E73", format!("what listens at {} cannot prove that it has the token", self.to)))
             }
         }
     }
@@ -245,66 +272,144 @@ mod tests {
         token
     }
 
-    /// What a caller makes of a coordinator that answers its proof like this.
-    fn met(answer: impl FnOnce(&Nonces, &Joining) -> FromDoor + Send + 'static) -> Result<Left, Problem> {
-        met_by(|_| Err(io::Error::other("it would be an agent")), answer)
+    fn caller(listener: &TcpListener, redial: Duration) -> Caller {
+        let to = listener.local_addr().unwrap().to_string();
+        Caller { to, token: token("ours"), name: "n1".into(), rank: Some(3), address: None, redial }
     }
 
-    /// The same, with what it does as an agent.
-    fn met_by(
-        agent: impl FnMut(TcpStream) -> io::Result<()>,
-        answer: impl FnOnce(&Nonces, &Joining) -> FromDoor + Send + 'static,
-    ) -> Result<Left, Problem> {
+    /// Takes one call up to the proof of the agent.
+    fn taken(listener: &TcpListener) -> (TcpStream, Nonces, Joining) {
+        let (mut stream, _) = listener.accept().unwrap();
+        let far = Nonce::new().unwrap();
+        stream.write_all(&GREETING).unwrap();
+        wire::write(&mut stream, &FromDoor::Challenge { nonce: far }, &[]).unwrap();
+        let joining: Joining = read_by(&mut stream, Instant::now() + PATIENCE).unwrap();
+        let nonces = Nonces { near: joining.nonce, far };
+        (stream, nonces, joining)
+    }
+
+    /// One call to the true coordinator, which then says this.
+    fn decided(listener: &TcpListener, verdict: &Verdict) {
+        let (mut stream, nonces, joining) = taken(listener);
+        assert_eq!((joining.name.as_str(), joining.rank, joining.address.is_loopback()), ("n1", Some(3), true));
+        let proof = token("ours").proof(Prover::Coordinator, &nonces);
+        wire::write(&mut stream, &FromDoor::Proven { proof }, &[]).unwrap();
+        wire::write(&mut stream, verdict, &[]).unwrap();
+    }
+
+    /// What a caller makes of the coordinator that says this, with what it does as an agent.
+    fn met(verdict: Verdict, agent: impl FnMut(TcpStream) -> io::Result<()>) -> Result<Left, Problem> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let to = listener.local_addr().unwrap().to_string();
-        let door = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let far = Nonce::new().unwrap();
-            stream.write_all(&GREETING).unwrap();
-            wire::write(&mut stream, &FromDoor::Challenge { nonce: far }, &[]).unwrap();
-            let joining: Joining = read_by(&mut stream, Instant::now() + PATIENCE).unwrap();
-            let nonces = Nonces { near: joining.nonce, far };
-            wire::write(&mut stream, &answer(&nonces, &joining), &[]).unwrap();
-        });
-        let redial = Duration::from_millis(20);
-        let caller = Caller { to, token: token("ours"), name: "n1".into(), rank: Some(3), address: None, redial };
-        let found = caller.join(agent);
+        let caller = caller(&listener, Duration::from_millis(20));
+        let door = std::thread::spawn(move || decided(&listener, &verdict));
+        let found = caller.join(agent, |_| ());
         door.join().unwrap();
         found
     }
 
+    fn no_agent(_: TcpStream) -> io::Result<()> {
+        Err(io::Error::other("it would be an agent"))
+    }
+
     #[test]
-    fn both_prove_that_they_have_the_token_before_anything_is_ordered() {
-        let welcome = |token: Token, who: Prover| {
-            move |nonces: &Nonces, joining: &Joining| {
-                assert_eq!((joining.name.as_str(), joining.rank, joining.address.is_loopback()), ("n1", Some(3), true));
-                FromDoor::Welcome { proof: token.proof(who, nonces) }
-            }
-        };
-        let problem = met(welcome(token("ours"), Prover::Coordinator)).unwrap_err();
-        assert!(problem.what.contains("it would be an agent"), "{problem:?}");
-        for (token, who) in [(token("other"), Prover::Coordinator), (token("ours"), Prover::Agent)] {
-            assert_eq!(met(welcome(token, who)).unwrap_err().code, "E73", "another token, or its own proof sent back");
-        }
-        // What serve proves is not what a coordinator does.
-        assert_eq!(met(welcome(token("ours"), Prover::Far)).unwrap_err().code, "E73");
-        assert_eq!(met(|_, _| FromDoor::Over), Ok(Left::Over));
-        assert_eq!(met(|_, _| FromDoor::Refused).unwrap_err().code, "E73");
-        let unwanted = met(|_, _| FromDoor::Unwanted { why: "full \u{1b}[2J".into() }).unwrap_err();
+    fn verdicts_of_a_coordinator_with_the_token_count() {
+        let problem = met(Verdict::Welcome, no_agent).unwrap_err();
+        assert!(problem.code == "E19" && problem.what.contains("it would be an agent"), "{problem:?}");
+        assert_eq!(met(Verdict::Over, no_agent), Ok(Left::Over));
+        let unwanted = met(Verdict::Unwanted { why: "full \u{1b}[2J".into() }, no_agent).unwrap_err();
         assert!(unwanted.code == "E84" && !unwanted.what.contains('\u{1b}'), "{unwanted:?}");
+    }
+
+    /// Every word that a listener without the token can say, instead of a proof or behind a false one.
+    fn false_words() -> Vec<Box<dyn Fn(&TcpListener) + Send>> {
+        fn framed(frame: &impl Frame) -> Vec<u8> {
+            let mut bytes = Vec::new();
+            wire::write(&mut bytes, frame, &[]).unwrap();
+            bytes
+        }
+        let unwanted = || Verdict::Unwanted { why: "full".into() };
+        let mut all: Vec<Box<dyn Fn(&TcpListener) + Send>> = Vec::new();
+        let first: [Vec<u8>; 4] = [
+            b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(),
+            [&GREETING[..7], &[VERSION + 1]].concat(),
+            [&GREETING[..], &framed(&FromDoor::Refused)].concat(),
+            [&GREETING[..], &framed(&Verdict::Over)].concat(),
+        ];
+        for words in first {
+            all.push(Box::new(move |listener| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(&words).unwrap();
+                // Until the caller hangs up: a reset would take the words with it.
+                let _ = io::copy(&mut stream, &mut io::sink());
+            }));
+        }
+        let instead =
+            [framed(&FromDoor::Refused), framed(&Verdict::Over), framed(&Verdict::Welcome), framed(&unwanted())];
+        for words in instead {
+            all.push(Box::new(move |listener| {
+                let (mut stream, ..) = taken(listener);
+                stream.write_all(&words).unwrap();
+                let _ = io::copy(&mut stream, &mut io::sink());
+            }));
+        }
+        let provers = [("other", Prover::Coordinator), ("ours", Prover::Agent), ("ours", Prover::Far)];
+        for verdict in [Verdict::Welcome, Verdict::Over, unwanted()] {
+            for (text, prover) in provers {
+                let verdict = verdict.clone();
+                all.push(Box::new(move |listener| {
+                    // Another token; the caller's proof sent back; what `serve` proves.
+                    let (mut stream, nonces, joining) = taken(listener);
+                    let proof = match prover {
+                        Prover::Agent => joining.proof,
+                        _ => token(text).proof(prover, &nonces),
+                    };
+                    stream.write_all(&framed(&FromDoor::Proven { proof })).unwrap();
+                    stream.write_all(&framed(&verdict)).unwrap();
+                    let _ = io::copy(&mut stream, &mut io::sink());
+                }));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn words_without_the_proof_of_the_coordinator_decide_nothing() {
+        for word in false_words() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let caller = caller(&listener, REDIAL);
+            let door = std::thread::spawn(move || {
+                word(&listener);
+                decided(&listener, &Verdict::Over);
+            });
+            let mut notes = 0;
+            let agent = |_| panic!("an agent of a listener without the token");
+            assert_eq!(caller.join(agent, |_| notes += 1), Ok(Left::Over));
+            assert!(notes <= 1, "one note for one reason");
+            door.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_listener_without_the_token_is_called_for_the_time_limit_only() {
+        for (at, word) in false_words().into_iter().enumerate() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            // Over once the first call has failed.
+            let caller = caller(&listener, Duration::ZERO);
+            let door = std::thread::spawn(move || word(&listener));
+            let problem = caller.join(no_agent, |_| ()).unwrap_err();
+            assert!(["E01", "E03", "E73"].contains(&problem.code.as_ref()), "word {at}: {problem:?}");
+            door.join().unwrap();
+        }
     }
 
     #[test]
     fn an_agent_whose_coordinator_has_ended_has_done_its_work() {
-        let welcome = |nonces: &Nonces, _: &Joining| FromDoor::Welcome {
-            proof: token("ours").proof(Prover::Coordinator, nonces),
-        };
         let lives = |_| {
             std::thread::sleep(LIVED + Duration::from_millis(20));
             Ok(())
         };
-        assert_eq!(met_by(lives, welcome), Ok(Left::Alone));
-        let problem = met_by(|_| Ok(()), welcome).unwrap_err();
+        assert_eq!(met(Verdict::Welcome, lives), Ok(Left::Alone));
+        let problem = met(Verdict::Welcome, |_| Ok(())).unwrap_err();
         assert_eq!(problem.code, "E01", "one that ends at once was none: {problem:?}");
     }
 

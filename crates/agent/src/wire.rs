@@ -64,7 +64,7 @@ impl Frame for FromEnd {
     const MAX_BYTES: usize = MAX_BYTES;
 }
 
-/// What the coordinator says to who has dialled.
+/// What the coordinator says to a caller before both have proven that they have the token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromDoor {
@@ -73,13 +73,21 @@ pub enum FromDoor {
         /// Of the coordinator.
         nonce: Nonce,
     },
-    /// Be an agent: orders follow.
-    Welcome {
-        /// That the coordinator has the token, too.
+    /// The caller has the token, and so has the coordinator: its [`Verdict`] follows.
+    Proven {
+        /// Of the coordinator.
         proof: Proof,
     },
-    /// That was another token.
+    /// That was another token. Nobody can prove this: the caller tries again.
     Refused,
+}
+
+/// What the coordinator decides about an agent. A type of its own: no frame that is read before the proof can hold one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Be an agent: orders follow.
+    Welcome,
     /// There is no place in this mesh for it.
     Unwanted {
         /// Why.
@@ -107,6 +115,11 @@ pub struct Joining {
 }
 
 impl Frame for FromDoor {
+    const MAX_JSON: usize = 4 << 10;
+    const MAX_BYTES: usize = 0;
+}
+
+impl Frame for Verdict {
     const MAX_JSON: usize = 4 << 10;
     const MAX_BYTES: usize = 0;
 }

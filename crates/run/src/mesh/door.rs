@@ -16,7 +16,7 @@ use msgpath_agent::role::{Found, Network, Role, Surroundings};
 use msgpath_agent::route;
 use msgpath_agent::serve::cannot_listen;
 use msgpath_agent::token::{Nonces, Prover, Token};
-use msgpath_agent::wire::{self, FromDoor, Joining, Nonce};
+use msgpath_agent::wire::{self, FromDoor, Joining, Nonce, Verdict};
 use msgpath_core::hosts::{self, MAX_HOSTS};
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::limits::allow_open_files;
@@ -315,13 +315,16 @@ impl Shared {
             Ok((joining, nonces))
         };
         let (joining, nonces) = greet(&mut stream).map_err(failed)?;
-        let say = |stream: &mut TcpStream, what: FromDoor| wire::write(stream, &what, &[]).map_err(failed);
+        let say = |stream: &mut TcpStream, verdict: Verdict| wire::write(stream, &verdict, &[]).map_err(failed);
         if !self.token.is_proven(Prover::Agent, &nonces, &joining.proof) {
-            return say(&mut stream, FromDoor::Refused);
+            return wire::write(&mut stream, &FromDoor::Refused, &[]).map_err(failed);
         }
         drop(place);
+        // At once: an agent that has to wait for its turn knows whom it waits for.
+        let proof = self.token.proof(Prover::Coordinator, &nonces);
+        wire::write(&mut stream, &FromDoor::Proven { proof }, &[]).map_err(failed)?;
         if self.over.load(Ordering::Relaxed) {
-            say(&mut stream, FromDoor::Over)?;
+            say(&mut stream, Verdict::Over)?;
             let mut came = self.came();
             came.agents
                 .iter_mut()
@@ -331,14 +334,13 @@ impl Shared {
         }
         let placed = self.placed(&mut self.came(), &joining);
         if let Err(why) = placed {
-            return say(&mut stream, FromDoor::Unwanted { why });
+            return say(&mut stream, Verdict::Unwanted { why });
         }
         while self.greeted.fetch_add(1, Ordering::Relaxed) >= GREETED {
             self.greeted.fetch_sub(1, Ordering::Relaxed);
             std::thread::sleep(LOOK);
         }
-        let welcome = FromDoor::Welcome { proof: self.token.proof(Prover::Coordinator, &nonces) };
-        let link = say(&mut stream, welcome).and_then(|()| greeted(&joining, stream));
+        let link = say(&mut stream, Verdict::Welcome).and_then(|()| greeted(&joining, stream));
         self.greeted.fetch_sub(1, Ordering::Relaxed);
         let mut came = self.came();
         if link.is_err() && !came.named {
