@@ -63,7 +63,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
                 command: std::iter::once("msgpath".into()).chain(words).collect(),
                 name: place.name.clone(),
                 folder: place.folder.clone(),
-                kept: !place.temporary,
+                kept: place.is_kept(),
             },
             progress.as_mut(),
             &mut next_phase,
@@ -93,7 +93,7 @@ pub(crate) fn recorded(
     for file in [&result.out, &result.csv].into_iter().flatten() {
         can_be_written(file)?;
     }
-    let place = if result.no_save { Place::temporary() } else { Place::kept(result.name.as_deref())? };
+    let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
     let stop = msgpath_sys::signal::stop_flag();
     execute(&place, stop)?;
     presented(verb, each, options, &place.folder, (!result.no_save).then_some(&place.folder))

@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use msgpath_core::Problem;
-use msgpath_record::temporary;
+use msgpath_sys::signal;
+use msgpath_sys::temporary::Temporary;
 
-use crate::request::random_seed;
+use crate::problems::cannot_write;
 use crate::runs;
 
-/// Name and folder of a run. A folder that nobody wants to keep is removed, whatever happens.
+/// Name and folder of a run.
 pub(crate) struct Place {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
-    pub(crate) temporary: bool,
+    /// The folder goes with the value: nobody wants to keep the run.
+    temporary: Option<Temporary>,
 }
 
 impl Place {
@@ -22,20 +24,22 @@ impl Place {
     /// The name is taken.
     pub(crate) fn kept(name: Option<&str>) -> Result<Self, Problem> {
         let (name, folder) = runs::new_place(name)?;
-        Ok(Self { name, folder, temporary: false })
+        Ok(Self { name, folder, temporary: None })
     }
 
-    /// Kept until it is dropped, or until the next run where this one is killed.
-    pub(crate) fn temporary() -> Self {
-        Self { name: "unsaved".into(), folder: temporary::folder(random_seed()), temporary: true }
+    /// Kept until it is dropped, or until the next start of msgpath where this one is killed.
+    ///
+    /// # Errors
+    /// E12: the folder cannot be made.
+    pub(crate) fn temporary() -> Result<Self, Problem> {
+        // Before there is a folder: a signal that ends the process at once would leave it.
+        signal::stop_flag();
+        let made = Temporary::new().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
+        Ok(Self { name: "unsaved".into(), folder: made.path().to_path_buf(), temporary: Some(made) })
     }
-}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.temporary {
-            // Nothing to say when it was never made.
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
+    /// Whether the run stays when this program has ended.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.temporary.is_none()
     }
 }

@@ -165,7 +165,7 @@ fn resolution(
     stop: &AtomicBool,
 ) -> Result<(PathName, Option<f64>), Problem> {
     let path = cheapest(target)?;
-    let place = Place::temporary();
+    let place = Place::temporary()?;
     let request = msgpath_run::Request {
         plan: Plan { options: options.clone(), ..twice(&path) },
         target: target.clone(),

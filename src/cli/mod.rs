@@ -187,6 +187,10 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
             }
         },
     };
+    // Not by what a program of ours starts at each round, nor at each key that completes a word.
+    if !matches!(cli.verb, Verb::Agent(_) | Verb::Complete(_)) {
+        msgpath_sys::temporary::sweep(&std::env::temp_dir());
+    }
     match cli.verb {
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Echo(arguments) => echo::run(&arguments, words),

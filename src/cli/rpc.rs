@@ -517,7 +517,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         rate,
         arrivals: arguments.arrivals.map_or_else(Default::default, Into::into),
     });
-    let place = if result.no_save { Place::temporary() } else { Place::kept(result.name.as_deref())? };
+    let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
     let verbose = script.verbose;
     let request = RpcRequest {
         target: target.clone(),

@@ -206,7 +206,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         return shown(&folder, arguments);
     }
     gates::of_watched(&arguments.fail_if)?;
-    let place = if arguments.no_save { Place::temporary() } else { Place::kept(arguments.name.as_deref())? };
+    let place = if arguments.no_save { Place::temporary()? } else { Place::kept(arguments.name.as_deref())? };
     let request = arguments.request(&place, words)?;
     if let (Some(user), None) = (&request.user, &arguments.user) {
         eprintln!("note: the command runs as {}, who started sudo (--as-root: as root)", user.name);

@@ -1,11 +1,10 @@
 //! How long a preset will take, said before it starts.
 
-use std::sync::atomic::AtomicBool;
-
 use msgpath_core::{Plan, Problem, Target};
 use msgpath_courses::preset::estimate::{Pace, planned_ns, probe};
 use msgpath_courses::preset::{Preset, PresetRun};
 use msgpath_courses::tools::{installed, planned_ns as planned_tools_ns};
+use msgpath_sys::signal;
 
 use crate::place::Place;
 use crate::{cli, progress, runs, tools};
@@ -56,7 +55,7 @@ fn of_tools(run: &PresetRun, plan: &Plan) -> u64 {
 
 /// What rounds take on this machine, by a run of less than a second that is not kept.
 fn pace_here() -> Option<Pace> {
-    let place = Place::temporary();
+    let place = Place::temporary().ok()?;
     let request = msgpath_run::Request {
         plan: probe(),
         target: Target::Local,
@@ -66,6 +65,6 @@ fn pace_here() -> Option<Pace> {
         folder: place.folder.clone(),
         kept: false,
     };
-    msgpath_run::execute(request, progress::silent().as_mut(), &mut |_| Vec::new(), &AtomicBool::new(false)).ok()?;
+    msgpath_run::execute(request, progress::silent().as_mut(), &mut |_| Vec::new(), signal::stop_flag()).ok()?;
     Pace::of(&runs::read(&place.folder).ok()?.rounds)
 }

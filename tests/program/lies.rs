@@ -375,10 +375,9 @@ fn far_end_that_fails_never_ends_the_program_with_success() {
     }
 }
 
-/// What a far end lays into a folder that it names: for each of the two names of its FIFOs, a link, another name of the victim, or
-/// nothing.
+/// What a far end lays into a folder that it names, under both names of its FIFOs.
 fn plant(folder: &Path, victim: &Path, plant: fn(&Path, &Path) -> std::io::Result<()>) {
-    std::fs::create_dir(folder).unwrap();
+    std::fs::create_dir_all(folder).unwrap();
     for name in ["up", "down"] {
         plant(victim, &folder.join(name)).unwrap();
     }
@@ -390,25 +389,31 @@ fn files_that_a_far_end_names_are_not_written_to() {
     let (_running, address) = serve(&home);
     let (victim, temporary) = (home.path().join("victim"), home.temporary());
     std::fs::write(&victim, "mine").unwrap();
-    // Its form is that of a name which msgpath makes.
-    let likely = |at: u32| format!("msgpath-1-{at}-0123456789abcdef0123456789abcdef");
+    // Names of the form that msgpath makes, locked as one that lives: otherwise they are swept before they are opened.
+    let folder = |at: u32| format!("msgpath-tmp-{at:032x}");
     let outside = home.path().join("outside");
     plant(&outside, &victim, |victim, name| symlink(victim, name));
-    plant(&temporary.join(likely(1)), &victim, |victim, name| symlink(victim, name));
-    plant(&temporary.join(likely(2)), &victim, |victim, name| std::fs::hard_link(victim, name));
-    symlink(&outside, temporary.join(likely(3))).unwrap();
+    plant(&temporary.join(folder(1)).join("0"), &victim, |victim, name| symlink(victim, name));
+    plant(&temporary.join(folder(2)).join("0"), &victim, |victim, name| std::fs::hard_link(victim, name));
+    std::fs::create_dir(temporary.join(folder(3))).unwrap();
+    symlink(&outside, temporary.join(folder(3)).join("0")).unwrap();
+    plant(&home.path().join("above").join("0"), &victim, |victim, name| symlink(victim, name));
+    symlink(home.path().join("above"), temporary.join(folder(4))).unwrap();
+    let locks = [1, 2, 3].map(|at| std::fs::File::open(temporary.join(folder(at))).unwrap());
+    locks.iter().for_each(|folder| folder.lock().unwrap());
     let above = format!("../{}/outside", temporary.file_name().unwrap().display());
-    let named = [outside.display().to_string(), above, likely(1), likely(2), likely(3)];
-    for name in named {
-        let offered = name.clone();
-        let liar = Liar::new(address, move |message| {
+    let offered = [1, 2, 3, 4].map(|at| format!("{}/0", folder(at)));
+    for (at, offered) in offered.into_iter().chain([outside.display().to_string(), above]).enumerate() {
+        let name = format!("files-{}-{at}", std::process::id());
+        let lie = offered.clone();
+        let talk = Liar::under_name(address, &name, move |message| {
             if let FromEnd::Offered { addresses, .. } = message {
-                addresses.fill(offered.clone());
+                addresses.fill(lie.clone());
             }
         });
-        let output = home.run(&format!("echo {} -x fifo:write -l 64 -c 50 -r 2 -w 0 --no-save", liar.address));
-        liar.talk.join().unwrap();
-        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine", "{name}");
-        assert!(matches!(output.code, Some(3 | 4)) && output.err.contains("fifo:write"), "{name}: {output:?}");
+        let output = home.run(&format!("echo fifo:{name} -l 64 -c 50 -r 2 -w 0 --no-save"));
+        talk.join().unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine", "{offered}");
+        assert!(matches!(output.code, Some(3 | 4)) && output.err.contains("fifo:write"), "{offered}: {output:?}");
     }
 }

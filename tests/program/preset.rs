@@ -48,7 +48,7 @@ path = "tcp:send"
 size = 64
 "#;
 
-fn own(home: &Home, text: &str) -> String {
+pub(crate) fn own(home: &Home, text: &str) -> String {
     let file = home.path().join("own.toml");
     fs::write(&file, text).unwrap();
     file.display().to_string()

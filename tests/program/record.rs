@@ -49,18 +49,76 @@ fn no_verb_leaves_a_process_or_a_file() {
     }
 }
 
+/// Verbs that make a folder which does not last, and whether they run until they are ended.
+const UNSAVED: [(&str, bool); 7] = [
+    ("echo -t 60s -w 0 --no-ablations --no-save", true),
+    ("stream -t 60s -w 0 --no-ablations --no-save", true),
+    ("compare -x tcp:send,unix:send,fifo:write -s 64 -t 60s -w 0 --no-ablations --no-save", true),
+    ("periodic -x shm -n 2 -c 100000 --first 0 --period 5ms -r 5 --no-save", true),
+    ("rpc here -rep 1000 -waitms 50 ping --no-save", true),
+    ("doctor", false),
+    ("preset own.toml -o out", false),
+];
+
+/// Starts such a verb and waits until its folder is there.
+fn met_unsaved(home: &Home, line: &str) -> Running {
+    crate::preset::own(home, crate::preset::TWO);
+    let mut running = home.start(line);
+    let there = || !names(&home.temporary()).is_empty();
+    let mut was_there = false;
+    let settled = within(LIMIT, || {
+        was_there = there();
+        was_there || running.has_ended()
+    });
+    assert!(settled && was_there, "{line}: no folder was seen");
+    running
+}
+
 #[test]
-fn what_a_killed_program_left_is_removed_by_the_next() {
+fn folders_of_a_killed_program_are_removed_at_the_next_start() {
+    let next = ["paths", "runs", "echo -c 20 -r 5 -w 0 --no-ablations"];
+    for ((line, lasts), next) in UNSAVED.into_iter().zip(next.into_iter().cycle()) {
+        let home = Home::new();
+        let running = met_unsaved(&home, line);
+        running.signal("KILL");
+        drop(running);
+        assert!(within(LIMIT, || processes_of(&home).is_empty()), "{line}: {:?} live on", processes_of(&home));
+        assert!(!lasts || names(&home.temporary()).len() == 1, "{line}: {:?}", names(&home.temporary()));
+        home.run(next);
+        assert_eq!(names(&home.temporary()), [""; 0], "{line}, then {next}");
+    }
+}
+
+#[test]
+fn folders_of_a_program_that_is_asked_to_end_go_with_it() {
+    for ((line, lasts), signal) in UNSAVED.into_iter().zip(["TERM", "HUP", "INT"].into_iter().cycle()) {
+        let home = Home::new();
+        let running = met_unsaved(&home, line);
+        // A pipe that nobody reads is an error of a write, not the end of the program.
+        running.signal("PIPE");
+        running.signal(signal);
+        let output = running.finish(LIMIT);
+        assert!(output.code.is_some(), "{line}: ended by SIG{signal}");
+        assert!(!lasts || output.code != Some(0), "{line}: {output:?}");
+        assert!(within(LIMIT, || processes_of(&home).is_empty()), "{line}: {:?} live on", processes_of(&home));
+        assert_eq!(names(&home.temporary()), [""; 0], "{line}, SIG{signal}");
+    }
+}
+
+#[test]
+fn folders_of_programs_that_run_stay() {
+    const FOREIGN: &str = "msgpath-1-of-somebody-else";
     let home = Home::new();
-    let running = home.start("echo -t 60s -w 0 --no-ablations --no-save");
-    let folders = || names(&home.temporary());
-    assert!(within(Duration::from_secs(60), || !folders().is_empty()), "no folder was made");
-    running.signal("KILL");
-    drop(running);
-    assert_eq!(folders().len(), 1);
-    std::fs::create_dir(home.temporary().join("msgpath-1-of-somebody-else")).unwrap();
+    let running = met_unsaved(&home, UNSAVED[0].0);
+    let [made] = &names(&home.temporary())[..] else { panic!("one folder") };
+    std::fs::create_dir(home.temporary().join(FOREIGN)).unwrap();
     home.run("echo -c 20 -r 5 -w 0 --no-ablations --no-save").ends_with(0);
-    assert_eq!(folders(), ["msgpath-1-of-somebody-else"]);
+    let mut left = names(&home.temporary());
+    left.sort();
+    assert_eq!(left, [FOREIGN, made.as_str()]);
+    running.signal("TERM");
+    running.finish(LIMIT);
+    assert_eq!(names(&home.temporary()), [FOREIGN]);
 }
 
 #[test]

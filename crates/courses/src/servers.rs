@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use msgpath_core::Unavailable;
 use msgpath_core::foreign::shown_bytes;
+use msgpath_sys::temporary::{self, Temporary};
 
 /// A server: its source, how it is built, how it is started.
 pub struct Server {
@@ -116,16 +117,15 @@ impl Server {
             Unavailable::new(format!("{} could not be written: {error}", root.display()), "XDG_CACHE_HOME")
         };
         // Built aside and then named, so that what has the name is whole, whoever builds at the same time.
-        let aside: PathBuf = root.join(format!("{}-{}", self.folder(), std::process::id()));
-        fs::create_dir_all(&aside).map_err(cannot)?;
-        let built = fs::write(aside.join(self.file), self.source).map_err(cannot).and_then(|()| self.compile(&aside));
-        if built.is_ok() && (fs::rename(&aside, folder).is_ok() || folder.is_dir()) {
-            let _ = fs::remove_dir_all(&aside); // where another was first
-            return Ok(());
+        fs::create_dir_all(root).map_err(cannot)?;
+        temporary::sweep(root);
+        let aside = Temporary::new_in(root).map_err(cannot)?;
+        fs::write(aside.path().join(self.file), self.source).map_err(cannot)?;
+        self.compile(aside.path())?;
+        match fs::rename(aside.path(), folder).is_ok() || folder.is_dir() {
+            true => Ok(()), // here, or where another was first
+            false => Err(cannot(io::Error::other("it could not be given its name"))),
         }
-        let _ = fs::remove_dir_all(&aside);
-        built?;
-        Err(cannot(io::Error::other("it could not be given its name")))
     }
 
     fn compile(&self, folder: &Path) -> Result<(), Unavailable> {

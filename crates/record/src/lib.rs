@@ -35,7 +35,7 @@ mod reader;
 mod resume;
 pub mod store;
 mod summary;
-pub mod temporary;
+mod temporary;
 #[cfg(test)]
 mod test_run;
 mod tools;

@@ -1,5 +1,4 @@
-//! Folders below the one for temporary files: nobody else can have made them for us, and what a killed program left there
-//! is removed by the next one.
+//! The folder for runs of a user without a home, below the one for temporary files: no other user can have made it.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -8,40 +7,6 @@ use std::path::{Path, PathBuf};
 
 /// How the name of a folder begins that holds runs for lack of a home.
 const RUNS: &str = "msgpath-runs-";
-
-/// A folder that does not last, not yet made: for one run of this process. Those of processes that have ended are removed.
-pub fn folder(seed: u64) -> PathBuf {
-    let root = std::env::temp_dir();
-    let namespace = namespace();
-    sweep(&root, namespace, |pid| Path::new("/proc").join(pid.to_string()).exists());
-    root.join(format!("msgpath-{}-{namespace}-{seed:016x}", std::process::id()))
-}
-
-/// The namespace of process numbers (pid_namespaces(7)): containers may share a folder and not their numbers.
-fn namespace() -> u64 {
-    let name = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    name.to_string_lossy().chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
-}
-
-/// Removes the folders of processes that have ended.
-fn sweep(root: &Path, namespace: u64, lives: impl Fn(u32) -> bool) {
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| maker(name, namespace));
-        if pid.is_some_and(|pid| !lives(pid)) && is_own(&entry.path()) {
-            // It follows no symbolic link, in the folder or in its place.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// The process that made the folder of this name; `None`: it is not one of ours, or made elsewhere.
-fn maker(name: &str, namespace: u64) -> Option<u32> {
-    let (pid, rest) = name.strip_prefix("msgpath-")?.split_once('-')?;
-    let (made_in, seed) = rest.split_once('-')?;
-    let ours = made_in.parse() == Ok(namespace) && seed.len() == 16 && u64::from_str_radix(seed, 16).is_ok();
-    pid.parse().ok().filter(|_| ours)
-}
 
 /// Whether this is a folder, no link to one, and this user's.
 fn is_own(folder: &Path) -> bool {
@@ -80,32 +45,6 @@ pub(crate) fn keep_runs(root: &Path) -> io::Result<PathBuf> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
-
-    #[test]
-    fn only_folders_of_processes_that_have_ended_are_removed() {
-        let root = tempfile::tempdir().unwrap();
-        let at = |name: &str| root.path().join(name);
-        let victim = at("victim");
-        let there = [
-            "msgpath-7-40-00000000000000aa", // lives
-            "msgpath-8-41-00000000000000aa", // of another container
-            "msgpath-8-40-aa",               // not our form
-            "msgpath-8-0-00000000000000aa",  // of a program that has other names
-            "msgpath-runs-00000000000000aa",
-            "photos",
-            "victim",
-        ];
-        for name in there.iter().chain(&["msgpath-8-40-00000000000000aa"]) {
-            fs::create_dir(at(name)).unwrap();
-            fs::write(at(name).join("file"), "text").unwrap();
-        }
-        symlink(&victim, at("msgpath-9-40-00000000000000bb")).unwrap();
-        symlink(&victim, at("msgpath-8-40-00000000000000aa").join("link")).unwrap();
-        sweep(root.path(), 40, |pid| pid == 7);
-        assert!(!at("msgpath-8-40-00000000000000aa").exists());
-        assert!(there.iter().all(|name| at(name).join("file").exists()));
-        assert!(at("msgpath-9-40-00000000000000bb").is_symlink(), "no folder");
-    }
 
     #[test]
     fn what_others_made_or_can_write_keeps_no_runs() {

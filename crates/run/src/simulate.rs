@@ -6,7 +6,6 @@
 //! histogram. The near end is an agent that valgrind runs; the far end runs as ever. Nobody asks the near end what it has measured.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,7 @@ use msgpath_core::plan::{Load, Plan, Workload};
 use msgpath_core::schema::{NEAR, Simulated};
 use msgpath_core::{Case, CaseRole, Target, Unavailable};
 use msgpath_sys::child::MakerEnds;
+use msgpath_sys::temporary::Temporary;
 
 use crate::launch::{Stream, local};
 use crate::link::{Link, Pair};
@@ -132,24 +132,6 @@ fn simulate(tool: &Tool, plan: &Plan, case: &Case, stop: &AtomicBool) -> Result<
     Ok(Simulated { messages, counts: counts.collect(), by: tool.version.clone(), why: None })
 }
 
-/// A folder that goes with its value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> io::Result<Self> {
-        let name = format!("msgpath-simulate-{}-{}", std::process::id(), msgpath_sys::clock::now());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder)?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A child that is not left behind.
 struct Owned(Child);
 
@@ -172,8 +154,8 @@ fn once(
     stop: &AtomicBool,
 ) -> Result<BTreeMap<String, u64>, Unavailable> {
     let cannot = |what: &str, error: &dyn std::fmt::Display| Unavailable::new(format!("{what}: {error}"), "");
-    let scratch = Scratch::new().map_err(|error| cannot("no folder for the result", &error))?;
-    let (sums, written) = (scratch.0.join("sums"), scratch.0.join("said"));
+    let scratch = Temporary::new().map_err(|error| cannot("no folder for the result", &error))?;
+    let (sums, written) = (scratch.path().join("sums"), scratch.path().join("said"));
     let errors = std::fs::File::create(&written).map_err(|error| cannot("no file for errors", &error))?;
     let mut program = Command::new(&tool.valgrind);
     program

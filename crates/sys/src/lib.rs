@@ -55,6 +55,7 @@ pub mod sockmap;
 pub mod spent;
 pub mod sysvmsg;
 pub mod task_stat;
+pub mod temporary;
 pub mod terminal;
 pub mod timer;
 pub mod tracefs;

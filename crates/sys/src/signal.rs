@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first asks the run to stop, a second SIGINT ends the program.
+//! SIGINT, SIGTERM and SIGHUP: the first asks the run to stop, a second SIGINT ends the program.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ extern "C" fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// The flag that the first SIGINT or SIGTERM sets. Installs the handlers at the first call; a SIGINT after that exits
-/// with 130 at once.
+/// The flag that the first SIGINT, SIGTERM or SIGHUP sets. Installs the handlers at the first call; a SIGINT after that exits
+/// with 130 at once. A SIGHUP that is ignored stays so: nohup(1) asks for it.
 pub fn stop_flag() -> &'static AtomicBool {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
@@ -28,6 +28,14 @@ pub fn stop_flag() -> &'static AtomicBool {
         for signal in [libc::SIGINT, libc::SIGTERM] {
             // SAFETY: `pointer` is a valid sigaction whose mask is empty (zero); the old one is not wanted.
             unsafe { libc::sigaction(signal, pointer, std::ptr::null_mut()) };
+        }
+        let mut before = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: null asks for the disposition alone; `before` has room for it.
+        unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), before.as_mut_ptr()) };
+        // SAFETY: all zeros is a valid sigaction, and the call has only written over it.
+        if unsafe { before.assume_init() }.sa_sigaction != libc::SIG_IGN {
+            // SAFETY: as above.
+            unsafe { libc::sigaction(libc::SIGHUP, pointer, std::ptr::null_mut()) };
         }
     });
     &STOP
@@ -66,11 +74,11 @@ pub fn ask_to_end(pid: u32) {
     }
 }
 
-/// Ignores SIGINT and SIGTERM: the far end on this machine ends when its control channel does, not when Ctrl-C or
-/// timeout(1) reach the whole process group.
+/// Ignores SIGINT, SIGTERM and SIGHUP: the far end on this machine ends when its control channel does, not when Ctrl-C,
+/// timeout(1) or the end of a terminal reach the whole process group.
 pub fn ignore_interrupt() {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: SIG_IGN is a valid disposition for both.
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: SIG_IGN is a valid disposition for all three.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }

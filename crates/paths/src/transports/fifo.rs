@@ -1,13 +1,14 @@
-//! Two FIFOs in a folder of their own, removed as soon as both ends have them open.
+//! Two FIFOs in a folder of their own, removed as soon as both ends have them open. The folders of all connections are in one that
+//! the next `msgpath` removes where this process is killed before.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use msgpath_sys::files::{check_owned, open_in};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, mknodat, open, unlinkat};
+use msgpath_sys::temporary::{Temporary, is_name};
+use rustix::fs::{FileType, Mode, OFlags, mkdirat, mknodat, open};
 
-use super::{check_name, unique_name};
 use crate::channel::{AnyChannel, Pipe};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -54,32 +55,37 @@ fn temporary() -> io::Result<OwnedFd> {
     Ok(open(std::env::temp_dir(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The folder of an offer, which `temporary` holds: one of this user or root.
-fn offered(temporary: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
-    let folder = open_in(temporary, check_name(name)?, OFlags::RDONLY | OFlags::DIRECTORY).map_err(|error| {
-        let place = std::env::temp_dir();
-        let what = format!("{error}: {name} in {} (TMPDIR must be the same at both ends)", place.display());
-        io::Error::new(error.kind(), what)
-    })?;
+/// A folder in `above`, one of this user or root.
+fn folder_in(above: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let folder = open_in(above, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
     check_owned(folder.as_fd(), FileType::Directory)?;
     Ok(folder)
 }
 
+/// The folder of a connection by its address, `FOLDER/NUMBER` in the folder for temporary files: a name that msgpath makes there, and a
+/// number in it.
+fn offered(address: &str) -> io::Result<OwnedFd> {
+    let parts = address.split_once('/').filter(|(home, number)| is_name(home) && number.parse::<u16>().is_ok());
+    let Some((home, number)) = parts else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the other end names a folder that msgpath does not make"));
+    };
+    let home = folder_in(temporary()?.as_fd(), home).map_err(|error| {
+        let place = std::env::temp_dir();
+        let what = format!("{error}: {address} in {} (TMPDIR must be the same at both ends)", place.display());
+        io::Error::new(error.kind(), what)
+    })?;
+    folder_in(home.as_fd(), number)
+}
+
 struct Files {
-    temporary: OwnedFd,
-    name: String,
     folder: OwnedFd,
     read: Option<OwnedFd>,
 }
 
 impl Files {
-    fn new() -> io::Result<Self> {
-        let (temporary, name) = (temporary()?, unique_name()?);
-        mkdirat(&temporary, &name, Mode::RWXU)?;
-        let folder = offered(temporary.as_fd(), &name).inspect_err(|_| {
-            let _ = unlinkat(&temporary, &name, AtFlags::REMOVEDIR);
-        })?;
-        let mut files = Self { temporary, name, folder, read: None };
+    fn new(home: BorrowedFd<'_>, name: &str) -> io::Result<Self> {
+        mkdirat(home, name, Mode::RWXU)?;
+        let mut files = Self { folder: folder_in(home, name)?, read: None };
         for name in [UP, DOWN] {
             mknodat(&files.folder, name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         }
@@ -88,23 +94,16 @@ impl Files {
     }
 }
 
-impl Drop for Files {
-    fn drop(&mut self) {
-        for name in [UP, DOWN] {
-            let _ = unlinkat(&self.folder, name, AtFlags::empty());
-        }
-        let _ = unlinkat(&self.temporary, &self.name, AtFlags::REMOVEDIR);
-    }
-}
-
 struct Made {
     files: Vec<Files>,
     need: Need,
+    home: Temporary,
 }
 
 impl Offer for Made {
     fn addresses(&self) -> Vec<String> {
-        self.files.iter().map(|files| files.name.clone()).collect()
+        let home = self.home.path().file_name().unwrap_or_default().display();
+        (0..self.files.len()).map(|number| format!("{home}/{number}")).collect()
     }
 
     fn accept(&mut self, _: &[String], _: Duration) -> io::Result<Vec<AnyChannel>> {
@@ -125,12 +124,14 @@ impl Transport for Fifo {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        let files = (0..need.connections).map(|_| Files::new()).collect::<io::Result<_>>()?;
-        Ok(Box::new(Made { files, need: need.clone() }))
+        let home = Temporary::new()?;
+        let folder = open(home.path(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let files = (0..need.connections).map(|number| Files::new(folder.as_fd(), &number.to_string()));
+        Ok(Box::new(Made { files: files.collect::<io::Result<_>>()?, need: need.clone(), home }))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        let folder = offered(temporary()?.as_fd(), address)?;
+        let folder = offered(address)?;
         let read = open_fifo(folder.as_fd(), DOWN, OFlags::RDONLY)?;
         let write = open_fifo(folder.as_fd(), UP, OFlags::WRONLY)?;
         Ok((AnyChannel::Pipe(Pipe::new(read, write, need.limits.clone())), String::new()))
