@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use msgpath_analyse::mesh::{self as analyse, Fold, MeshDiff, MeshSummary};
+use msgpath_analyse::verify::{MeshCheck, Verification};
 use msgpath_core::mesh::MeshHeader;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::{Style, terminal};
 use msgpath_record::store::What;
-use msgpath_record::{mesh_header, read_mesh, store};
+use msgpath_record::{Mesh, mesh_header, read_mesh, store, write_summary};
 
 use crate::cli::options::Look;
-use crate::problems::usage;
+use crate::problems::{cannot_write, usage};
 use crate::{looks, runs};
 
 /// The folder of the mesh that the user means.
@@ -30,6 +31,38 @@ pub(crate) fn summary(folder: &Path) -> Result<(MeshHeader, MeshSummary), Proble
     let mesh = read_mesh(folder, |block| fold.take(&block))?;
     let summary = fold.finish(&mesh.header, mesh.end.as_ref(), mesh.damage.as_ref());
     Ok((mesh.header, summary))
+}
+
+/// What a mesh says, kept beside it for `verify`.
+///
+/// # Errors
+/// It cannot be read, or the summary cannot be written.
+pub(crate) fn kept(folder: &Path) -> Result<(MeshHeader, MeshSummary), Problem> {
+    let (mesh, summary, check) = checked(folder)?;
+    let cannot = |error| cannot_write(folder, &std::io::Error::from(error));
+    write_summary(folder, &serde_json::to_vec_pretty(&check.stored(&summary)).map_err(cannot)?)?;
+    Ok((mesh.header, summary))
+}
+
+/// Every number of a mesh once more.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn verify(folder: &Path, stored: Option<&[u8]>, version: &str) -> Result<Verification, Problem> {
+    let (mesh, summary, check) = checked(folder)?;
+    Ok(check.finish(&mesh, &summary, stored, version))
+}
+
+/// A mesh, what it says, and what its blocks say of each other.
+fn checked(folder: &Path) -> Result<(Mesh, MeshSummary, MeshCheck), Problem> {
+    let header = mesh_header(folder)?;
+    let (mut fold, mut check) = (Fold::new(&header.sla), MeshCheck::default());
+    let mesh = read_mesh(folder, |block| {
+        fold.take(&block);
+        check.take(&header, &block);
+    })?;
+    let summary = fold.finish(&mesh.header, mesh.end.as_ref(), mesh.damage.as_ref());
+    Ok((mesh, summary, check))
 }
 
 /// Pairs of a mesh that is whole so far which are worth a second look; none where it cannot be read.

@@ -70,6 +70,7 @@ pub(crate) fn import(
         version: env!("CARGO_PKG_VERSION").into(),
         title: title.cloned(),
         files: files.iter().map(|file| file.display().to_string()).collect(),
+        ..TracersHeader::default()
     };
     tracers::write(&place.folder, &header, texts).map_err(Problem::from)?;
     show(&place.folder, look)

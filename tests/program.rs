@@ -109,6 +109,8 @@ mod token;
 mod tools;
 #[path = "program/usage.rs"]
 mod usage;
+#[path = "program/verify.rs"]
+mod verify;
 #[path = "program/watch.rs"]
 mod watch;
 #[path = "program/watch_agrees.rs"]

@@ -165,7 +165,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
 
 /// Prints what the mesh in `folder` holds; the exit code says whether anything is missing or broken.
 fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome) -> Result<ExitCode> {
-    let (header, summary) = meshes::summary(folder)?;
+    let (header, summary) = meshes::kept(folder)?;
     if !arguments.quiet {
         std::io::stdout().write_all(meshes::text(&header, &summary, arguments.verbose, &arguments.look).as_bytes())?;
     }

@@ -1,17 +1,19 @@
 //! `msgpath verify`: every printed number once more, from the record.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use msgpath_analyse::verify::{Verification, verify_with};
+use msgpath_analyse::verify::{Verification, verify_tracers, verify_watched, verify_with};
 use msgpath_core::{Exit, Problem};
 use msgpath_present::terminal;
-use msgpath_record::MessageLog;
+use msgpath_record::store::What;
+use msgpath_record::{MessageLog, tracers, watch};
 
 use super::options::Look;
-use crate::{looks, runs};
+use crate::{looks, meshes, runs};
 
 /// Compute every printed number again
 #[derive(Args, Debug)]
@@ -24,10 +26,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let run = runs::read(&runs::find(&arguments.run)?)?;
-    let stored = msgpath_record::read_summary(&run.folder).map_err(Problem::from)?;
-    let messages = MessageLog::open(&run).map_err(Problem::from)?;
-    let check = verify_with(&run, &messages, &runs::logs(&run)?, stored.as_deref(), env!("CARGO_PKG_VERSION"));
+    let (what, folder) = runs::find_any(&arguments.run)?;
+    let check = checked(what, &folder)?;
     let text = if arguments.look.json {
         serde_json::to_string(&check)? + "\n"
     } else {
@@ -41,6 +41,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             problem.exit.code().into()
         }
     })
+}
+
+fn checked(what: What, folder: &Path) -> Result<Verification, Problem> {
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    let stored = msgpath_record::read_summary(folder)?;
+    let stored = stored.as_deref();
+    match what {
+        What::Run => {
+            let run = runs::read(folder)?;
+            let messages = MessageLog::open(&run)?;
+            Ok(verify_with(&run, &messages, &runs::logs(&run)?, stored, VERSION))
+        }
+        What::Mesh => meshes::verify(folder, stored, VERSION),
+        What::Watched => Ok(verify_watched(&watch::read(folder)?, stored, VERSION)),
+        What::Tracers => {
+            let (header, texts) = tracers::read(folder)?;
+            Ok(verify_tracers(&header, texts.len(), VERSION))
+        }
+    }
 }
 
 fn verdict(check: &Verification) -> Result<(), Problem> {
@@ -72,11 +91,15 @@ mod tests {
         let good = Verification {
             schema: String::new(),
             status: Status::Ok,
+            verb: "echo".into(),
             name: "brisk-otter".into(),
             written_by: "0.1.0".into(),
             checked_by: "0.2.0".into(),
             damage: None,
             rounds: 1,
+            pairs: 0,
+            requests: 0,
+            texts: 0,
             rounds_from_messages: 1,
             cases_from_messages: 1,
             numbers: 1,

@@ -11,7 +11,7 @@ use clap::Args;
 use msgpath_analyse::watch::{Choice, WatchSummary, summarise};
 use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
-use msgpath_core::watch::ServiceCounts;
+use msgpath_core::watch::{ServiceCounts, WatchHeader};
 use msgpath_core::{Exit, Problem, units};
 use msgpath_present::open_metrics::WatchMetrics;
 use msgpath_present::{Style, html, terminal};
@@ -121,8 +121,13 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    fn choice(&self) -> Choice {
-        Choice { slow_ns: self.slow.unwrap_or(0), slowest: self.slowest.unwrap_or(0) as usize }
+    /// What was typed, else what was asked for when the programs were watched.
+    fn choice(&self, header: &WatchHeader) -> Choice {
+        let asked = Choice::asked(header);
+        Choice {
+            slow_ns: self.slow.unwrap_or(asked.slow_ns),
+            slowest: self.slowest.map_or(asked.slowest, |count| count as usize),
+        }
     }
 
     /// The user that the command runs as; `None`: that of this process.
@@ -168,6 +173,7 @@ impl Arguments {
             time: Duration::from_nanos(time),
             rows: self.rows,
             slow_ns: self.slow.unwrap_or(0),
+            slowest: self.slowest.unwrap_or(0),
             gates: self.fail_if.clone(),
             framing: (!self.no_payload).then_some(self.framing),
             name: place.name.clone(),
@@ -230,7 +236,18 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         metrics.end();
     }
     watched?;
+    if place.is_kept() {
+        keep_summary(&place.folder)?;
+    }
     shown(&place.folder, arguments)
+}
+
+/// Keeps what is printed beside the record, for `verify`.
+fn keep_summary(folder: &Path) -> Result<()> {
+    let watched = read(folder).map_err(Problem::from)?;
+    let summary = summarise(&watched, Choice::asked(&watched.header));
+    msgpath_record::write_summary(folder, &serde_json::to_vec_pretty(&summary)?).map_err(Problem::from)?;
+    Ok(())
 }
 
 /// What a record says, for a monitoring system.
@@ -261,24 +278,23 @@ fn tell(metrics: &mut WatchMetrics, live: &Live) {
 
 /// A record once more, for `msgpath show`.
 pub(super) fn show(folder: &Path, look: &Look) -> Result<ExitCode> {
-    let summary = summary(folder, Choice::default())?;
+    let watched = read(folder).map_err(Problem::from)?;
+    let summary = summarise(&watched, Choice::asked(&watched.header));
     print(&summary, look)?;
     Ok(code(&summary))
 }
 
 /// The page of a record.
 pub(super) fn page(folder: &Path) -> Result<String, Problem> {
-    Ok(html::watched(&summary(folder, Choice { slowest: html::SLOWEST, ..Choice::default() })?))
-}
-
-fn summary(folder: &Path, choice: Choice) -> Result<WatchSummary, Problem> {
-    Ok(summarise(&read(folder)?, choice))
+    let watched = read(folder)?;
+    let choice = Choice::asked(&watched.header);
+    Ok(html::watched(&summarise(&watched, Choice { slowest: choice.slowest.max(html::SLOWEST), ..choice })))
 }
 
 /// Prints what a record says, and writes its page.
 fn shown(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
     let watched = read(folder).map_err(Problem::from)?;
-    let choice = arguments.choice();
+    let choice = arguments.choice(&watched.header);
     let summary = summarise(&watched, choice);
     print(&summary, &arguments.look)?;
     if let Some(file) = &arguments.report {

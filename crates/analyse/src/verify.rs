@@ -1,12 +1,16 @@
 //! Does the record still say what was printed? Every round against its own counts, histograms and quantiles against the
 //! single messages, and every number of the stored summary against one computed again (docs/method/two-runs.md#verify).
 
+mod mesh;
+mod watch;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Plan, Workload};
 use msgpath_core::schema::{FAR, NEAR, RoundRecord, RpcRow, Status};
 use msgpath_core::units::three_digits;
 use msgpath_core::{Histogram, SparseHistogram};
+use msgpath_record::tracers::TracersHeader;
 use msgpath_record::{Calls, Messages, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +20,9 @@ use crate::rpc::split::is_unseen;
 use crate::series::{receiver, sender};
 use crate::summary::CaseSummary;
 use crate::{Logs, summarise_with};
+
+pub use mesh::MeshCheck;
+pub use watch::verify_watched;
 
 /// The version of [`Verification`] as JSON.
 pub const SCHEMA: &str = "msgpath/verify/1";
@@ -32,6 +39,8 @@ pub struct Verification {
     pub schema: String,
     /// `ok` where all agrees, `failed` where something does not, `partial` where the record is not whole.
     pub status: Status,
+    /// Verb that wrote the record.
+    pub verb: String,
     /// Name of the run.
     pub name: String,
     /// Version of msgpath that wrote it.
@@ -40,8 +49,14 @@ pub struct Verification {
     pub checked_by: String,
     /// Where the record is not whole.
     pub damage: Option<String>,
-    /// Rounds whose counts were compared.
+    /// Rounds whose counts were compared, of a mesh those of all pairs.
     pub rounds: u64,
+    /// Of a mesh: pairs whose measurement was read.
+    pub pairs: u64,
+    /// Of a watch: requests whose stages were added up.
+    pub requests: u64,
+    /// Of an import from tracers: texts whose checksum was compared.
+    pub texts: u64,
     /// Rounds whose histogram was built again from single messages.
     pub rounds_from_messages: u64,
     /// Cases whose quantiles were compared with all their messages.
@@ -81,7 +96,6 @@ pub fn verify_with(
     let header = &run.header;
     let killed = || run.end.is_none().then(|| "it has no end: the program was killed, or is still at it".into());
     let mut check = Check::default();
-    let mut notes = Vec::new();
     for round in &run.rounds {
         counts(&header.plan, round, &mut check);
     }
@@ -97,50 +111,35 @@ pub fn verify_with(
             against(case, rounds, &headline, &mut check);
         }
     }
-    let before = check.agreed;
-    match stored.map(serde_json::from_slice::<Value>) {
-        _ if damage.is_some() => notes.push("the stored summary was not compared: the record is not whole".into()),
-        Some(Ok(stored)) => check.trees("", &stored, &serde_json::to_value(&summary).unwrap_or_default()),
-        Some(Err(error)) => check.differ("summary.json", format!("no JSON ({error})"), "a summary".into()),
-        None if summary.status == Status::Failed => {
-            notes.push("no summary is stored: the run failed before one was printed".into());
-        }
-        None => check.differ("summary.json", "missing".into(), "a summary".into()),
-    }
+    let mut found = check.ended(stored, &summary, summary.status, damage, &header.version, version);
     if run.end.as_ref().is_some_and(|end| end.header_crc32.is_none()) {
-        notes.push("run.json is not protected: the version that wrote it kept no checksum of it".into());
-    }
-    if header.version != version {
-        notes.push(format!(
-            "msgpath {} wrote the summary, this is {version}: what the versions compute differently is listed too",
-            header.version
-        ));
+        found.notes.push("run.json is not protected: the version that wrote it kept no checksum of it".into());
     }
     let rounds = run.rounds.len() as u64;
     let rounds_from_messages = from_messages.values().map(|rounds| rounds.len() as u64).sum();
     if rounds_from_messages < rounds && header.plan.workload == Workload::Echo {
-        notes.push(format!(
+        found.notes.push(format!(
             "{} of {rounds} rounds are not whole in the per-message log, so only their counts were checked",
             rounds - rounds_from_messages
         ));
     }
     Verification {
-        schema: SCHEMA.into(),
-        status: match (&damage, check.disagreements.is_empty()) {
-            (_, false) => Status::Failed,
-            (Some(_), true) => Status::Partial,
-            (None, true) => Status::Ok,
-        },
+        verb: header.verb.clone(),
         name: header.name.clone(),
-        written_by: header.version.clone(),
-        checked_by: version.into(),
-        damage,
         rounds,
         rounds_from_messages,
         cases_from_messages,
-        numbers: check.agreed - before,
-        disagreements: check.disagreements,
-        notes,
+        ..found
+    }
+}
+
+/// Checks texts of tracers that were read: each fits its checksum, and no other number is stored.
+pub fn verify_tracers(header: &TracersHeader, texts: usize, version: &str) -> Verification {
+    Verification {
+        verb: "import".into(),
+        name: header.name.clone(),
+        texts: texts as u64,
+        ..Check::default().verified(None, &header.version, version)
     }
 }
 
@@ -160,6 +159,61 @@ impl Check {
             self.agreed += 1;
         } else {
             self.differ(&what(), format!("{stored:?}"), format!("{computed:?}"));
+        }
+    }
+
+    /// Compares the stored summary with one computed again; what is known of any record.
+    fn ended(
+        mut self,
+        stored: Option<&[u8]>,
+        summary: &impl Serialize,
+        status: Status,
+        damage: Option<String>,
+        written_by: &str,
+        checked_by: &str,
+    ) -> Verification {
+        let (before, mut notes) = (self.agreed, Vec::new());
+        match stored.map(serde_json::from_slice::<Value>) {
+            _ if damage.is_some() => notes.push("the stored summary was not compared: the record is not whole".into()),
+            Some(Ok(stored)) => self.trees("", &stored, &serde_json::to_value(summary).unwrap_or_default()),
+            Some(Err(error)) => self.differ("summary.json", format!("no JSON ({error})"), "a summary".into()),
+            None if status == Status::Failed => {
+                notes.push("no summary is stored: the run failed before one was printed".into());
+            }
+            None => self.differ("summary.json", "missing".into(), "a summary".into()),
+        }
+        if written_by != checked_by {
+            notes.push(format!(
+                "msgpath {written_by} wrote the summary, this is {checked_by}: what the versions compute differently is \
+                 listed too"
+            ));
+        }
+        let numbers = self.agreed - before;
+        Verification { numbers, notes, ..self.verified(damage, written_by, checked_by) }
+    }
+
+    fn verified(self, damage: Option<String>, written_by: &str, checked_by: &str) -> Verification {
+        Verification {
+            schema: SCHEMA.into(),
+            status: match (&damage, self.disagreements.is_empty()) {
+                (_, false) => Status::Failed,
+                (Some(_), true) => Status::Partial,
+                (None, true) => Status::Ok,
+            },
+            verb: String::new(),
+            name: String::new(),
+            written_by: written_by.into(),
+            checked_by: checked_by.into(),
+            damage,
+            rounds: 0,
+            pairs: 0,
+            requests: 0,
+            texts: 0,
+            rounds_from_messages: 0,
+            cases_from_messages: 0,
+            numbers: 0,
+            disagreements: self.disagreements,
+            notes: Vec::new(),
         }
     }
 

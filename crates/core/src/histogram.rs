@@ -292,6 +292,11 @@ impl SparseHistogram {
         self.beyond
     }
 
+    /// Sum of all that arrived, ns.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// Mean of the messages that arrived, in ns.
     pub fn mean(&self) -> Option<f64> {
         let arrived = self.total - self.lost;

@@ -225,6 +225,10 @@ pub struct WatchHeader {
     /// What the result is held to.
     #[serde(default)]
     pub gates: Vec<Gate>,
+    /// Requests that take at least this long are slow, as it was asked for, ns; 0: those around p99.
+    pub slow_ns: u64,
+    /// Slowest requests of each server that were asked for.
+    pub slowest: u32,
 }
 
 /// What was counted of one server: all requests, whether they have a row or not.
@@ -365,8 +369,12 @@ pub struct WatchEnd {
     /// Pairs of addresses of datagrams that hosts in several network namespaces have: each end was split for itself.
     #[serde(default)]
     pub ambiguous: u64,
+    /// Rows of the record. Its writer fills this in, and the next two.
+    pub rows_kept: u64,
     /// Rows beyond the limit of the record.
     pub rows_not_kept: u64,
+    /// CRC-32 of the bytes of `watch.json`.
+    pub header_crc32: u32,
     /// By server.
     pub services: Vec<ServiceCounts>,
     /// `None`: the kernel did not let it be measured.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::block::{self, Blocks, Fault, HISTOGRAM, Head, JSON, Kind, MAX_COUNT};
 use crate::error::WrittenBy;
-use crate::reader::{fits_its_sum, header_bytes};
+use crate::reader::{CHANGED, header_bytes, summed};
 use crate::resume::is_torn;
 use crate::writer::{Appender, FOLDER_MODE, make_folder, write_whole};
 use crate::{Damage, RecordError};
@@ -117,6 +117,8 @@ pub struct MeshWriter {
     folder: PathBuf,
     pairs: Appender<File>,
     written: u64,
+    /// Checksum of the header as it stands on disk.
+    header_crc32: u32,
 }
 
 impl MeshWriter {
@@ -131,7 +133,7 @@ impl MeshWriter {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }
         let pairs = Appender::create_locked(&folder.join(PAIRS_FILE))?;
-        let writer = Self { folder: folder.into(), pairs, written: 0 };
+        let mut writer = Self { folder: folder.into(), pairs, written: 0, header_crc32: 0 };
         // Last, and under its name only when whole: a folder with a header is a mesh.
         writer.replace_header(header)?;
         Ok(writer)
@@ -141,13 +143,15 @@ impl MeshWriter {
     ///
     /// # Errors
     /// A write that failed (the old header stays), or a header that could not be read back.
-    pub fn replace_header(&self, header: &MeshHeader) -> Result<(), RecordError> {
+    pub fn replace_header(&mut self, header: &MeshHeader) -> Result<(), RecordError> {
         let path = self.folder.join(MESH_FILE);
         let json = header_bytes(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
         if parse(&path, &json).map_err(|error| RecordError::Unrecordable(error.to_string()))? != *header {
             return Err(RecordError::Unrecordable("the header is not read back as it was written".into()));
         }
-        write_whole(&path, &json).map_err(|source| RecordError::Create { file: path, source })
+        write_whole(&path, &json).map_err(|source| RecordError::Create { file: path, source })?;
+        self.header_crc32 = crc32fast::hash(&json);
+        Ok(())
     }
 
     /// The folder.
@@ -171,7 +175,8 @@ impl MeshWriter {
     /// # Errors
     /// As [`Self::append`].
     pub fn finish(mut self, end: &RunEnd) -> Result<(), RecordError> {
-        let bytes = block::encode_end(end).and_then(|payload| block::frame(Kind::End, &payload));
+        let end = RunEnd { header_crc32: Some(self.header_crc32), ..end.clone() };
+        let bytes = block::encode_end(&end).and_then(|payload| block::frame(Kind::End, &payload));
         self.write(&bytes.map_err(RecordError::Unrecordable)?)
     }
 
@@ -199,14 +204,29 @@ pub struct Mesh {
     whole: u64,
 }
 
+impl Mesh {
+    /// A mesh that is whole, of which no block was read.
+    pub fn new(folder: PathBuf, header: MeshHeader, end: Option<RunEnd>) -> Self {
+        Self { folder, header, end, damage: None, whole: 0 }
+    }
+}
+
 /// The header of the mesh in `folder`.
 ///
 /// # Errors
 /// No `mesh.json`, one that cannot be read, of another version, or damaged.
 pub fn mesh_header(folder: &Path) -> Result<MeshHeader, RecordError> {
+    summed_header(folder).map(|(header, _)| header)
+}
+
+/// The same, with the checksum of its file.
+fn summed_header(folder: &Path) -> Result<(MeshHeader, u32), RecordError> {
     let file = folder.join(MESH_FILE);
     match read_regular(&file, MAX_HEADER) {
-        Ok(bytes) => parse(&file, &bytes),
+        Ok(bytes) => {
+            let sum = summed(&file, &bytes)?;
+            Ok((parse(&file, &bytes)?, sum))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
             Err(RecordError::BadHeader { file, why: error.to_string() })
         }
@@ -230,9 +250,6 @@ pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<MeshHeader, RecordError
             false => bad(format!("its schema is {:?}, not {MESH_SCHEMA:?}", versioned.schema)),
         });
     }
-    if fits_its_sum(bytes) == Some(false) {
-        return Err(bad("it was changed after it was written".into()));
-    }
     let header: MeshHeader = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
     header.check().map_err(bad)?;
     Ok(header)
@@ -243,8 +260,8 @@ pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<MeshHeader, RecordError
 /// # Errors
 /// No mesh, or one whose files cannot be read. Damage is a result.
 pub fn read_mesh(folder: &Path, mut each: impl FnMut(PairBlock)) -> Result<Mesh, RecordError> {
-    let header = mesh_header(folder)?;
-    let mut mesh = Mesh { folder: folder.into(), header, end: None, damage: None, whole: 0 };
+    let (header, sum) = summed_header(folder)?;
+    let mut mesh = Mesh::new(folder.into(), header, None);
     let file = folder.join(PAIRS_FILE);
     let input = open_regular(&file).map_err(|source| RecordError::Read { file: file.clone(), source })?;
     let mut blocks = Blocks::new(BufReader::new(input));
@@ -271,6 +288,9 @@ pub fn read_mesh(folder: &Path, mut each: impl FnMut(PairBlock)) -> Result<Mesh,
                 break;
             }
         }
+    }
+    if mesh.damage.is_none() && mesh.end.as_ref().is_some_and(|end| end.header_crc32 != Some(sum)) {
+        mesh.damage = Some(Damage { file: MESH_FILE.into(), offset: 0, why: CHANGED.into() });
     }
     Ok(mesh)
 }
@@ -319,9 +339,9 @@ impl MeshCutShort {
         // Read when nobody else writes.
         let mut mesh = read_mesh(folder, each)?;
         if let Some(found) = mesh.damage.take()
-            && !is_torn(folder, PAIRS_FILE, found.offset)?
+            && (found.file != PAIRS_FILE || !is_torn(folder, PAIRS_FILE, found.offset)?)
         {
-            return Err(RecordError::BadHeader { file: folder.join(PAIRS_FILE), why: found.why });
+            return Err(RecordError::BadHeader { file: folder.join(found.file), why: found.why });
         }
         Ok(Self { mesh, pairs })
     }
@@ -334,7 +354,7 @@ impl MeshCutShort {
         let Self { mesh, mut pairs } = self;
         let file = mesh.folder.join(PAIRS_FILE);
         pairs.cut_to(mesh.whole).map_err(|source| RecordError::Create { file, source })?;
-        let writer = MeshWriter { folder: mesh.folder, pairs, written: 0 };
+        let mut writer = MeshWriter { folder: mesh.folder, pairs, written: 0, header_crc32: 0 };
         writer.replace_header(header)?;
         Ok(writer)
     }
@@ -420,7 +440,9 @@ pub(crate) mod tests {
         assert!(matches!(MeshCutShort::open(&folder, |_| ()), Err(RecordError::Busy { .. })), "it is locked");
         writer.finish(&end()).unwrap();
         let (mesh, found) = all(&folder);
-        assert_eq!((mesh.header, found, mesh.end, mesh.damage), (header(), blocks.to_vec(), Some(end()), None));
+        let header_crc32 = Some(crc32fast::hash(&fs::read(folder.join(MESH_FILE)).unwrap()));
+        let end = RunEnd { header_crc32, ..end() };
+        assert_eq!((mesh.header, found, mesh.end, mesh.damage), (header(), blocks.to_vec(), Some(end), None));
     }
 
     #[test]
@@ -450,6 +472,21 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_header_from_another_mesh_is_damage() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("mesh");
+        let mut writer = MeshWriter::create(&folder, &header()).unwrap();
+        writer.append(&pair(0, 1)).unwrap();
+        writer.finish(&end()).unwrap();
+        // It fits its own checksum.
+        let foreign = MeshHeader { planned: 7, ..header() };
+        fs::write(folder.join(MESH_FILE), header_bytes(&foreign).unwrap()).unwrap();
+        let (mesh, _) = all(&folder);
+        assert_eq!(mesh.damage.unwrap().to_string(), format!("{MESH_FILE}: {CHANGED}"));
+        assert!(matches!(MeshCutShort::open(&folder, |_| ()), Err(RecordError::BadHeader { .. })));
+    }
+
+    #[test]
     fn what_was_changed_is_damage() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("mesh");
@@ -467,6 +504,8 @@ pub(crate) mod tests {
         let text = fs::read_to_string(folder.join(MESH_FILE)).unwrap();
         fs::write(folder.join(MESH_FILE), text.replace("n2", "n9")).unwrap();
         assert!(matches!(mesh_header(&folder), Err(RecordError::BadHeader { .. })));
+        fs::write(folder.join(MESH_FILE), text.split_once('\n').unwrap().1.replacen("  ", "{  ", 1)).unwrap();
+        assert!(mesh_header(&folder).unwrap_err().to_string().contains("no checksum"));
         let mut foreign = header();
         foreign.order.pairs = Pairs::Listed { pairs: vec![(0, 7)] };
         assert!(foreign.check().is_err());

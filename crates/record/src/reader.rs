@@ -21,7 +21,7 @@ const MAX_HEADER: u64 = 64 << 20;
 const SCHEMAS: [&str; 2] = [older::SCHEMA, SCHEMA];
 
 /// What is said of a header that does not fit its checksum, or the one that the end holds.
-const CHANGED: &str = "the header was changed after it was written";
+pub(crate) const CHANGED: &str = "the header was changed after it was written";
 /// The begin of `run.json`: eight digits follow, then [`SUM_ENDS`] and what they are the checksum of.
 const SUM_BEGINS: &[u8] = b"{ \"crc32\": \"";
 const SUM_ENDS: &[u8] = b"\",\n";
@@ -58,7 +58,7 @@ pub struct Damage {
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.file.as_str() {
-            HEADER_FILE => write!(f, "{HEADER_FILE}: {}", self.why),
+            header if header.ends_with(".json") => write!(f, "{header}: {}", self.why),
             file => write!(f, "{file} is whole up to byte {}: {}", self.offset, self.why),
         }
     }
@@ -125,6 +125,19 @@ pub(crate) fn fits_its_sum(bytes: &[u8]) -> Option<bool> {
     let (digits, rest) = bytes.strip_prefix(SUM_BEGINS)?.split_at_checked(8)?;
     let rest = rest.strip_prefix(SUM_ENDS)?;
     Some(format!("{:08x}", crc32fast::hash(rest)).as_bytes() == digits)
+}
+
+/// The bytes of a header that is never written without its checksum, if they fit it; and their own, which the end holds.
+///
+/// # Errors
+/// They do not fit, or have no checksum: nothing in them can be believed, not even which version wrote them.
+pub(crate) fn summed(file: &Path, bytes: &[u8]) -> Result<u32, RecordError> {
+    let bad = |why: &str| Err(RecordError::BadHeader { file: file.into(), why: why.into() });
+    match fits_its_sum(bytes) {
+        Some(true) => Ok(crc32fast::hash(bytes)),
+        Some(false) => bad(CHANGED),
+        None => bad("its first line has no checksum: it was changed, or written before there was one"),
+    }
 }
 
 /// The header in the bytes of `run.json`; `file` is for the error.

@@ -13,6 +13,7 @@ use msgpath_core::watch::{RequestRow, SCHEMA, WatchEnd, WatchHeader};
 use msgpath_sys::files::{open_regular, read_regular};
 
 use crate::block::{self, Blocks, Fault, Kind, MAX_ROWS};
+use crate::reader::{CHANGED, header_bytes, summed};
 use crate::store::holds;
 use crate::writer::{Appender, PRIVATE_FOLDER_MODE, framed, make_folder, write_private};
 use crate::{RecordError, columns};
@@ -30,6 +31,8 @@ const MAX_HEADER: u64 = 1 << 20;
 pub struct WatchWriter {
     folder: PathBuf,
     log: Appender<File>,
+    /// Checksum of the header.
+    header_crc32: u32,
     limit: u64,
     kept: u64,
     not_kept: u64,
@@ -47,11 +50,12 @@ impl WatchWriter {
         if fs::read_dir(folder).map_err(|source| cannot(folder, source))?.next().is_some() {
             return Err(RecordError::NotEmpty { folder: folder.into() });
         }
-        let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+        let json = header_bytes(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
         let log = Appender::create_private(&folder.join(REQUESTS_FILE))?;
         let path = folder.join(WATCH_FILE);
         write_private(&path, &json).map_err(|source| cannot(&path, source))?;
-        Ok(Self { folder: folder.into(), log, limit: limit.min(MOST_ROWS), kept: 0, not_kept: 0 })
+        let (folder, header_crc32) = (folder.into(), crc32fast::hash(&json));
+        Ok(Self { folder, log, header_crc32, limit: limit.min(MOST_ROWS), kept: 0, not_kept: 0 })
     }
 
     /// Appends requests; those beyond the limit are counted.
@@ -80,7 +84,8 @@ impl WatchWriter {
     /// # Errors
     /// A write that failed.
     pub fn finish(mut self, end: WatchEnd) -> Result<(), RecordError> {
-        let end = WatchEnd { rows_not_kept: self.not_kept, ..end };
+        let (rows_kept, rows_not_kept, header_crc32) = (self.kept, self.not_kept, self.header_crc32);
+        let end = WatchEnd { rows_kept, rows_not_kept, header_crc32, ..end };
         let block = framed(Kind::WatchEnd, block::encode_watch_end(&end))?;
         self.append(&block)
     }
@@ -119,6 +124,11 @@ pub fn is_watched(folder: &Path) -> bool {
 /// # Errors
 /// There is no such record, or its header cannot be read.
 pub fn watch_header(folder: &Path) -> Result<WatchHeader, RecordError> {
+    summed_header(folder).map(|(header, _)| header)
+}
+
+/// The same, with the checksum of its file.
+fn summed_header(folder: &Path) -> Result<(WatchHeader, u32), RecordError> {
     let file = folder.join(WATCH_FILE);
     let bytes = match read_regular(&file, MAX_HEADER) {
         Ok(bytes) => bytes,
@@ -127,8 +137,14 @@ pub fn watch_header(folder: &Path) -> Result<WatchHeader, RecordError> {
         }
         Err(source) => return Err(RecordError::Read { file, source }),
     };
-    let bad = |why: String| RecordError::BadHeader { file: file.clone(), why };
-    let header: WatchHeader = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    let sum = summed(&file, &bytes)?;
+    Ok((parse(&file, &bytes)?, sum))
+}
+
+/// The header in the bytes of `watch.json`; `file` is for the error.
+pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<WatchHeader, RecordError> {
+    let bad = |why: String| RecordError::BadHeader { file: file.into(), why };
+    let header: WatchHeader = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
     match header.schema == SCHEMA {
         true => Ok(header),
         false => Err(bad(format!("its schema is {}, and this version reads {SCHEMA}", header.schema))),
@@ -140,12 +156,14 @@ pub fn watch_header(folder: &Path) -> Result<WatchHeader, RecordError> {
 /// # Errors
 /// As [`watch_header`].
 pub fn read(folder: &Path) -> Result<Watched, RecordError> {
-    let header = watch_header(folder)?;
+    let (header, sum) = summed_header(folder)?;
     let mut watched = Watched { header, ..Watched::default() };
     let file = folder.join(REQUESTS_FILE);
     let input = open_regular(&file).map_err(|source| RecordError::Read { file, source })?;
     if let Err(fault) = fill(&mut watched, &mut Blocks::new(BufReader::new(input))) {
         watched.damage = Some(format!("{REQUESTS_FILE}: {fault}"));
+    } else if watched.end.as_ref().is_some_and(|end| end.header_crc32 != sum) {
+        watched.damage = Some(format!("{WATCH_FILE}: {CHANGED}"));
     }
     Ok(watched)
 }
@@ -154,6 +172,7 @@ fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fa
     let (mut payload, mut rows) = (Vec::new(), Vec::new());
     while let Some(head) = blocks.next(&mut payload)? {
         match head.kind {
+            _ if watched.end.is_some() => return Err("a block after the end of watching".to_owned().into()),
             Kind::Requests => {
                 columns::decode::<RequestRow>(head.version, &payload, &mut rows)?;
                 if watched.rows.len() as u64 + rows.len() as u64 > MOST_ROWS {
@@ -199,7 +218,8 @@ mod tests {
         assert_eq!((mode(&folder), files), (0o700, vec![0o600; 2]), "other users read nothing");
         let back = read(&folder).unwrap();
         assert_eq!((back.rows, back.not_adding_up, back.damage), (vec![row(5), row(7)], 1, None));
-        assert_eq!((back.header, back.end.unwrap().rows_not_kept), (header, 1));
+        let end = back.end.unwrap();
+        assert_eq!((back.header, end.rows_kept, end.rows_not_kept), (header, 3, 1));
 
         let file = folder.join(REQUESTS_FILE);
         let bytes = fs::read(&file).unwrap();
@@ -207,5 +227,41 @@ mod tests {
         let back = read(&folder).unwrap();
         assert!(back.rows.len() == 2 && back.end.is_none() && back.damage.is_some());
         assert!(WatchWriter::create(&folder, &back.header, 3).is_err() && read(place.path()).is_err());
+    }
+
+    #[test]
+    fn any_changed_byte_of_the_header_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a");
+        let header = WatchHeader { schema: SCHEMA.into(), name: "a".into(), slow_ns: 7, ..WatchHeader::default() };
+        WatchWriter::create(&folder, &header, 3).unwrap().finish(WatchEnd::default()).unwrap();
+        let file = folder.join(WATCH_FILE);
+        let whole = fs::read(&file).unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fs::write(&file, &bytes).unwrap();
+            assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })), "byte {at}");
+            fs::write(&file, &whole[..at]).unwrap();
+            assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })), "cut at {at}");
+        }
+        // A header that fits its own checksum, and not the end.
+        fs::write(&file, header_bytes(&WatchHeader { slow_ns: 8, ..header }).unwrap()).unwrap();
+        assert_eq!(read(&folder).unwrap().damage, Some(format!("{WATCH_FILE}: {CHANGED}")));
+    }
+
+    #[test]
+    fn a_block_after_the_end_is_damage() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("a");
+        let header = WatchHeader { schema: SCHEMA.into(), ..WatchHeader::default() };
+        let mut writer = WatchWriter::create(&folder, &header, 3).unwrap();
+        writer.requests(&[row(5)]).unwrap();
+        writer.finish(WatchEnd::default()).unwrap();
+        let file = folder.join(REQUESTS_FILE);
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, [&bytes[..], &bytes[..]].concat()).unwrap();
+        let back = read(&folder).unwrap();
+        assert!(back.rows.len() == 1 && back.damage.unwrap().contains("after the end"));
     }
 }

@@ -9,11 +9,11 @@ mod findings;
 mod gates;
 mod pictures;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 
-use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, WatchCost, WatchEnd, name_of};
+use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, WatchCost, WatchEnd, WatchHeader, name_of};
 use msgpath_record::watch::Watched;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -222,6 +222,13 @@ pub struct Choice {
     pub slow_ns: u64,
     /// Slowest requests that are listed of a server.
     pub slowest: usize,
+}
+
+impl Choice {
+    /// What was asked for when programs were watched.
+    pub fn asked(header: &WatchHeader) -> Self {
+        Self { slow_ns: header.slow_ns, slowest: header.slowest as usize }
+    }
 }
 
 /// What a record says.

@@ -5,16 +5,16 @@ use msgpath_record::watch::Watched;
 
 /// A server of which every 50th request is slow for one reason.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// Where the slow requests spend their time.
-    pub(super) stage: Stage,
+    pub(crate) stage: Stage,
     /// How much more, ns.
-    pub(super) planted_ns: u64,
+    pub(crate) planted_ns: u64,
     /// Page faults of the slow requests.
-    pub(super) faults: u32,
+    pub(crate) faults: u32,
     /// Turns with several requests in flight, and requests that were not seen whole.
-    pub(super) in_flight: u64,
-    pub(super) incomplete: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) incomplete: u64,
 }
 
 impl Default for Load {
@@ -48,7 +48,7 @@ fn bucket(ns: u64) -> u16 {
 }
 
 /// 1000 requests of 20 µs.
-pub(super) fn watched(load: &Load) -> Watched {
+pub(crate) fn watched(load: &Load) -> Watched {
     let row = |n: u64| {
         let planted = if n.is_multiple_of(50) { load.planted_ns } else { 0 };
         let mut row = RequestRow {

@@ -67,7 +67,10 @@ fn folder_in(above: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
 fn offered(address: &str) -> io::Result<OwnedFd> {
     let parts = address.split_once('/').filter(|(home, number)| is_name(home) && number.parse::<u16>().is_ok());
     let Some((home, number)) = parts else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the other end names a folder that msgpath does not make"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the other end names a folder that msgpath does not make",
+        ));
     };
     let home = folder_in(temporary()?.as_fd(), home).map_err(|error| {
         let place = std::env::temp_dir();

@@ -10,25 +10,12 @@ use crate::words;
 /// What was compared, and every number that does not agree.
 pub fn verify(check: &Verification, style: Style) -> String {
     let mut page = Page::new(style);
-    let counted = |n: u64, word: &str| words::counted(n, word);
     page.line(&[Paint::Bold.span("verify"), "  ".into(), Paint::Blue.span(&check.name)]);
     page.text(8, &format!("written by msgpath {}", check.written_by), Paint::Dim);
     page.gap();
     let whole = check.damage.as_deref().unwrap_or("whole");
-    let messages = match check.rounds_from_messages {
-        0 => "nothing to compare: the log holds no whole round, or the messages are not timed one by one".into(),
-        rounds => format!(
-            "{} rebuilt from single messages; quantiles of {} compared with them",
-            counted(rounds, "histogram"),
-            counted(check.cases_from_messages, "case")
-        ),
-    };
-    let lines = [
-        ("record", whole.to_owned()),
-        ("rounds", format!("{}: histogram and counts of both ends against each other", counted(check.rounds, "round"))),
-        ("messages", messages),
-        ("summary", format!("{} computed again and the same", counted(check.numbers, "number"))),
-    ];
+    let mut lines = vec![("record", whole.to_owned())];
+    lines.extend(compared(check));
     for (name, text) in lines {
         let paint = if name == "record" && check.damage.is_some() { Paint::Red } else { Paint::Plain };
         page.hanging(&[format!("  {name:<10}").as_str().into()], 12, &text, paint);
@@ -58,6 +45,37 @@ pub fn verify(check: &Verification, style: Style) -> String {
     page.finish()
 }
 
+/// What was compared with what, by the kind of record.
+fn compared(check: &Verification) -> Vec<(&'static str, String)> {
+    let counted = |n: u64, word: &str| words::counted(n, word);
+    let summary = ("summary", format!("{} computed again and the same", counted(check.numbers, "number")));
+    let rounds = |what: &str| ("rounds", format!("{}: {what}", counted(check.rounds, "round")));
+    match check.verb.as_str() {
+        "watch" => {
+            let text =
+                format!("{}: stages against the whole, rows against the counts", counted(check.requests, "request"));
+            vec![("requests", text), summary]
+        }
+        "mesh" => {
+            vec![("pairs", counted(check.pairs, "pair")), rounds("histogram and counts against each other"), summary]
+        }
+        _ if check.texts > 0 => vec![("texts", format!("{} as imported", counted(check.texts, "text")))],
+        _ => {
+            let messages = match check.rounds_from_messages {
+                0 => {
+                    "nothing to compare: the log holds no whole round, or the messages are not timed one by one".into()
+                }
+                rounds => format!(
+                    "{} rebuilt from single messages; quantiles of {} compared with them",
+                    counted(rounds, "histogram"),
+                    counted(check.cases_from_messages, "case")
+                ),
+            };
+            vec![rounds("histogram and counts of both ends against each other"), ("messages", messages), summary]
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,11 +85,15 @@ mod tests {
         Verification {
             schema: String::new(),
             status,
+            verb: "compare".into(),
             name: "brisk-otter".into(),
             written_by: "0.1.0".into(),
             checked_by: "0.1.0".into(),
             damage: None,
             rounds: 40,
+            pairs: 0,
+            requests: 0,
+            texts: 0,
             rounds_from_messages: 0,
             cases_from_messages: 0,
             numbers: 812,
@@ -94,5 +116,20 @@ mod tests {
         assert!(text.contains("1 does not agree") && text.contains("71234"), "{text}");
         let cut = Verification { damage: Some("rounds.mpl is whole up to byte 9".into()), ..check(Status::Partial) };
         assert!(verify(&cut, Style::default()).contains("byte 9"));
+    }
+
+    #[test]
+    fn every_kind_of_record_names_what_was_compared() {
+        let of = |verb: &str, change: &dyn Fn(&mut Verification)| {
+            let mut check = Verification { verb: verb.into(), ..check(Status::Ok) };
+            change(&mut check);
+            verify(&check, Style { width: 100, ..Style::default() })
+        };
+        let watch = of("watch", &|check| check.requests = 7);
+        assert!(watch.contains("7 requests: stages") && !watch.contains("rounds"), "{watch}");
+        let mesh = of("mesh", &|check| check.pairs = 6);
+        assert!(mesh.contains("6 pairs") && mesh.contains("40 rounds") && !mesh.contains("messages"), "{mesh}");
+        let texts = of("import", &|check| check.texts = 2);
+        assert!(texts.contains("2 texts as imported") && !texts.contains("summary"), "{texts}");
     }
 }

@@ -20,6 +20,7 @@ use msgpath_sys::files;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
+use crate::reader::{header_bytes, summed};
 use crate::store::holds;
 use crate::writer::{PRIVATE_FOLDER_MODE, make_folder, write_private};
 
@@ -58,6 +59,8 @@ pub struct TracersHeader {
     pub title: Option<String>,
     /// The files as they were typed.
     pub files: Vec<String>,
+    /// CRC-32 of each text. [`write`] fills it in.
+    pub text_crc32: Vec<u32>,
 }
 
 /// Who printed a text.
@@ -304,7 +307,9 @@ pub fn write(folder: &Path, header: &TracersHeader, texts: &[Vec<u8>]) -> Result
         let file = folder.join(format!("{}.txt", number + 1));
         write_private(&file, text).map_err(|source| cannot(&file, source))?;
     }
-    let json = serde_json::to_vec_pretty(header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
+    let header =
+        TracersHeader { text_crc32: texts.iter().map(|text| crc32fast::hash(text)).collect(), ..header.clone() };
+    let json = header_bytes(&header).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
     let file = folder.join(TRACERS_FILE);
     write_private(&file, &json).map_err(|source| cannot(&file, source))
 }
@@ -327,11 +332,19 @@ pub fn header(folder: &Path) -> Result<TracersHeader, RecordError> {
         }
         Err(source) => return Err(RecordError::Read { file, source }),
     };
-    let bad = |why: String| RecordError::BadHeader { file: file.clone(), why };
-    let header: TracersHeader = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    summed(&file, &bytes)?;
+    parse_header(&file, &bytes)
+}
+
+/// The header in the bytes of `tracers.json`; `file` is for the error.
+pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<TracersHeader, RecordError> {
+    let bad = |why: String| RecordError::BadHeader { file: file.into(), why };
+    let header: TracersHeader = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
     match (header.schema == SCHEMA, header.files.len()) {
-        (true, 1..=MAX_TEXTS) => Ok(header),
-        (true, files) => Err(bad(format!("it names {files} files"))),
+        (true, 1..=MAX_TEXTS) if header.text_crc32.len() == header.files.len() => Ok(header),
+        (true, files) => {
+            Err(bad(format!("it names {files} files and has the checksums of {}", header.text_crc32.len())))
+        }
         _ => Err(bad(format!("its schema is {}, and this version reads {SCHEMA}", header.schema))),
     }
 }
@@ -347,8 +360,12 @@ pub fn read(folder: &Path) -> Result<(TracersHeader, Vec<Text>), RecordError> {
         let file = folder.join(format!("{}.txt", number + 1));
         let bytes =
             files::read_regular(&file, MAX_TEXT).map_err(|source| RecordError::Read { file: file.clone(), source })?;
-        let bad = || RecordError::BadHeader { file: file.clone(), why: "it is not text of a tracer".into() };
-        texts.push(parse(tracer_of(&bytes).ok_or_else(bad)?, name, &bytes));
+        let bad = |why: &str| RecordError::BadHeader { file: file.clone(), why: why.into() };
+        if crc32fast::hash(&bytes) != header.text_crc32[number] {
+            return Err(bad("it was changed after it was imported"));
+        }
+        let tracer = tracer_of(&bytes).ok_or_else(|| bad("it is not text of a tracer"))?;
+        texts.push(parse(tracer, name, &bytes));
     }
     Ok((header, texts))
 }
@@ -399,17 +416,26 @@ mod tests {
             assert_eq!(mode & 0o077, 0, "{}: other users read nothing", path.display());
         }
         let (back, read_back) = read(&folder).unwrap();
-        assert_eq!(back, written);
+        let text_crc32 = texts.iter().map(|text| crc32fast::hash(text)).collect();
+        assert_eq!(back, TracersHeader { text_crc32, ..written.clone() });
         let of = |text: &Text| (text.tracer, text.file.clone(), text.slices.len() + text.calls.len());
         assert_eq!(of(&read_back[0]), (Tracer::Timehist, "sched.txt".into(), read_back[0].slices.len()));
         assert_eq!(of(&read_back[1]), (Tracer::Strace, "trace.txt".into(), read_back[1].calls.len()));
         assert!(read_back.iter().all(|text| !text.is_empty()));
         assert!(matches!(write(&folder, &written, &texts), Err(RecordError::NotEmpty { .. })));
-        // What is not text of a tracer is refused, as is a header of another version, and one that names nothing.
-        fs::write(folder.join("2.txt"), "hello\n").unwrap();
-        assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })));
+        // A changed byte of a text or of the header is found, as is a header of another version, and one that names nothing.
+        for name in ["2.txt", TRACERS_FILE] {
+            let whole = fs::read(folder.join(name)).unwrap();
+            for at in 0..whole.len() {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1;
+                fs::write(folder.join(name), bytes).unwrap();
+                assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })), "{name}, byte {at}");
+            }
+            fs::write(folder.join(name), whole).unwrap();
+        }
         let spoilt = |header: TracersHeader| {
-            fs::write(folder.join(TRACERS_FILE), serde_json::to_vec(&header).unwrap()).unwrap();
+            fs::write(folder.join(TRACERS_FILE), header_bytes(&header).unwrap()).unwrap();
             matches!(super::header(&folder), Err(RecordError::BadHeader { .. }))
         };
         assert!(spoilt(TracersHeader { schema: "msgpath.tracers/9".into(), ..written.clone() }));

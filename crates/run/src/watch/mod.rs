@@ -70,6 +70,8 @@ pub struct WatchRequest {
     pub rows: u64,
     /// Requests from this on have a row each, ns; 0: the slowest 3 %.
     pub slow_ns: u64,
+    /// The slowest requests of each server that are shown.
+    pub slowest: u32,
     /// How messages are told apart; `None`: by turns, and nothing of what is sent is read.
     pub framing: Option<Framing>,
     /// What the result is held to.
@@ -133,6 +135,8 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
         version: env!("CARGO_PKG_VERSION").into(),
         framing: request.framing.filter(|_| watch.copies()).map_or_else(String::new, |framing| framing.to_string()),
         gates: request.gates.clone(),
+        slow_ns: request.slow_ns,
+        slowest: request.slowest,
     };
     let mut writer = WatchWriter::create(&request.folder, &header, request.rows)?;
     watch.switch(true);
@@ -203,7 +207,9 @@ fn follow(
         lost: totals.lost,
         no_room: totals.no_room,
         ambiguous: totals.ambiguous,
+        rows_kept: 0,
         rows_not_kept: 0,
+        header_crc32: 0,
         stolen: stolen(ticks),
         steal_split: watch.tells_steal(),
         slices: slices.finish(&services, over),
