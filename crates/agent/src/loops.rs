@@ -772,13 +772,15 @@ pub fn acknowledge<C: Channel, S: Method<C>>(channel: &mut C, method: &mut S, me
 /// Which messages of a lossy stream have arrived, one bit each.
 pub struct Arrivals {
     seen: Vec<u64>,
+    /// All messages are numbered below this.
+    messages: u64,
     highest: u64,
 }
 
 impl Arrivals {
     /// Room for messages numbered below `messages`; beyond 2^27 of them nothing is told apart any more.
     pub fn new(messages: u64) -> Self {
-        Self { seen: vec![0; (messages.min(1 << 27) as usize).div_ceil(64)], highest: 0 }
+        Self { seen: vec![0; (messages.min(1 << 27) as usize).div_ceil(64)], messages, highest: 0 }
     }
 
     /// Notes an arrival.
@@ -799,8 +801,8 @@ impl Arrivals {
     }
 }
 
-/// Receiver of a stream. Reliable: exactly `count` messages a connection. Lossy: until all have come, or `finish` is
-/// set and nothing comes any more. Returns when the last message had come, ns of the monotonic clock: the silence that
+/// Receiver of a stream. Reliable: exactly `count` messages a connection. Lossy: until as many have come, whichever they are,
+/// or `finish` is set and nothing comes any more. Returns when the last message had come, ns of the monotonic clock: the silence that
 /// ends a lossy stream is not part of it.
 ///
 /// # Errors
@@ -815,7 +817,7 @@ pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     finish: &AtomicBool,
 ) -> Result<u64, LoopError> {
     if messages.lossy {
-        return stream_receive_lossy(ends, messages, inbox, (first, count), arrivals, delivery, finish);
+        return stream_receive_lossy(ends, messages, inbox, count, arrivals, delivery, finish);
     }
     for sequence in first..first + count {
         for (at, End { channel, wait, .. }) in ends.iter_mut().enumerate() {
@@ -836,7 +838,7 @@ fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     messages: &Messages<'_>,
     inbox: &mut Inbox,
-    (first, count): (u64, u64),
+    count: u64,
     arrivals: &mut [Arrivals],
     delivery: &mut Delivery,
     finish: &AtomicBool,
@@ -856,12 +858,12 @@ fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
             }
             idle = false;
             quiet_since = None;
-            let sequence = payload.nearest(inbox.bytes(), arrivals.highest.max(first));
+            let sequence = payload.nearest(inbox.bytes(), arrivals.highest);
             if payload.is_sampled(sequence) {
                 payload.compare(inbox.bytes(), sequence)?;
                 delivery.verified += 1;
             }
-            if sequence >= first && sequence < first + count {
+            if sequence < arrivals.messages {
                 arrivals.note(sequence, delivery);
             }
         }

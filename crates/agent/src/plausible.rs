@@ -76,12 +76,12 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     let bytes = |messages: u64, size: u64| u128::from(messages) * u128::from(size);
     let back = if order.workload == Workload::Stream { order.pieces.total() } else { order.reply };
     let (arrived, left) = (bytes(received, order.pieces.total()), bytes(sent, back));
-    // A receiver whose clock is started by a message does not count that message's bytes.
-    let least = match order.workload {
-        Workload::Stream => bytes(received.saturating_sub(order.connections.into()), order.pieces.total()),
-        _ => arrived,
-    };
-    if !(least..=arrived).contains(&far.bytes_received.into()) {
+    // A receiver whose clock is started by a message of each connection does not count their bytes.
+    let most_untimed = if order.workload == Workload::Stream { received.min(order.connections.into()) } else { 0 };
+    if far.untimed > most_untimed {
+        return Some(format!("{} messages that started a clock, of {most_untimed}", far.untimed));
+    }
+    if u128::from(far.bytes_received) + bytes(far.untimed, order.pieces.total()) != arrived {
         return Some(format!("{} bytes received in {received} messages", far.bytes_received));
     }
     if role != Role::Receiver && u128::from(far.bytes_sent) != left {
@@ -111,7 +111,7 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
 }
 
 /// What the threads of an end count together; `None`: one of them does not know.
-fn counted(report: &EndReport) -> [(&'static str, Option<u64>); 14] {
+fn counted(report: &EndReport) -> [(&'static str, Option<u64>); 15] {
     let (delivery, calls) = (&report.delivery, &report.calls);
     [
         ("messages sent", Some(delivery.sent)),
@@ -119,6 +119,7 @@ fn counted(report: &EndReport) -> [(&'static str, Option<u64>); 14] {
         ("messages lost", Some(delivery.lost)),
         ("bytes sent", Some(report.bytes_sent)),
         ("bytes received", Some(report.bytes_received)),
+        ("messages that started a clock", Some(report.untimed)),
         ("ns of user CPU time", Some(report.user_ns)),
         ("ns of system CPU time", Some(report.system_ns)),
         ("ns of waiting for a CPU", report.run_delay_ns),
@@ -275,7 +276,17 @@ mod tests {
         known.sent = 900; // the patience was over
         check(&order, &known, &far, &[]).unwrap();
         let (order, known, stream) = honest(Workload::Stream);
-        far = EndReport { bytes_received: stream.bytes_received - 64, ..stream };
+        far = EndReport { bytes_received: stream.bytes_received - 64, untimed: 1, ..stream };
         check(&order, &known, &far, &[]).unwrap();
+    }
+
+    #[test]
+    fn messages_that_start_a_clock_are_at_most_one_a_connection() {
+        refused(Workload::Stream, |far| far.bytes_received -= 64, "63936 bytes received in 1000 messages");
+        refused(Workload::Stream, |far| far.untimed = 1, "64000 bytes received in 1000 messages");
+        let two = |far: &mut EndReport| (far.untimed, far.bytes_received) = (2, far.bytes_received - 128);
+        refused(Workload::Stream, two, "2 messages that started a clock, of 1");
+        let one = |far: &mut EndReport| (far.untimed, far.bytes_received) = (1, far.bytes_received - 64);
+        refused(Workload::Echo, one, "1 messages that started a clock, of 0");
     }
 }

@@ -613,7 +613,7 @@ impl Job {
             false => Vec::new(),
         };
         let mut delivery = Delivery::default();
-        // Without trimmed messages the first measured one starts the clock; its bytes do not count.
+        // Without trimmed messages the first measured one of each connection starts the clock; its bytes do not count.
         let trim = order.trim.max(1).min(order.trim + order.messages - 1);
         let mut receive = |ends: &mut dyn ReceiverEnds, range, delivery: &mut Delivery| {
             ends.receive(messages, inbox, range, &mut arrivals, delivery, &self.finish)
@@ -629,7 +629,8 @@ impl Job {
             ends.acknowledge(messages)?;
         }
         let mut report = meter.stop(ends, end, delivery);
-        // Bytes are those of the time that was measured: without the message that started the clock.
+        // Bytes are those of the time that was measured: without the messages that started the clock.
+        report.untimed = untimed;
         report.bytes_received = (report.delivery.received - untimed) * order.pieces.total();
         self.settle(ends, &mut report)?;
         Ok(Outcome::new(report))

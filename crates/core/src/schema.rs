@@ -912,6 +912,10 @@ impl TcpInfo {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// What one end reports of a round: all its measuring threads together, measured messages only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndReport {
@@ -935,8 +939,11 @@ pub struct EndReport {
     pub elapsed_ns: u64,
     /// Payload bytes sent.
     pub bytes_sent: u64,
-    /// Payload bytes received.
+    /// Payload bytes received in `elapsed_ns`: without those of the messages that are `untimed`.
     pub bytes_received: u64,
+    /// Received messages that started the clock of a stream's receiver, one a connection, where nothing was warmed up before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub untimed: u64,
     /// What became of the messages, as this end sees it.
     pub delivery: Delivery,
     /// Zero-copy bookkeeping.
@@ -964,6 +971,7 @@ impl EndReport {
         self.elapsed_ns = self.elapsed_ns.max(one.elapsed_ns);
         self.bytes_sent += one.bytes_sent;
         self.bytes_received += one.bytes_received;
+        self.untimed += one.untimed;
         self.delivery.add(&one.delivery);
         self.zerocopy.add(&one.zerocopy);
         self.tcp = match (self.tcp, one.tcp) {

@@ -210,6 +210,8 @@ pub fn pilot(pair: &mut Pair, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
         inflight: if case.load == Load::Closed { case.inflight } else { 1 },
         ..case.clone()
     };
+    // A lossy stream knows no border between trimmed and measured messages.
+    let borderless = plan.workload == Workload::Stream && case.traits.lossy;
     let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
         let mut order = orders.round(&closed, messages, trim);
         (order.stamps, order.traced, order.events) = (Stamps::Near, false, false);
@@ -228,7 +230,7 @@ pub fn pilot(pair: &mut Pair, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
     let mut last = measure(messages, 0)?;
     while (elapsed(plan, &last) as f64) < PILOT_NS && messages < most {
         messages = (4 * messages).min(most);
-        last = measure(messages, plan.trim.min(messages / 4))?;
+        last = measure(messages, if borderless { 0 } else { plan.trim.min(messages / 4) })?;
     }
     let mut slices = Slices(vec![pace_of(&last)]);
     let begin = clock::now();
@@ -263,8 +265,6 @@ pub fn pilot(pair: &mut Pair, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
     if let Some(rate) = case.load.rate() {
         message_ns = rate.gap_ns();
     }
-    // A lossy stream knows no border between trimmed and measured messages.
-    let borderless = plan.workload == Workload::Stream && case.traits.lossy;
     let trim = match plan.trim {
         0 => 0,
         _ if borderless => 0,

@@ -129,10 +129,13 @@ fn cell_or_inf<'a>(ns: Option<u64>) -> Cell<'a> {
     ns.map_or(Cell::Text("inf".into()), Cell::from)
 }
 
-pub(crate) static END: [End; 46] = [
+pub(crate) static END: [End; 47] = [
     End::shown("elapsed_ns", Int64, "ns", "first to last message, by its clock", |_, end| end.elapsed_ns.into()),
     End::shown("bytes_sent", Int64, "bytes", "payload sent", |_, end| end.bytes_sent.into()),
-    End::shown("bytes_received", Int64, "bytes", "payload received", |_, end| end.bytes_received.into()),
+    End::shown("bytes_received", Int64, "bytes", "payload received in that time", |_, end| end.bytes_received.into()),
+    End::shown("untimed", Int64, "", "messages that started its clock, whose bytes do not count", |_, end| {
+        end.untimed.into()
+    }),
     End::shown("sent", Int64, "", "messages sent", |_, end| end.delivery.sent.into()),
     End::shown("received", Int64, "", "messages that arrived in time", |_, end| end.delivery.received.into()),
     End::shown("lost", Int64, "", "messages that did not", |_, end| end.delivery.lost.into()),
