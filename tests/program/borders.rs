@@ -191,12 +191,11 @@ fn what_is_built_is_bounded() {
 const ESCAPES: [&str; 5] = [".escape_ascii(", ".escape_debug(", ".escape_default(", ".escape_unicode(", "is_control("];
 
 /// Files that may have one, and why. Whoever else shows a foreign text has `core::foreign` for it.
-const OWN_ESCAPES: [(&str, &str); 7] = [
+const OWN_ESCAPES: [(&str, &str); 6] = [
     ("crates/core/src/foreign.rs", "the one for all"),
     ("crates/core/src/launch.rs", "refuses, and shows nothing"),
     ("crates/core/src/target.rs", "refuses, and shows nothing"),
     ("crates/run/src/rpc/client/target.rs", "refuses, and shows nothing"),
-    ("crates/present/src/svg/drawing.rs", "XML cannot hold a control character, not even escaped"),
     ("fuzz/fuzz_targets/proc_texts.rs", "asks whether a name has one"),
     ("tests/program/borders.rs", "this list"),
 ];

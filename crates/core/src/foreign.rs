@@ -59,8 +59,52 @@ pub fn command_again(command: &[String]) -> String {
     std::iter::once("msgpath".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// `text` as a cell of a CSV file: on one line and harmless, as [`shown`] has it, and with an apostrophe before what a spreadsheet
+/// would take for a formula. Numbers stay numbers.
+pub fn cell(text: &str) -> Cow<'_, str> {
+    let text = shown(text);
+    match is_formula(&text) {
+        true => Cow::Owned(format!("'{text}")),
+        false => text,
+    }
+}
+
+/// The text of a cell: without the apostrophe that [`cell`] puts before a formula.
+pub fn text_of_cell(cell: &str) -> &str {
+    cell.strip_prefix('\'').filter(|text| is_formula(text)).unwrap_or(cell)
+}
+
+/// Whether a spreadsheet would compute it, or would if the apostrophes before it were fewer.
+fn is_formula(text: &str) -> bool {
+    let is_number = || text.bytes().all(|byte| b"0123456789.eE+-".contains(&byte)) && text.parse::<f64>().is_ok();
+    // The last four are the wide forms that East Asian settings read alike.
+    text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'])
+        && !is_number()
+}
+
+/// A document of JSON with the same value, whose strings have no character left that a terminal obeys or hides.
+pub fn shown_json(document: &str) -> Cow<'_, str> {
+    // JSON has escaped what is below a space in strings; elsewhere it lays the document out.
+    let is_left = |c: char| c > ' ' && must_be_escaped(c);
+    if !document.chars().any(is_left) {
+        return Cow::Borrowed(document);
+    }
+    let mut out = String::with_capacity(document.len() + 16);
+    for c in document.chars() {
+        match c {
+            c if is_left(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}").expect("a string takes everything");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// Whether `c` moves a cursor, ends a line, turns the direction of writing or cannot be seen.
-fn must_be_escaped(c: char) -> bool {
+pub fn must_be_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -109,7 +153,50 @@ mod tests {
         assert_eq!(shown_bytes(b"x", 0), "…");
     }
 
+    #[test]
+    fn formulas_of_others_are_text_and_numbers_stay_numbers() {
+        for (text, expected) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1+1", "'+1+1"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\u{ff1d}1", "'\u{ff1d}1"),
+            ("\t=1", "\\t=1"),
+            ("\r=1", "\\r=1"),
+            ("'=1", "''=1"),
+            ("-", "'-"),
+            ("-1.5e-3", "-1.5e-3"),
+            ("-12", "-12"),
+            ("+7", "+7"),
+            ("'quoted", "'quoted"),
+            ("GET /=", "GET /="),
+            ("", ""),
+        ] {
+            assert_eq!(cell(text), expected, "{text:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_cell_is_harmless_and_gives_its_text_back(text in "['=+@\\-\\t0-9.e]{0,3}(?s).{0,8}") {
+            let cell = cell(&text);
+            let begin = cell.chars().next().unwrap_or(' ');
+            let is_number = cell.parse::<f64>().is_ok();
+            prop_assert!(is_number || !"=+-@\u{ff1d}\u{ff0b}\u{ff0d}\u{ff20}\t\r".contains(begin), "{:?}", cell);
+            prop_assert!(!cell.chars().any(must_be_escaped), "{:?}", cell);
+            let shown = shown(&text);
+            prop_assert_eq!(text_of_cell(&cell), shown.as_ref());
+        }
+
+        #[test]
+        fn json_keeps_its_value_and_shows_it(text in "\\PC*|(?s).*") {
+            for document in [serde_json::to_string(&[&text]).unwrap(), serde_json::to_string_pretty(&[&text]).unwrap()] {
+                let shown = shown_json(&document);
+                prop_assert!(!shown.chars().any(|c| c != '\n' && must_be_escaped(c)), "{:?}", shown);
+                prop_assert_eq!(serde_json::from_str::<[String; 1]>(&shown).unwrap(), [text.clone()]);
+            }
+        }
+
         #[test]
         fn nothing_unsafe_passes_and_nothing_is_escaped_twice(text in "\\PC*|(?s).*") {
             let once = shown(&text).into_owned();

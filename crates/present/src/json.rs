@@ -25,6 +25,7 @@ use msgpath_analyse::summary::{
 };
 use msgpath_analyse::watch::WatchSummary;
 use msgpath_core::doctor::{Check, CheckState, Doctor};
+use msgpath_core::foreign::shown_json;
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{End, Environment, Floors, SCHEMA, Status, UnavailableCase};
 use msgpath_core::{Problem, Workload};
@@ -285,7 +286,7 @@ pub fn preset(page: &Page) -> String {
     let Page { title, tables, answers, claims, findings, missing } = page;
     let findings = findings.iter().map(|(part, findings)| (part.as_str(), parts::findings(findings))).collect();
     let document = PresetPage { schema: PRESET_SCHEMA, title, tables, answers, claims, findings, missing };
-    serde_json::to_string_pretty(&document).unwrap_or_default()
+    shown(serde_json::to_string_pretty(&document))
 }
 
 /// The paths as one JSON object on one line.
@@ -302,7 +303,7 @@ pub fn paths(rows: &[PathRow]) -> String {
         }
     }
     let paths = rows.iter().map(entry).collect();
-    serde_json::to_string(&PathList { schema: PATHS_SCHEMA, status: Status::Ok, paths }).unwrap_or_default()
+    shown(serde_json::to_string(&PathList { schema: PATHS_SCHEMA, status: Status::Ok, paths }))
 }
 
 /// The runs as one JSON object on one line.
@@ -312,7 +313,7 @@ pub fn runs(rows: &[RunRow]) -> String {
         RunEntry { name, started, verb, target, cases: *cases, rounds: *rounds, status: *status }
     }
     let runs = rows.iter().map(entry).collect();
-    serde_json::to_string(&RunList { schema: RUNS_SCHEMA, status: Status::Ok, runs }).unwrap_or_default()
+    shown(serde_json::to_string(&RunList { schema: RUNS_SCHEMA, status: Status::Ok, runs }))
 }
 
 /// The summary of a run as one JSON object on one line.
@@ -375,12 +376,15 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         document.why.insert("ended".into(), "the run has no end: it was killed or is still going on".into());
     }
     // Strings, numbers and maps with string keys always serialize; only a folder name that is not UTF-8 can fail.
-    serde_json::to_string(&document).unwrap_or_else(|error| failure("E90", &error.to_string(), "", Status::Failed))
+    match serde_json::to_string(&document) {
+        Ok(document) => shown(Ok(document)),
+        Err(error) => failure("E90", &error.to_string(), "", Status::Failed),
+    }
 }
 
 /// A round as one JSON object on one line.
 pub fn round(line: &RoundLine) -> String {
-    serde_json::to_string(line).unwrap_or_default()
+    shown(serde_json::to_string(line))
 }
 
 /// What was seen of watched programs as one JSON object on one line.
@@ -390,7 +394,7 @@ pub fn watched(summary: &WatchSummary) -> String {
         shown["findings"] = parts::findings(&server.findings);
     }
     out["gates"] = summary.gates.iter().map(parts::gate).collect();
-    out.to_string()
+    shown(Ok(out.to_string()))
 }
 
 /// A failure as one JSON object on one line: `status` is `failed`, the exit code stays the caller's business.
@@ -417,12 +421,18 @@ pub fn doctor(doctor: &Doctor, resolution: Option<f64>) -> String {
         checks: &doctor.checks,
         why,
     };
-    serde_json::to_string(&document).unwrap_or_default()
+    shown(serde_json::to_string(&document))
 }
 
 fn failure(code: &str, message: &str, hint: &str, status: Status) -> String {
     let error = ErrorObject { code, message: message.into(), why: None, r#try: hint };
-    serde_json::to_string(&Failure { schema: SCHEMA, status, error }).unwrap_or_default()
+    shown(serde_json::to_string(&Failure { schema: SCHEMA, status, error }))
+}
+
+/// A document in which text of others is harmless.
+fn shown(document: serde_json::Result<String>) -> String {
+    let document = document.unwrap_or_default();
+    shown_json(&document).into_owned()
 }
 
 fn error(problem: &Problem) -> ErrorObject<'_> {

@@ -13,9 +13,12 @@
 //!
 //! A stamp is a decimal number. Its unit stands in the name of its column (`t1_ns`, `t1_us`, `t1_ms`, `t1_s`); without
 //! one it is µs, as in the lab. Stamps count from 1970, or from any moment that is the same for `t1` and `t4`. Columns are
-//! in any order, in any case, separated by comma, semicolon or tab; others are not looked at.
+//! in any order, in any case, separated by comma, semicolon or tab; others are not looked at. An apostrophe before a text that
+//! begins with `=`, `+`, `-` or `@` keeps a spreadsheet from computing it, and is not part of the text.
 
 use std::io::Read;
+
+use msgpath_core::foreign::text_of_cell;
 
 use crate::message::Status;
 
@@ -147,7 +150,7 @@ impl<R: Read> Rows<R> {
                         self.steps[end] = self.steps[end].min(step.max(ticks));
                     }
                 }
-                Column::Method => cell.clone_into(&mut row.method),
+                Column::Method => text_of_cell(cell).clone_into(&mut row.method),
                 Column::Id => row.rpcid = small()?,
                 Column::Parent => row.parent = small()?,
                 Column::Status => {
@@ -156,10 +159,10 @@ impl<R: Read> Rows<R> {
                     row.status = named.map_or_else(small, |status| Ok(status.0))?;
                 }
                 Column::Bytes(at) => row.bytes[at] = number()?,
-                Column::Client => cell.clone_into(&mut row.client),
-                Column::Server => cell.clone_into(&mut row.server),
-                Column::Connection => cell.clone_into(&mut row.connection),
-                Column::Key => cell.clone_into(&mut row.key),
+                Column::Client => text_of_cell(cell).clone_into(&mut row.client),
+                Column::Server => text_of_cell(cell).clone_into(&mut row.server),
+                Column::Connection => text_of_cell(cell).clone_into(&mut row.connection),
+                Column::Key => text_of_cell(cell).clone_into(&mut row.key),
                 Column::Other => {}
             }
         }

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use msgpath_core::calendar;
+use msgpath_core::foreign::shown_json;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 
@@ -27,6 +28,7 @@ pub fn base_of(t1_us: i64) -> i64 {
 /// the lab's tool compares the first four characters of a line.
 pub fn header(title: &str, base_us: i64, last_us: i64) -> String {
     let title = serde_json::to_string(title).expect("a text");
+    let title = shown_json(&title);
     let sorted = if last_us - base_us < 999_000_000 { "" } else { " \"presorted\" : 1,\n" };
     format!(
         "  {{\n \"Comment\" : \"V4 flat RPCs\",\n \"axisLabelX\" : \"Time (sec)\",\n \"axisLabelY\" : \"RPC Number\",\n \

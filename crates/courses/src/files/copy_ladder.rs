@@ -1,5 +1,6 @@
 //! The primitives lab's own CSV, every number in long form, and its plotting script with literal values.
 
+use msgpath_core::foreign::cell;
 use msgpath_core::schema::NEAR;
 use std::fmt::Write;
 
@@ -62,7 +63,8 @@ fn course(rows: &[Row<'_>]) -> String {
 
 /// A field of a CSV file.
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    let text = cell(text);
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
 }
 
 /// One row for each case and metric, with its interval, its unit, and why it is missing.

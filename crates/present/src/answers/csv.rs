@@ -1,5 +1,7 @@
 //! A table of the page as CSV: numbers plain, each interval in two columns of its own.
 
+use msgpath_core::foreign::cell;
+
 use crate::answers::Table;
 use crate::answers::cell::{Cell, Value};
 
@@ -54,9 +56,9 @@ pub fn csv(table: &Table) -> String {
 }
 
 fn line(fields: Vec<String>) -> String {
-    let quoted = fields.into_iter().map(|field| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
+    let quoted = fields.iter().map(|field| cell(field)).map(|cell| match cell.contains([',', '"']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.into_owned(),
     });
     quoted.collect::<Vec<_>>().join(",") + "\n"
 }

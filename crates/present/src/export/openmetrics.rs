@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use msgpath_analyse::mesh::MeshSummary;
+use msgpath_core::foreign::shown;
 
 /// A label's value.
 fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    shown(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// The text.

@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
+use msgpath_core::foreign::must_be_escaped;
+
 use super::Svg;
 
-/// `text` as it may stand in HTML or SVG, between tags or in a quoted attribute. Control characters are replaced.
+/// `text` as it may stand in HTML or SVG, between tags or in a quoted attribute. What a terminal obeys or hides is replaced: XML cannot
+/// hold a control character, not even escaped.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -14,7 +17,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
+            c if must_be_escaped(c) && c != '\n' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

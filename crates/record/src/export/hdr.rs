@@ -1,6 +1,7 @@
 //! Turns our histograms into those of HdrHistogram, for `hgrm` and `hlog`.
 
 use hdrhistogram::Histogram as Hdr;
+use msgpath_core::foreign::shown;
 use msgpath_core::{Case, Histogram};
 
 use super::role_word;
@@ -38,7 +39,7 @@ pub(super) fn tag(case: &Case) -> String {
     if case.role != msgpath_core::CaseRole::Measured {
         tag += &format!("_{}", role_word(case.role));
     }
-    tag
+    shown(&tag).into_owned()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use msgpath_core::foreign::shown;
 use msgpath_core::{Case, Histogram};
 
 use super::hdr::{tag, to_hdr};
@@ -41,7 +42,7 @@ impl Exporter for Hgrm {
 
 fn section(run: &str, case: &Case, all: &Histogram, out: &mut dyn Write) -> io::Result<()> {
     let hdr = to_hdr(all);
-    writeln!(out, "# run {run} case {} {}, values in ns", case.id, tag(case))?;
+    writeln!(out, "# run {} case {} {}, values in ns", shown(run), case.id, tag(case))?;
     if all.total() == 0 {
         return writeln!(out, "# n/a: no message of this case was timed\n");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, IntervalLogWriterError, Tag};
 use msgpath_core::Histogram;
+use msgpath_core::foreign::shown;
 
 use super::hdr::{tag, to_hdr};
 use super::{Exporter, case, failed};
@@ -28,7 +29,11 @@ impl Exporter for Hlog {
 
     fn export(&self, run: &Run, mut out: &mut dyn Write) -> Result<(), RecordError> {
         let mut builder = IntervalLogWriterBuilder::new();
-        builder.add_comment(&format!("msgpath {} run {}, values in ns", run.header.version, run.header.name));
+        builder.add_comment(&format!(
+            "msgpath {} run {}, values in ns",
+            shown(&run.header.version),
+            shown(&run.header.name)
+        ));
         builder.with_max_value_divisor(1e6); // the Max column in ms, as the Java tools have it
         if let Some(started) = utc::parse(&run.header.started) {
             builder.with_start_time(started).with_base_time(started);

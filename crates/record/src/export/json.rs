@@ -1,8 +1,9 @@
 //! `json`: the header, every round with its quantiles, and the end.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use msgpath_core::SparseHistogram;
+use msgpath_core::foreign::shown_json;
 use msgpath_core::schema::{RoundRecord, RunEnd, RunHeader, Status};
 use serde::{Serialize, Serializer};
 
@@ -34,8 +35,23 @@ impl Exporter for Json {
             end: run.end.as_ref(),
         };
         let mut out = std::io::BufWriter::new(out);
-        serde_json::to_writer_pretty(&mut out, &document).map_err(failed)?;
+        serde_json::to_writer_pretty(Shown(&mut out), &document).map_err(failed)?;
         out.write_all(b"\n").and_then(|()| out.flush()).map_err(failed)
+    }
+}
+
+/// Makes text of others harmless. Each part that serde_json writes is text of its own.
+struct Shown<W>(W);
+
+impl<W: Write> Write for Shown<W> {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        let text = std::str::from_utf8(part).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.0.write_all(shown_json(text).as_bytes())?;
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -21,6 +21,7 @@ mod watched;
 
 use std::io::{self, Write};
 
+use msgpath_core::foreign::cell;
 use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::{Counted, EndReport, MessageRow, RoundRecord, RpcFacts, RpcRow};
 use msgpath_core::{Case, Workload};
@@ -200,21 +201,22 @@ fn receiver_bits_per_s(run: &Run, round: &RoundRecord) -> Option<f64> {
     stream.then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
 }
 
-/// A table; its rows are made one at a time.
+/// A table; its rows are made one at a time. Text of others is harmless in a terminal and in a spreadsheet.
 fn write_csv(
     head: impl Iterator<Item = String>,
     rows: impl Iterator<Item = Vec<String>>,
     out: &mut dyn Write,
 ) -> Result<(), RecordError> {
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(head).map_err(failed)?;
+    let record = |cells: &[String]| cells.iter().map(|text| cell(text).into_owned()).collect::<Vec<_>>();
+    csv.write_record(record(&head.collect::<Vec<_>>())).map_err(failed)?;
     // Wrapped, the error would not be known for a closed pipe.
     let refused = |error: csv::Error| match error.into_kind() {
         csv::ErrorKind::Io(error) => failed(error),
         other => failed(io::Error::other(format!("{other:?}"))),
     };
     for row in rows {
-        csv.write_record(row).map_err(refused)?;
+        csv.write_record(record(&row)).map_err(refused)?;
     }
     csv.flush().map_err(failed)
 }
@@ -233,6 +235,9 @@ fn failed(error: impl Into<io::Error>) -> RecordError {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::foreign::shown;
+    use msgpath_core::schema::RunHeader;
+
     use super::*;
     use crate::test_run;
 
@@ -306,7 +311,88 @@ mod tests {
                 continue; // the run has no calls
             }
             let error = format.export(&run, &mut Gone).unwrap_err();
-            assert!(error.is_broken_pipe(), "{}: {error}", format.name());
+            let RecordError::Export(source) = &error else { panic!("{}: {error}", format.name()) };
+            assert_eq!(source.kind(), io::ErrorKind::BrokenPipe, "{}", format.name());
+        }
+    }
+
+    /// Erases a terminal, turns the direction of writing, and is a formula.
+    const HOSTILE: &str = "=cmd|' /C calc'!A0\u{1b}[2J\u{202e}\u{9b}31m\r\n@x";
+
+    /// The text that a format makes is harmless line by line, and so is each cell of a table in a spreadsheet.
+    fn assert_harmless(name: &str, is_table: bool, bytes: &[u8]) {
+        let text = std::str::from_utf8(bytes).unwrap();
+        for line in text.lines() {
+            assert_eq!(shown(line), line, "{name}");
+        }
+        if !is_table {
+            return;
+        }
+        for record in csv::ReaderBuilder::new().has_headers(false).from_reader(bytes).records() {
+            for found in &record.unwrap() {
+                let is_formula = found.starts_with(['=', '+', '-', '@']) && found.parse::<f64>().is_err();
+                assert!(!is_formula, "{name}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_of_others_commands_no_terminal_and_no_spreadsheet_in_any_format() {
+        let hostile = |header: RunHeader| {
+            let mut header = RunHeader { name: HOSTILE.into(), target: HOSTILE.into(), verb: HOSTILE.into(), ..header };
+            (header.version, header.started) = (HOSTILE.into(), HOSTILE.into());
+            header.plan.cases.iter_mut().for_each(|case| case.label = Some(HOSTILE.into()));
+            header.ends.iter_mut().for_each(|end| end.name = HOSTILE.into());
+            header
+        };
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let mut writer = crate::RunWriter::create(places[0].path(), &hostile(test_run::header(100))).unwrap();
+        writer.round(&test_run::round(0, 0), &test_run::rows(0, 0, 10)).unwrap();
+        drop(writer);
+        let mut header = hostile(test_run::rpc_header());
+        let facts = header.rpc.as_mut().unwrap();
+        facts.pairs.iter_mut().for_each(|pair| (pair.client, pair.server) = (HOSTILE.into(), HOSTILE.into()));
+        let mut writer = crate::RunWriter::create(places[1].path(), &header).unwrap();
+        let mut calls = test_run::calls(0, 0, 10);
+        calls.iter_mut().for_each(|call| call.key = *b"@1\x1b[2J\xe2\x80\xae\n=1\0\0\0\0");
+        writer.rpcs(&calls).unwrap();
+        drop(writer);
+        let runs = [0, 1].map(|at| crate::read(places[at].path()).unwrap());
+        for format in EXPORTERS {
+            let written = runs.iter().find_map(|run| {
+                let mut out = Vec::new();
+                format.export(run, &mut out).ok().map(|()| out)
+            });
+            let out = written.unwrap_or_else(|| panic!("{} wrote neither run", format.name()));
+            match format.name() {
+                // Typed columns and the lab's own records: their readers show them.
+                "parquet" | "lab-log" => assert!(format.binary()),
+                "perfetto" => assert!(!out.windows(4).any(|bytes| bytes == b"\x1b[2J")),
+                name => assert_harmless(name, format.extension() == "csv", &out),
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_watched_programs_command_no_terminal_and_no_spreadsheet() {
+        let mut watched = watched::tests::watched();
+        watched.header.name = HOSTILE.into();
+        for row in &mut watched.rows {
+            (row.what, row.server_name) = (*b"@1\x1b[2J\xe2\x80\xae\n=1\0\0\0\0", *b"=1+1\x1b[2J\r\n\0\0\0\0\0\0");
+            row.block.name = *b"-1+\x1b[2J\0\0\0\0\0\0\0\0\0";
+        }
+        for format in WATCHED_EXPORTERS {
+            let mut out = Vec::new();
+            (format.export)(&watched, &mut out).unwrap();
+            match format.name {
+                "parquet" => assert!(format.binary),
+                "perfetto" => assert!(!out.windows(4).any(|bytes| bytes == b"\x1b[2J")),
+                name => {
+                    assert_harmless(name, true, &out);
+                    let text = String::from_utf8(out).unwrap();
+                    assert!(text.contains("'=1+1") && text.contains("'@1") && text.contains("'-1+"), "{text}");
+                }
+            }
         }
     }
 

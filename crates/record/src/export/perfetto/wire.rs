@@ -1,5 +1,6 @@
 //! The little of protobuf that a trace needs: <https://protobuf.dev/programming-guides/encoding/>.
 
+use msgpath_core::foreign::shown;
 use msgpath_core::varint;
 
 /// A message being written, field after field.
@@ -37,9 +38,9 @@ impl Message {
         self
     }
 
-    /// `string`.
+    /// `string`, harmless where the names are those of others.
     pub(super) fn text(self, field: u64, value: &str) -> Self {
-        self.bytes(field, value.as_bytes())
+        self.bytes(field, shown(value).as_bytes())
     }
 
     /// A message within the message.
