@@ -2,6 +2,7 @@
 //! as a run.
 //!
 //! `cargo bench --bench import`, with another number of records as an argument. Ends with 1 where the target is missed.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

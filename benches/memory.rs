@@ -4,6 +4,7 @@
 //! named. A synthetic run with a stamp at the far end for every message is written by the record's writer; then `show`,
 //! `report`, `verify`, and `export` to `messages-csv` and `parquet` read it, each a process of its own. Ends with 1 where one of them needs
 //! more memory, or fails.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};

@@ -4,6 +4,7 @@
 //! `cargo bench --bench mesh [-- HOSTS PARTNERS]`, by default 10,000 hosts with 24 partners each. Times are of this machine; steps,
 //! pairs and hosts found are the same everywhere. What a pair says to its coordinator is counted on one that is really measured, as
 //! `msgpath mesh` measures where nothing else is asked (`agents`). `benches/mesh_scale.rs` has as many agents as a machine holds.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod agents;
 

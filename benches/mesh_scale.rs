@@ -4,6 +4,7 @@
 //! `cargo bench --bench mesh_scale [-- AGENTS PARTNERS AT_ONCE]`, by default 2,000 agents with 4 partners each, 50 pairs at a time. An
 //! agent takes four descriptors of this process and two threads; a pair that is measured some ten descriptors more. Ends with 1 where
 //! a pair has no result.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod agents;
 

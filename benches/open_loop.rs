@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --bench open_loop [-- PAIRS]`: 5 unless another number is named. Wants sockperf and taskset, and says what is missing.
 //! Prints messages a second that were answered, of the rates asked for; `max`: as many as go.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod bare;
 

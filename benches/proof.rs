@@ -8,6 +8,7 @@
 //! * `stall`: the far end stands still for 1 s of 60; an open loop at 1,000/s must show it in its p99.
 //!
 //! Ends with 1 where one of them fails. Nothing here is part of the default tests: it needs a quiet machine.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod bare;
 

@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --bench report`. Ends with 1 where a target is missed. The part in the browser is skipped where none is
 //! installed.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 #[allow(dead_code)] // the tests use the rest of it
 #[path = "../tests/browser/calls.rs"]

@@ -7,6 +7,7 @@
 //! Two rows for 1 MB calls: with one call in flight, as the lab's client works, nothing moves while the reply and the
 //! next request travel; with two in flight, that gap is filled. The aim is judged on the second, because a stream has no
 //! such gap either.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod bare;
 

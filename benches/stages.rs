@@ -4,6 +4,7 @@
 //! `cargo bench --bench stages -- [TURNS [PROGRAM ...]]`: 5 turns of the program just built, unless others are named; several are
 //! measured in turn. The kernel's counting (BPF_ENABLE_STATS; two clock readings a run) is part of what it counts. Wants root and a
 //! kernel that lets BPF trace, and says so where it has not.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -9,6 +9,7 @@
 //!
 //! `cargo bench --bench watching -- agreement [PROGRAM]`: our own echo keeps its times and is traced (`explain`), and is watched at the same
 //! time. Prints what each says of the same messages: their times, and the work of the server.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 #[path = "../tests/program/agreement.rs"]
 mod agreement;

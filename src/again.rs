@@ -1,6 +1,7 @@
 //! What a run or a mesh that goes on would start, enter or reach because its record says so. A record is a folder that people
 //! pass on: what it says is done where only this user can have written it, and is shown before; of any other the user types it again.
 
+use msgpath_sys::say;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -118,7 +119,7 @@ impl Record<'_> {
                 .hint(format!("{} {}   if that is what you want", self.verb, all.join(" "))));
         }
         for command in &self.starts {
-            eprintln!("note: starts: {}", shown(command));
+            say!("note: starts: {}", shown(command));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use msgpath_analyse::gates::{GateState, RunGate};
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::{Gate, Watched};
 use msgpath_core::{Exit, Problem, Workload};
+use msgpath_sys::say;
 
 use crate::problems::usage;
 
@@ -98,7 +99,7 @@ pub(crate) fn note_undecided(gates: &[RunGate]) {
 
 /// Says it of one gate.
 pub(crate) fn pass_undecided(gate: &str, case: &str) {
-    eprintln!("{}", shown(&format!("warning: {gate} was not decided for {case}, and passes")));
+    say!("{}", shown(&format!("warning: {gate} was not decided for {case}, and passes")));
 }
 
 #[cfg(test)]

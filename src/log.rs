@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use msgpath_core::foreign::shown;
+use msgpath_sys::say;
 
 /// Lines that may come at once.
 const BURST: u32 = 50;
@@ -27,7 +28,7 @@ impl Log {
     /// Writes a line to standard error, or leaves it out.
     pub(crate) fn say(&mut self, line: &str) {
         for line in self.lines(line, Instant::now()) {
-            eprintln!("{line}");
+            say!("{line}");
         }
     }
 
@@ -56,7 +57,7 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         if let Some(line) = self.take_left_out() {
-            eprintln!("{line}");
+            say!("{line}");
         }
     }
 }

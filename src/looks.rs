@@ -19,6 +19,11 @@ pub(crate) fn stdout(look: &Look) -> Style {
     }
 }
 
+/// Whether text on standard output has colours where no option says.
+pub(crate) fn color_by_default() -> bool {
+    color(When::Auto, std::io::stdout().is_terminal(), &environment)
+}
+
 /// The style of a result in a file: no colour, the full width.
 pub(crate) fn file(look: &Look) -> Style {
     Style { width: width(None::<std::io::Stdout>), color: false, glyphs: glyphs(look), ..Style::default() }

@@ -34,12 +34,15 @@ use std::process::ExitCode;
 use msgpath_core::units;
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::memory;
+use msgpath_sys::say;
 
 #[global_allocator]
 static ALLOCATOR: memory::Allocator = memory::Allocator;
 
 /// The least address space with which a verb begins: its threads have stacks of 2 MiB each.
 const LEAST_SPACE: u64 = 32 << 20;
+/// The least stack of a thread.
+const LEAST_STACK: u64 = 1 << 20;
 
 fn main() -> ExitCode {
     msgpath_sys::signal::ignore_file_size();
@@ -47,27 +50,40 @@ fn main() -> ExitCode {
     msgpath_layers::register();
     match enough_space().map_err(Into::into).and_then(|()| cli::run(std::env::args_os())) {
         Ok(exit) => exit,
-        Err(error) if problems::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error:#}");
+            say!("{error:#}");
             problems::as_problem(&error).exit.code().into()
         }
     }
 }
 
-/// Whether the limit on address space, where there is one, leaves what any verb needs.
+/// Whether the limits on stacks and on address space, where there are some, leave what any verb needs.
 fn enough_space() -> Result<(), Problem> {
+    let least = units::size(LEAST_STACK);
+    if let Some(stack) = memory::stack().filter(|stack| *stack < LEAST_STACK) {
+        return Err(no_space(format!("the limit on the stack is {}", units::size(stack)))
+            .why(format!("msgpath needs {least}"))
+            .hint("a higher limit: ulimit -s KIB, or prlimit --stack=BYTES"));
+    }
+    // As the standard library reads it.
+    let threads = std::env::var("RUST_MIN_STACK").ok().and_then(|text| text.parse().ok());
+    if let Some(stack) = threads.filter(|stack| *stack < LEAST_STACK) {
+        return Err(no_space(format!("RUST_MIN_STACK gives a thread {}", units::size(stack)))
+            .why(format!("msgpath needs {least}"))
+            .hint("unset RUST_MIN_STACK"));
+    }
     match memory::address_space() {
         None => Ok(()),
         Some(left) if left >= LEAST_SPACE => {
             memory::one_heap();
             Ok(())
         }
-        Some(left) => {
-            let (left, least) = (units::size(left), units::size(LEAST_SPACE));
-            Err(Problem::new("E58", Exit::CannotStart, format!("the limit on address space leaves {left}"))
-                .why(format!("msgpath needs {least} and what its messages take"))
-                .hint("a higher limit: ulimit -v KIB, or prlimit --as=BYTES"))
-        }
+        Some(left) => Err(no_space(format!("the limit on address space leaves {}", units::size(left)))
+            .why(format!("msgpath needs {} and what its messages take", units::size(LEAST_SPACE)))
+            .hint("a higher limit: ulimit -v KIB, or prlimit --as=BYTES")),
     }
+}
+
+fn no_space(what: String) -> Problem {
+    Problem::new("E58", Exit::CannotStart, what)
 }

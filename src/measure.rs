@@ -1,6 +1,5 @@
 //! Executes a request and presents what was recorded: run, read, analyse, print. Always through the record.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -16,9 +15,10 @@ use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Workload};
 use msgpath_record::Run;
 use msgpath_run::lab;
 use msgpath_stats::quantile::Range;
+use msgpath_sys::say;
 
 use crate::cli::options::{Look, Options};
-use crate::output::{OutputFile, write_typed};
+use crate::output::{self, OutputFile, write_typed};
 use crate::place::Place;
 use crate::request::{Request, Verb};
 use crate::{examples, gates, looks, problems, progress, runs, tools};
@@ -43,7 +43,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     request.plan.options.between = places.as_ref().map(|places| places.between.clone());
     if options.result.quiet == 0 {
         for note in request.notes.iter().chain(places.iter().flat_map(|places| &places.notes)) {
-            eprintln!("note: {}", shown(note));
+            say!("note: {}", shown(note));
         }
     }
     examples::build(&mut request.plan.programs);
@@ -73,7 +73,7 @@ pub(crate) fn measure(verb: Verb, mut request: Request, options: &Options, words
     };
     let ended = recorded(verb.name(), each, options, execute);
     if let Some(left) = places.as_mut().and_then(lab::Places::after) {
-        eprintln!("warning: {}", shown(&left));
+        say!("warning: {}", shown(&left));
     }
     ended
 }
@@ -156,7 +156,7 @@ pub(crate) fn presented(
     }
     match &result.out {
         Some(file) => write_typed(file, text)?,
-        None => std::io::stdout().write_all(text.as_bytes())?,
+        None => output::print(&text)?,
     }
     let held = verdict(run.header.plan.workload, &summary, options)
         .and_then(|()| gates::verdict(&summary.gates, options.evidence.strict));
@@ -169,7 +169,7 @@ pub(crate) fn presented(
         }
         Err(problem) => {
             if result.quiet < 2 {
-                eprintln!("{problem}");
+                say!("{problem}");
             }
             problem.exit.code().into()
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use msgpath_analyse::mesh::{self as analyse, Fold, MeshDiff, MeshSummary};
 use msgpath_analyse::verify::{MeshCheck, Verification};
+use msgpath_core::foreign::shown_json;
 use msgpath_core::mesh::MeshHeader;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::{Style, terminal};
@@ -101,7 +102,7 @@ pub(crate) fn diff(before: &str, after: &str) -> Result<Option<MeshDiff>, Proble
 /// The answer, as text or JSON.
 pub(crate) fn text(header: &MeshHeader, summary: &MeshSummary, verbose: bool, look: &Look) -> String {
     match look.json {
-        true => serde_json::to_string_pretty(summary).unwrap_or_default() + "\n",
+        true => shown_json(&serde_json::to_string_pretty(summary).unwrap_or_default()).into_owned() + "\n",
         false => terminal::mesh(header, summary, Style { verbose, ..looks::stdout(look) }),
     }
 }

@@ -13,6 +13,7 @@ use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::{Case, Exit, Plan, Problem};
 use msgpath_present::open_metrics::{OpenMetrics, WatchMetrics};
 use msgpath_run::Progress;
+use msgpath_sys::say;
 
 use crate::output::write_typed;
 
@@ -98,7 +99,7 @@ impl<G: Exposition> Metrics<G> {
                     // A full disk is not a reason to stop measuring; it is said once.
                     if let Err(problem) = write_typed(path, self.given.text()) {
                         *failed = true;
-                        eprintln!("warning: {problem}");
+                        say!("warning: {problem}");
                     }
                 }
             }
@@ -179,7 +180,7 @@ impl Listener {
     fn open(address: SocketAddr) -> std::io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
-        eprintln!("note: metrics at http://{}/metrics", socket.local_addr()?);
+        say!("note: metrics at http://{}/metrics", socket.local_addr()?);
         Ok(Self { socket, clients: Vec::new() })
     }
 

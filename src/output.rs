@@ -1,10 +1,11 @@
-//! Files that results go into.
+//! Where results go: files and standard output. What cannot be written is an error.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use msgpath_core::Problem;
+use msgpath_core::{Exit, Problem};
 use msgpath_sys::files::{self, Output};
+use msgpath_sys::standard;
 
 use crate::problems::cannot_write;
 
@@ -83,4 +84,19 @@ pub(crate) fn write_named(file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Pr
 /// It cannot be made, or something else has its name: a link would lead elsewhere.
 pub(crate) fn make_subfolder(folder: &Path) -> Result<(), Problem> {
     files::make_subfolder(folder).map_err(|error| cannot_write(folder, &error))
+}
+
+/// Prints a result. A reader that has left (`| head`) has what it wanted, so that the verb ends as it would have.
+///
+/// # Errors
+/// E12.
+pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Problem> {
+    standard::print(text.as_ref()).map_err(|error| cannot_print(&error))
+}
+
+/// E12: standard output is closed, or on a disk that is full.
+pub(crate) fn cannot_print(error: &io::Error) -> Problem {
+    Problem::new("E12", Exit::Unfinished, format!("cannot write standard output: {error}"))
+        .why("the result was not printed, or a part of it")
+        .hint("another file or disk; a run that was kept is printed by msgpath show @last")
 }

@@ -7,13 +7,6 @@ use msgpath_core::path::nearest;
 use msgpath_core::target::BadTarget;
 use msgpath_core::{Exit, PathName, Problem, Target, units};
 
-/// Whether the reader of our output went away (`msgpath ... | head`): not an error.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-    })
-}
-
 /// The error in its three parts; what no part of the program described is E00, a failure after the start.
 pub(crate) fn as_problem(error: &anyhow::Error) -> Problem {
     error

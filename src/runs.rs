@@ -9,6 +9,7 @@ use msgpath_core::{Problem, Traits};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::store::What;
 use msgpath_record::{MessageLog, Rows, Run, export, store};
+use msgpath_sys::say;
 
 use crate::output::OutputFile;
 use crate::problems::{cannot_write, usage};
@@ -24,7 +25,7 @@ const MOST_SHOWN: usize = 4_000_000;
 pub(crate) fn new_place(name: Option<&str>) -> Result<(String, PathBuf), Problem> {
     let (root, homeless) = store::made_root().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
     if homeless {
-        eprintln!("note: neither HOME nor XDG_DATA_HOME is set: runs are kept in {}", root.display());
+        say!("note: neither HOME nor XDG_DATA_HOME is set: runs are kept in {}", root.display());
     }
     let name = name.map_or_else(|| store::new_name(&root, random_seed()), Into::into);
     let folder = root.join(&name);

@@ -12,6 +12,7 @@ use msgpath_courses::tools::{Exchange, TOOLS, TURNS, Tool, Turn, tool};
 use msgpath_present::Style;
 use msgpath_record::Run;
 use msgpath_run::Progress;
+use msgpath_sys::say;
 
 use crate::problems::usage;
 use crate::request::Request;
@@ -102,7 +103,7 @@ impl Between {
         self.turns += 1;
         // A full disk is not a reason to stop measuring; the run itself says so.
         if let Err(error) = msgpath_record::append_tool_runs(&self.folder, &runs) {
-            eprintln!("warning: what the tools said is lost: {error}");
+            say!("warning: what the tools said is lost: {error}");
         }
     }
 }

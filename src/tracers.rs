@@ -1,17 +1,18 @@
 //! Texts of tracers of others (`perf sched timehist`, `strace`), as the verbs need them: imported, shown.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use msgpath_analyse::tracers::summarise;
+use msgpath_core::foreign::shown_json;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::{answers, html};
 use msgpath_record::tracers::{self, MAX_TEXT, MAX_TEXTS, SCHEMA, TracersHeader};
 use msgpath_record::utc;
 
 use crate::cli::options::Look;
+use crate::output;
 use crate::problems::usage;
 use crate::{input, looks, place::Place};
 
@@ -84,10 +85,10 @@ pub(crate) fn show(folder: &Path, look: &Look) -> Result<ExitCode> {
     let (header, texts) = tracers::read(folder).map_err(Problem::from)?;
     let page = msgpath_present::tracers::page(&summarise(&header, &texts));
     let text = match look.json {
-        true => serde_json::to_string_pretty(&page)? + "\n",
+        true => shown_json(&serde_json::to_string_pretty(&page)?).into_owned() + "\n",
         false => answers::text(&page, looks::stdout(look)),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

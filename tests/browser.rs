@@ -1,5 +1,6 @@
 //! Reports of real runs in a real browser: every picture is there, the timeline can be used, the console is silent, and
 //! nothing is asked for beyond the file. Speed is not judged here but in `benches/report.rs`.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 #![forbid(unsafe_code)]
 
 #[path = "browser/calls.rs"]

@@ -1,4 +1,5 @@
 //! The program from outside, as a user starts it.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 #![forbid(unsafe_code)]
 
 #[path = "program/agent.rs"]
@@ -97,6 +98,8 @@ mod slurm;
 mod spoken;
 #[path = "program/sql.rs"]
 mod sql;
+#[path = "program/standard.rs"]
+mod standard;
 #[path = "program/strangers.rs"]
 mod strangers;
 #[path = "program/stream.rs"]
@@ -109,6 +112,8 @@ mod token;
 mod tools;
 #[path = "program/usage.rs"]
 mod usage;
+#[path = "program/verified.rs"]
+mod verified;
 #[path = "program/verify.rs"]
 mod verify;
 #[path = "program/watch.rs"]

@@ -1,6 +1,7 @@
 //! The bare loops that msgpath is compared with: the same system calls between two processes, pinned to the same CPUs,
 //! with two clock readings a message and nothing else.
 //! The far end is the benchmark's own program, started again. Shared memory is a flag and a copy: msgpath's ring is not in it.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 #![allow(dead_code)] // each benchmark uses its part
 
 use std::fs::File;

@@ -18,6 +18,7 @@ use msgpath_run::lab;
 use msgpath_run::launch::local::VERB;
 use msgpath_run::rpc::own;
 use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::say;
 
 use crate::log::Log;
 use crate::problems::usage;
@@ -96,9 +97,9 @@ fn join(arguments: &Arguments, to: &str) -> Result<ExitCode> {
         address: arguments.host,
         redial: REDIAL,
     };
-    let note = |why: &str| eprintln!("note: {why}; it is called again, {} s in all", REDIAL.as_secs());
+    let note = |why: &str| say!("note: {why}; it is called again, {} s in all", REDIAL.as_secs());
     if caller.join(|stream| agent_on(stream)?.wait().map(drop), note)? == Left::Alone {
-        eprintln!("note: the coordinator at {to} has ended, so this agent ends too");
+        say!("note: the coordinator at {to} has ended, so this agent ends too");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! `msgpath compat`: the clients of courses, and the options of `msgpath serve --compat`, their servers.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +16,10 @@ use msgpath_courses::classic::lines::{classic_table, table};
 use msgpath_courses::classic::primitives::Primitive;
 use msgpath_courses::peers::css432 as shapes;
 use msgpath_courses::peers::{Event, Protocol, Server, ServerOptions, Target, bu, discard, echo, primitives};
+use msgpath_sys::say;
 
 use super::options::Look;
+use crate::output;
 use crate::problems::{bad_target, bad_value, usage};
 use crate::{looks, typed};
 
@@ -79,7 +80,7 @@ impl Common {
         let port = match parse_port(port) {
             Ok(port) => port,
             Err(BadTarget::Port { typed, wraps_to }) if self.wrap_port && typed > 65_535 && wraps_to > 0 => {
-                eprintln!("note: port {typed} does not exist, {wraps_to} is used: it has the same 16 bits");
+                say!("note: port {typed} does not exist, {wraps_to} is used: it has the same 16 bits");
                 wraps_to
             }
             Err(error @ BadTarget::Port { typed, wraps_to }) if typed > 65_535 => {
@@ -101,10 +102,9 @@ impl Common {
 
 /// Prints the text, or the values as JSON. Ends with 130 where somebody interrupted.
 pub(super) fn print(look: &Look, text: &str, json: &serde_json::Value, stop: &AtomicBool) -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
     match look.json {
-        true => writeln!(out, "{json}")?,
-        false => out.write_all(text.as_bytes())?,
+        true => output::print(format!("{json}\n"))?,
+        false => output::print(text)?,
     }
     Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted.code().into() } else { ExitCode::SUCCESS })
 }
@@ -649,7 +649,7 @@ impl ServerArguments {
             Event::Wrong(line) => console.say(line),
             Event::Classic(line) => {
                 // Where nobody reads standard output any more, the server goes on.
-                let _ = writeln!(std::io::stdout(), "{line}");
+                let _ = output::print(format!("{line}\n"));
             }
         });
         Ok(ExitCode::SUCCESS)

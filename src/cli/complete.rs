@@ -1,6 +1,5 @@
 //! `msgpath __complete WHAT`: names for the shells, one a line.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -26,9 +25,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         What::Runs => crate::runs::names(),
     };
-    let mut out = std::io::stdout().lock();
-    for name in names {
-        writeln!(out, "{name}")?;
-    }
+    crate::output::print(names.into_iter().map(|name| name + "\n").collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }

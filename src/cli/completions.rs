@@ -1,6 +1,5 @@
 //! `msgpath completions SHELL`.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -18,7 +17,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut out = generated(arguments.shell);
     out.extend_from_slice(names_of_this_machine(arguments.shell).as_bytes());
-    std::io::stdout().write_all(&out)?;
+    crate::output::print(&out)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,16 +1,18 @@
 //! `msgpath diff`: did it change between two runs, and may CI pass?
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use msgpath_analyse::diff::{Diff, GateState, Judged, diff};
+use msgpath_core::foreign::shown_json;
 use msgpath_core::gate::Gate;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::terminal;
+use msgpath_sys::say;
 
 use super::options::Look;
+use crate::output;
 use crate::problems::usage;
 use crate::{gates, looks, meshes, runs, typed};
 
@@ -43,10 +45,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             return Err(usage("--fail-if is for two runs").hint("msgpath mesh --sla 'p99<200us'").into());
         }
         let text = match arguments.look.json {
-            true => serde_json::to_string(&found)? + "\n",
+            true => shown_json(&serde_json::to_string(&found)?).into_owned() + "\n",
             false => terminal::mesh_diff(&found, looks::stdout(&arguments.look)),
         };
-        std::io::stdout().write_all(text.as_bytes())?;
+        output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let read = |name: &str| runs::read(&runs::find(name)?);
@@ -55,11 +57,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let found = diff(&before, &after, &arguments.fail_if);
     comparable(&found, arguments.i_know)?;
     let text = if arguments.look.json {
-        serde_json::to_string(&found)? + "\n"
+        shown_json(&serde_json::to_string(&found)?).into_owned() + "\n"
     } else {
         terminal::diff(&found, looks::stdout(&arguments.look))
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     Ok(match verdict(&found, arguments.strict) {
         Ok(()) => {
             for gate in found.gates_that(GateState::Undecided) {
@@ -68,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             ExitCode::SUCCESS
         }
         Err(problem) => {
-            eprintln!("{problem}");
+            say!("{problem}");
             problem.exit.code().into()
         }
     })

@@ -19,8 +19,11 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, Exit, PathName, Plan, Problem, Target, Workload};
 use msgpath_present::{json, terminal};
 use msgpath_run::{DoctorRequest, Examination, examine};
+use msgpath_sys::say;
+use msgpath_sys::standard::Output;
 
 use super::options::{LaunchOptions, Look};
+use crate::output;
 use crate::place::Place;
 use crate::{looks, progress, request, typed};
 
@@ -69,9 +72,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let spin = arguments.poll;
     let Examination { mut doctor, remedies } =
         examine(&DoctorRequest { target: target.clone(), options: options.clone(), full: true, spin }, stop)?;
-    let mut out = std::io::stdout().lock();
     if arguments.apply {
-        let failed = carry_out(&remedies, apply, &mut out)?;
+        let failed = carry_out(&remedies, apply, &mut Output).map_err(|error| output::cannot_print(&error))?;
         return match failed {
             0 => Ok(ExitCode::SUCCESS),
             _ => Err(Problem::new("E22", Exit::Unfinished, format!("{failed} of {} commands failed", remedies.len()))
@@ -89,10 +91,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         (false, true) => terminal::doctor_fix(&doctor, style),
         (false, false) => terminal::doctor(&doctor, resolution, style),
     };
-    out.write_all(text.as_bytes())?;
+    output::print(text)?;
     match stopped(&doctor).filter(|_| arguments.strict) {
         Some(problem) => {
-            eprintln!("{problem}");
+            say!("{problem}");
             Ok(problem.exit.code().into())
         }
         None => Ok(ExitCode::SUCCESS),

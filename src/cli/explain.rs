@@ -1,6 +1,5 @@
 //! `msgpath explain`: where the time of a message goes.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -12,6 +11,7 @@ use msgpath_run::lab::{HELD_NEAR, Shape};
 
 use super::options::{Options, StagesArg};
 use crate::measure::{self, View};
+use crate::output;
 use crate::problems::usage;
 use crate::request::{Request, Verb, layers, request};
 use crate::{again, gates, runs};
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             units: result.units.into(),
             look: &result.look,
         };
-        std::io::stdout().write_all(measure::text(&run, &summary, &view, false).as_bytes())?;
+        output::print(&measure::text(&run, &summary, &view, false))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut options = arguments.options();

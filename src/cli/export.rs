@@ -1,6 +1,6 @@
 //! `msgpath export`: a run in a format that others read.
 
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use msgpath_analyse::watch::{Choice, summarise};
+use msgpath_core::foreign::shown_json;
 use msgpath_core::path::nearest;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::html::figures::{self, FIGURES, Figure};
@@ -15,8 +16,9 @@ use msgpath_present::{export as analysed, html, json};
 use msgpath_record::Run;
 use msgpath_record::export::{EXPORTERS, Exporter, WATCHED_EXPORTERS, exporter};
 use msgpath_record::store::What;
+use msgpath_sys::standard::Output;
 
-use crate::output::{OutputFile, write_typed};
+use crate::output::{self, OutputFile, write_typed};
 use crate::problems::usage;
 use crate::report::Reported;
 use crate::{meshes, runs};
@@ -87,10 +89,7 @@ impl Format {
 
     fn write(&self, run: &Run, out: &mut dyn Write) -> Result<()> {
         match self {
-            Format::Record(format) => match format.export(run, out) {
-                Err(error) if error.is_broken_pipe() => Ok(()),
-                written => Ok(written.map_err(Problem::from)?),
-            },
+            Format::Record(format) => Ok(format.export(run, out).map_err(Problem::from)?),
             Format::OpenMetrics => {
                 Err(usage("openmetrics is a format of a mesh").hint("a format of runs: csv, json, junit").into())
             }
@@ -119,7 +118,7 @@ fn of_a_mesh(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
     let (_header, summary) = meshes::summary(folder)?;
     let text = match arguments.to.name() {
         "openmetrics" => analysed::openmetrics(&summary),
-        "json" => serde_json::to_string_pretty(&summary)? + "\n",
+        "json" => shown_json(&serde_json::to_string_pretty(&summary)?).into_owned() + "\n",
         #[cfg(feature = "parquet")]
         "parquet" => {
             let into = arguments.out.as_ref().ok_or_else(|| {
@@ -127,7 +126,7 @@ fn of_a_mesh(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
                     .hint(format!("msgpath export {} --to parquet -o DIR", arguments.run))
             })?;
             let written = crate::mesh_tables::write(folder, &_header, &summary, into)?;
-            writeln!(std::io::stdout(), "{}: {}", into.display(), written.join(", "))?;
+            output::print(&format!("{}: {}\n", into.display(), written.join(", ")))?;
             return Ok(ExitCode::SUCCESS);
         }
         other => {
@@ -138,7 +137,7 @@ fn of_a_mesh(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
     };
     match &arguments.out {
         Some(file) => write_typed(file, text)?,
-        None => std::io::stdout().write_all(text.as_bytes())?,
+        None => output::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -151,10 +150,9 @@ fn of_watched(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
     let write: Writing = match (name, format) {
         ("json", _) => text(json::watched(&summarise(&watched, Choice::default())) + "\n"),
         ("openmetrics", _) => text(super::watch::metrics(&watched).text()),
-        (_, Some(format)) => Box::new(move |out: &mut dyn Write| match (format.export)(&watched, out) {
-            Err(error) if error.is_broken_pipe() => Ok(()),
-            written => Ok(written.map_err(Problem::from)?),
-        }),
+        (_, Some(format)) => {
+            Box::new(move |out: &mut dyn Write| Ok((format.export)(&watched, out).map_err(Problem::from)?))
+        }
         _ => {
             let known: Vec<&str> = WATCHED_EXPORTERS.iter().map(|format| format.name).collect();
             return Err(usage(format!("what was watched is not exported as {name}"))
@@ -172,24 +170,45 @@ fn text(text: String) -> Writing {
     Box::new(move |out| Ok(out.write_all(text.as_bytes())?))
 }
 
+/// Standard output, and the error that ended it: what a format makes of that error tells no broken pipe from a full disk.
+struct Printed {
+    error: Option<io::Error>,
+}
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Output.write(bytes).map_err(|error| {
+            let kind = error.kind();
+            self.error = Some(error).filter(|_| kind != io::ErrorKind::Interrupted);
+            kind.into()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Into the file that is named, or to standard output, which is not a terminal where the bytes are nothing for one.
 fn written(arguments: &Arguments, binary: bool, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<ExitCode> {
     if let Some(file) = &arguments.out {
         OutputFile::Typed(file.clone()).fill(write)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let stdout = std::io::stdout();
-    if binary && stdout.is_terminal() {
+    if binary && std::io::stdout().is_terminal() {
         let name = arguments.to.name();
         return Err(usage(format!("{name} is not for a terminal"))
             .hint(format!("msgpath export {} --to {name} -o FILE", arguments.run))
             .into());
     }
-    let mut out = BufWriter::new(stdout.lock());
-    write(&mut out)?;
-    // A pipe that nobody reads is not an error: whoever starts the verbs knows.
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    let mut out = BufWriter::new(Printed { error: None });
+    let result = write(&mut out).and_then(|()| Ok(out.flush()?));
+    match out.get_mut().error.take() {
+        // A reader that has left has what it wanted.
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Some(error) => Err(output::cannot_print(&error).into()),
+        None => result.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -197,7 +216,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let svg = drawn(&arguments.run, figure)?;
         match &arguments.out {
             Some(file) => write_typed(file, svg)?,
-            None => std::io::stdout().write_all(svg.as_bytes())?,
+            None => output::print(&svg)?,
         }
         return Ok(ExitCode::SUCCESS);
     }

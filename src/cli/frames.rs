@@ -11,6 +11,7 @@ use msgpath_core::{Exit, Problem, Unavailable, units};
 use msgpath_courses::classic::frames::{Layout, by_sender};
 use msgpath_courses::peers::frames::{self, Asked, MOST_FRAMES};
 use msgpath_paths::transports::eth::{check_ethertype, interface};
+use msgpath_sys::say;
 
 use super::compat::{patience, print};
 use super::options::Look;
@@ -73,7 +74,7 @@ impl Frames {
         };
         let until = format!("until {} came, for at most {} s, or Ctrl-C", self.count, self.time.as_secs_f64());
         let heard = frames::run(&asked, stop, &mut || {
-            eprintln!("listening on {} for frames of EtherType {ethertype:#06x}, {until}", asked.interface.name);
+            say!("listening on {} for frames of EtherType {ethertype:#06x}, {until}", asked.interface.name);
         })?;
         let text = heard.classic(layout) + &heard.say(looks::glyphs(&self.look));
         let senders = by_sender(&heard.arrivals);

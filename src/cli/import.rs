@@ -1,6 +1,5 @@
 //! `msgpath import`: logs of the RPC lab and of other programs as a run, and texts of tracers of others.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,6 +15,7 @@ use msgpath_record::utc;
 
 use super::options::Look;
 use crate::measure::{self, View};
+use crate::output;
 use crate::place::Place;
 use crate::problems::usage;
 use crate::{runs, tracers, typed};
@@ -100,6 +100,6 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         text = notes.iter().map(|line| shown(line)).collect::<Vec<_>>().join("\n") + "\n\n";
     }
     text += &measure::text(&run, &summary, &view, false);
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! `msgpath lab`: network namespaces to measure between.
 
-use std::io::Write;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
@@ -11,8 +10,10 @@ use msgpath_core::foreign::shown;
 use msgpath_core::units;
 use msgpath_present::terminal::{Align, Page, Paint, Table};
 use msgpath_run::lab::{KeptLab, LabSpec, LabState, LostRelay, Shape, shape};
+use msgpath_sys::say;
 
 use super::options::Look;
+use crate::output;
 use crate::{looks, typed};
 
 /// The name of a lab when nobody gives one.
@@ -126,19 +127,18 @@ fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
     match &arguments.what {
         What::Up(up) => {
             let lab = KeptLab::up(&up.name, &up.shape.spec(up.hosts))?;
             for place in &lab.places {
-                writeln!(out, "{}  {}", place.name, place.address)?;
+                output::print(format!("{}  {}\n", place.name, place.address))?;
             }
             for note in &lab.notes {
-                eprintln!("note: {}", shown(note));
+                say!("note: {}", shown(note));
             }
-            writeln!(out, "next: msgpath echo --between {0}   msgpath lab down {0}", lab.name)?;
+            output::print(format!("next: msgpath echo --between {0}   msgpath lab down {0}\n", lab.name))?;
         }
-        What::Status { look } => out.write_all(status(look).as_bytes())?,
+        What::Status { look } => output::print(status(look))?,
         What::Down { name, force } => KeptLab::down(name, *force)?,
     }
     Ok(Exit::Ok.code().into())

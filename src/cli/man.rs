@@ -1,7 +1,6 @@
 //! `msgpath man DIR`: the manual, from the same description that parses the command line, and from the registry.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -36,7 +35,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn write(file: &Path, text: &[u8]) -> Result<()> {
     write_named(file, text)?;
-    Ok(writeln!(std::io::stdout(), "{}", file.display())?)
+    Ok(crate::output::print(format!("{}\n", file.display()))?)
 }
 
 /// File name and troff text of every page.

@@ -1,6 +1,6 @@
 //! `msgpath mesh`: many hosts, each measured with the others.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,9 +14,12 @@ use msgpath_core::{Exit, Problem, units};
 use msgpath_present::terminal::{self, Preview};
 use msgpath_record::PairBlock;
 use msgpath_run::mesh::{self, MeshProgress, schedule};
+use msgpath_sys::say;
+use msgpath_sys::standard::draw;
 
 use super::gang::{self, Gang};
 use super::options::Look;
+use crate::output;
 use crate::problems::usage;
 use crate::request::mesh::{mesh as planned, sla};
 use crate::typed::{self, List, PathArg};
@@ -138,14 +141,14 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     if let Some(kind) = arguments.gang.print {
         let header = planned(arguments, words.clone(), gang::unnamed(arguments))?;
         let text = gang::text(kind, arguments, &words, &header, preview(&header)?.time_ns);
-        std::io::stdout().write_all(text.as_bytes())?;
+        output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (header, agents) = gang::come(arguments, words, &mut |text| progress.say(text), stop)?;
     let preview = preview(&header)?;
     if arguments.dry_run {
         let text = terminal::mesh_preview(&header, &preview, looks::stdout(&arguments.look));
-        std::io::stdout().write_all(text.as_bytes())?;
+        output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let too_much = Duration::from_nanos(preview.time_ns) > LONGEST || preview.record > LARGEST;
@@ -167,7 +170,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
 fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome) -> Result<ExitCode> {
     let (header, summary) = meshes::kept(folder)?;
     if !arguments.quiet {
-        std::io::stdout().write_all(meshes::text(&header, &summary, arguments.verbose, &arguments.look).as_bytes())?;
+        output::print(&meshes::text(&header, &summary, arguments.verbose, &arguments.look))?;
     }
     let broken: Vec<String> = summary
         .sla
@@ -196,7 +199,7 @@ fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome
     } else {
         Problem::new("E83", Exit::CheckFailed, format!("the limit is broken: {}", broken.join(", ")))
     };
-    eprintln!("{problem}");
+    say!("{problem}");
     Ok(problem.exit.code().into())
 }
 
@@ -244,14 +247,14 @@ impl Live {
     /// Takes the last line away.
     fn end(&self) {
         if self.terminal && !self.quiet {
-            eprint!("\r\x1b[K");
+            draw("\r\x1b[K");
         }
     }
 
     fn say(&self, text: &str) {
         if !self.quiet {
             self.end();
-            eprintln!("{}", shown(text));
+            say!("{}", shown(text));
         }
     }
 }
@@ -265,7 +268,7 @@ impl MeshProgress for Live {
 
     fn step(&mut self, step: u32, of: u32, pairs: usize) {
         if self.terminal && !self.quiet {
-            eprint!("\r\x1b[Kstep {} of {of}, {pairs} pair{}", step + 1, if pairs == 1 { "" } else { "s" });
+            draw(&format!("\r\x1b[Kstep {} of {of}, {pairs} pair{}", step + 1, if pairs == 1 { "" } else { "s" }));
         }
     }
 

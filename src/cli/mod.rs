@@ -33,14 +33,13 @@ mod verify;
 mod watch;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use msgpath_core::Exit;
 
-use crate::problems;
+use crate::{looks, output, problems};
 
 /// How long does a message take from one program to another, and where does the time go?
 #[derive(Parser, Debug)]
@@ -157,10 +156,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitC
     let json =
         arguments.iter().skip(1).take_while(|word| *word != "--").any(|word| asks_for_json(&word.to_string_lossy()));
     dispatch(arguments).inspect_err(|error| {
-        if json && !problems::is_broken_pipe(error) {
+        if json {
             // Where nobody reads standard output, the exit code and standard error still tell.
-            let _ =
-                writeln!(std::io::stdout(), "{}", msgpath_present::json::problem_json(&problems::as_problem(error)));
+            let _ = output::print(msgpath_present::json::problem_json(&problems::as_problem(error)) + "\n");
         }
     })
 }
@@ -173,6 +171,17 @@ fn asks_for_json(word: &str) -> bool {
     word == "--json" || word == "--jsonl" || switches && word.contains('J')
 }
 
+/// Help or version. Without a verb the help goes to standard error, and the command line was wrong.
+fn print_help(error: &clap::Error) -> Result<ExitCode> {
+    if error.use_stderr() {
+        let _ = error.print();
+        return Ok(Exit::Usage.code().into());
+    }
+    let text = error.render();
+    output::print(if looks::color_by_default() { text.ansi().to_string() } else { text.to_string() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let arguments = rpc::sorted(arguments)?;
@@ -182,8 +191,7 @@ fn dispatch(arguments: Vec<OsString>) -> Result<ExitCode> {
         Err(error) => match problems::from_clap(&error) {
             Some(problem) => return Err(problem.into()),
             None => {
-                error.print()?;
-                return Ok(if error.use_stderr() { Exit::Usage.code().into() } else { ExitCode::SUCCESS });
+                return print_help(&error);
             }
         },
     };

@@ -1,6 +1,5 @@
 //! `msgpath paths`: every path, whether this kernel offers it, and why not where not.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -12,6 +11,7 @@ use msgpath_present::terminal::{PathRow, paths};
 
 use super::options::Look;
 use crate::looks;
+use crate::output;
 use crate::typed::{List, PathArg};
 
 /// Which paths work here, and why not
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         msgpath_paths::all().iter().filter(|entry| only.is_empty() || only.contains(&entry.name)).map(row).collect();
     let text =
         if arguments.look.json { json::paths(&rows) + "\n" } else { paths(&rows, looks::stdout(&arguments.look)) };
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

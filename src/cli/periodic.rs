@@ -11,6 +11,7 @@ use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem, Workload};
 use msgpath_run::lab;
 use msgpath_run::periodic::{Mac, Periodic, Request, Start};
+use msgpath_sys::say;
 
 use super::options::{Options, ResultOptions};
 use crate::request::{channel_of, random_seed, resolve};
@@ -233,7 +234,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let places = arguments.between.as_deref().map(|named| lab::places(named, link)).transpose()?;
     if let Some(places) = &places {
         for note in &places.notes {
-            eprintln!("note: {}", shown(note));
+            say!("note: {}", shown(note));
         }
         plan.options.between = Some(places.between.clone());
     }
@@ -250,7 +251,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         let mut notify = |what: &str| {
             if !quiet {
                 let what = if glyphs == units::Glyphs::Ascii { what.replace('µ', "u") } else { what.to_owned() };
-                eprintln!("note: {}", shown(&what));
+                say!("note: {}", shown(&what));
             }
         };
         let mut progress = progress::quietly(&options.result, metrics);

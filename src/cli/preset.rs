@@ -1,7 +1,6 @@
 //! `msgpath preset`: ready-made experiments.
 
 use std::fmt::Write as _;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,8 +9,10 @@ use clap::{ArgAction, Args};
 use msgpath_core::foreign::{shown, shown_lines};
 use msgpath_core::units;
 use msgpath_courses::preset::{NOT_ATTEMPTED, PRESETS, PUBLISHED};
+use msgpath_sys::say;
 
 use super::options::Look;
+use crate::output;
 use crate::preset::{self, Estimate, Found, Wanted};
 use crate::problems::usage;
 
@@ -56,25 +57,22 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
     if let Some(table) = &arguments.repro {
         if table == "list" {
-            out.write_all(published()?.as_bytes())?;
+            output::print(published()?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        drop(out);
         return measure(&preset::published(table)?, arguments);
     }
     match (arguments.name.as_deref().unwrap_or("list"), &arguments.shown) {
         ("list", None) => {
             for (name, _) in PRESETS {
-                writeln!(out, "{name:<20} {}", preset::find(name)?.preset.summary)?;
+                output::print(format!("{name:<20} {}\n", preset::find(name)?.preset.summary))?;
             }
         }
-        ("show", Some(name)) => out.write_all(show(&preset::find(name)?)?.as_bytes())?,
+        ("show", Some(name)) => output::print(show(&preset::find(name)?)?)?,
         ("show", None) => return Err(usage("which preset?").hint("msgpath preset list").into()),
         (name, None) => {
-            drop(out);
             return measure(&preset::find(name)?, arguments);
         }
         (_, Some(word)) => {
@@ -144,7 +142,7 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
     found.may_start(arguments.allow_programs)?;
     if arguments.allow_programs {
         for started in &found.started {
-            eprintln!("note: {} starts: {}", shown(&found.name), shown(&started.words()));
+            say!("note: {} starts: {}", shown(&found.name), shown(&started.words()));
         }
     }
     let estimate = preset::estimate(&found.preset, &arguments.options, true)?;
@@ -154,7 +152,7 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
             .into());
     }
     let long = if estimate.ns > LONG { "; -- -t 0.5s makes it shorter" } else { "" };
-    eprintln!("note: {}: {}{long}", shown(&found.name), in_words(&estimate));
+    say!("note: {}: {}{long}", shown(&found.name), in_words(&estimate));
     let wanted = Wanted {
         typed: &arguments.options,
         folder: arguments.out.clone(),
@@ -164,6 +162,6 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
     let begun = std::time::Instant::now();
     let ended = preset::carry_out(found, &wanted);
     let planned = in_minutes(estimate.ns as f64 / 1e9);
-    eprintln!("note: {}: planned {planned}, taken {}", shown(&found.name), in_minutes(begun.elapsed().as_secs_f64()));
+    say!("note: {}: planned {planned}, taken {}", shown(&found.name), in_minutes(begun.elapsed().as_secs_f64()));
     ended
 }

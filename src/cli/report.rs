@@ -1,6 +1,5 @@
 //! `msgpath report`: pictures of a run, or of two compared, as one HTML file.
 
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,9 +11,10 @@ use msgpath_core::{Problem, units};
 use msgpath_present::html::figures::FIGURES;
 use msgpath_present::html::{self, DEFAULT_EMBED, Earlier, Scene};
 use msgpath_record::store::What;
+use msgpath_sys::say;
 
 use super::watch;
-use crate::output::{OutputFile, write_named};
+use crate::output::{self, OutputFile, write_named};
 use crate::problems::{cannot_write, usage};
 use crate::report::{self, Reported};
 use crate::{meshes, runs, tracers};
@@ -65,11 +65,11 @@ fn one(name: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode> {
         let file = OutputFile::or_named(arguments.out.as_ref(), || folder.join("report.html"));
         file.write(page)?;
         let file = file.path();
-        writeln!(std::io::stdout(), "report   {}", file.display())?;
+        output::print(format!("report   {}\n", file.display()))?;
         if arguments.open
             && let Err(why) = open(file)
         {
-            eprintln!("note: not opened: {why}");
+            say!("note: not opened: {why}");
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -96,19 +96,18 @@ fn file_name(run: &str) -> String {
 fn finish(scene: &Scene<'_>, file: &OutputFile, arguments: &Arguments) -> Result<ExitCode> {
     let note = report::write(scene, file)?;
     let file = file.path();
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "report   {}", file.display())?;
+    output::print(format!("report   {}\n", file.display()))?;
     if let Some(folder) = &arguments.svg {
         let written = figures(scene, folder)?;
-        writeln!(out, "figures  {}: {}", folder.display(), written.join(", "))?;
+        output::print(format!("figures  {}: {}\n", folder.display(), written.join(", ")))?;
     }
     if let Some(note) = note {
-        eprintln!("note: {}", shown(&note));
+        say!("note: {}", shown(&note));
     }
     if arguments.open
         && let Err(why) = open(file)
     {
-        eprintln!("note: not opened: {why}");
+        say!("note: not opened: {why}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use msgpath_core::schema::RunHeader;
 use msgpath_core::{Problem, Workload};
 use msgpath_record::CutShort;
 use msgpath_run::{lab, resume};
+use msgpath_sys::say;
 
 use super::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
 use crate::measure::{self, next_phase};
@@ -86,7 +87,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let options = arguments.options(evidence);
     let note = |text: String| {
         if options.result.quiet == 0 {
-            eprintln!("note: {}", shown(&text));
+            say!("note: {}", shown(&text));
         }
     };
     let name = run.header.name.clone();

@@ -28,10 +28,11 @@ use msgpath_rpc::console::{self, Tally};
 use msgpath_run::lab::{self, Places};
 use msgpath_run::rpc::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
 use msgpath_run::rpc::own::OwnServer;
+use msgpath_sys::say;
 
 use super::options::{ArrivalsArg, Options, ResultOptions};
 use crate::measure::{self, View};
-use crate::output::{OutputFile, write_typed};
+use crate::output::{self, OutputFile, write_typed};
 use crate::place::Place;
 use crate::problems::{self, cannot_write, nothing_came, usage};
 use crate::request::random_seed;
@@ -332,7 +333,7 @@ impl Arguments {
         }
         let places = self.between.as_deref().map(|named| lab::places(named, self.link.as_ref())).transpose()?;
         for note in places.iter().flat_map(|places| &places.notes) {
-            eprintln!("note: {}", shown(note));
+            say!("note: {}", shown(note));
         }
         let options = self.serve.clone().unwrap_or_default();
         let server = OwnServer::start(&options, places.as_ref().map(|places| places.between.of(FAR)))?;
@@ -429,11 +430,11 @@ struct Console {
 
 impl Console {
     fn line(&self, text: &str) {
-        // A reader that left is not a reason to stop measuring.
-        let _ = match self.legacy {
-            true => writeln!(std::io::stdout(), "{text}"),
-            false => writeln!(std::io::stderr(), "{text}"),
-        };
+        match self.legacy {
+            // What cannot be printed now is no reason to stop measuring: the result at the end tells.
+            true => drop(output::print(format!("{text}\n"))),
+            false => say!("{text}"),
+        }
     }
 }
 
@@ -507,7 +508,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         notes.push(format!("a server of this run answers at {target} and ends with it"));
     }
     if result.quiet == 0 {
-        notes.iter().for_each(|note| eprintln!("note: {}", shown(note)));
+        notes.iter().for_each(|note| say!("note: {}", shown(note)));
     }
     for file in [&result.out, &result.csv].into_iter().flatten() {
         measure::can_be_written(file)?;
@@ -589,13 +590,13 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     };
     match &result.out {
         Some(file) => write_typed(file, text)?,
-        None => std::io::stdout().write_all(text.as_bytes())?,
+        None => output::print(&text)?,
     }
     if let Some((file, mut log)) = console.log.take() {
         log.flush().map_err(|error| cannot_write(&file, &error))?;
         match arguments.legacy {
-            true => writeln!(std::io::stdout(), "\n{} written", file.display())?,
-            false if result.quiet == 0 => eprintln!("{} written", file.display()),
+            true => output::print(&format!("\n{} written\n", file.display()))?,
+            false if result.quiet == 0 => say!("{} written", file.display()),
             false => {}
         }
     }
@@ -619,7 +620,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         }
         Err(problem) => {
             if result.quiet < 2 {
-                eprintln!("{problem}");
+                say!("{problem}");
             }
             problem.exit.code().into()
         }

@@ -1,14 +1,15 @@
 //! `msgpath runs`: the runs that are kept.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 
 use super::options::Look;
+use crate::output;
 use crate::{looks, runs};
 use msgpath_core::foreign::shown;
+use msgpath_sys::say;
 
 /// List saved runs
 #[derive(Args, Debug)]
@@ -24,9 +25,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         msgpath_present::terminal::runs(&rows, looks::stdout(&arguments.look))
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     for error in runs::unreadable() {
-        eprintln!("not listed: {}", shown(&error.to_string()));
+        say!("not listed: {}", shown(&error.to_string()));
     }
     Ok(ExitCode::SUCCESS)
 }

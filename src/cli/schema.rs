@@ -1,6 +1,5 @@
 //! `msgpath schema`: what `--json` prints, as a JSON Schema.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -16,6 +15,6 @@ docs/json.md has the same as a page.")]
 pub(super) struct Arguments {}
 
 pub(super) fn run() -> Result<ExitCode> {
-    write!(std::io::stdout(), "{}", msgpath_present::json::schema())?;
+    crate::output::print(msgpath_present::json::schema())?;
     Ok(ExitCode::SUCCESS)
 }

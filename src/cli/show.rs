@@ -1,6 +1,5 @@
 //! `msgpath show`: a run once more, from its record.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -10,6 +9,7 @@ use msgpath_record::store::What;
 
 use super::options::{Look, UnitsArg};
 use crate::measure::{self, View};
+use crate::output;
 use crate::problems::usage;
 use crate::{meshes, runs};
 
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         What::Mesh => {
             let (header, summary) = meshes::summary(&folder)?;
             let text = meshes::text(&header, &summary, arguments.verbose, &arguments.look);
-            std::io::stdout().write_all(text.as_bytes())?;
+            output::print(&text)?;
             return Ok(ExitCode::SUCCESS);
         }
         What::Watched => return super::watch::show(&folder, &arguments.look),
@@ -67,6 +67,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         units: arguments.units.into(),
         look: &arguments.look,
     };
-    std::io::stdout().write_all(measure::text(&run, &summary, &view, false).as_bytes())?;
+    output::print(&measure::text(&run, &summary, &view, false))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,19 +1,20 @@
 //! `msgpath verify`: every printed number once more, from the record.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use msgpath_analyse::verify::{Verification, verify_tracers, verify_watched, verify_with};
+use msgpath_core::foreign::shown_json;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::terminal;
 use msgpath_record::store::What;
 use msgpath_record::{MessageLog, tracers, watch};
+use msgpath_sys::say;
 
 use super::options::Look;
-use crate::{looks, meshes, runs};
+use crate::{looks, meshes, output, runs};
 
 /// Compute every printed number again
 #[derive(Args, Debug)]
@@ -29,15 +30,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (what, folder) = runs::find_any(&arguments.run)?;
     let check = checked(what, &folder)?;
     let text = if arguments.look.json {
-        serde_json::to_string(&check)? + "\n"
+        shown_json(&serde_json::to_string(&check)?).into_owned() + "\n"
     } else {
         terminal::verify(&check, looks::stdout(&arguments.look))
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     Ok(match verdict(&check) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("{problem}");
+            say!("{problem}");
             problem.exit.code().into()
         }
     })

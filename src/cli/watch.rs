@@ -1,7 +1,8 @@
 //! `msgpath watch`: where the time goes in programs that nobody changed.
 
+use msgpath_sys::say;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,10 +24,11 @@ use msgpath_sys::user::{User, is_root};
 use super::options::Look;
 use crate::measure::can_be_written;
 use crate::metrics::{Metrics, MetricsTo};
-use crate::output::write_typed;
+use crate::output::{self, write_typed};
 use crate::place::Place;
 use crate::problems::usage;
 use crate::{gates, looks, runs, typed};
+use msgpath_sys::standard::draw;
 
 /// The longest that programs are watched.
 const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
@@ -215,7 +217,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let place = if arguments.no_save { Place::temporary()? } else { Place::kept(arguments.name.as_deref())? };
     let request = arguments.request(&place, words)?;
     if let (Some(user), None) = (&request.user, &arguments.user) {
-        eprintln!("note: the command runs as {}, who started sudo (--as-root: as root)", user.name);
+        say!("note: the command runs as {}, who started sudo (--as-root: as root)", user.name);
     }
     let stop = msgpath_sys::signal::stop_flag();
     let mut view = LiveView::new(arguments);
@@ -319,7 +321,7 @@ fn print(summary: &WatchSummary, look: &Look) -> Result<()> {
         true => msgpath_present::json::watched(summary) + "\n",
         false => terminal::watch(summary, looks::stdout(look)),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     Ok(())
 }
 
@@ -341,13 +343,11 @@ impl LiveView {
         self.clear();
         let text = terminal::watching(live.elapsed.as_secs_f64(), live.services, live.rows, style);
         self.lines = text.lines().count();
-        eprint!("{text}");
+        draw(&text);
     }
 
     fn clear(&mut self) {
-        for _ in 0..std::mem::take(&mut self.lines) {
-            eprint!("\x1b[1A\x1b[2K");
-        }
+        draw(&"\x1b[1A\x1b[2K".repeat(std::mem::take(&mut self.lines)));
     }
 }
 

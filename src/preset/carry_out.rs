@@ -1,7 +1,6 @@
 //! Carries out the runs of a preset, one process each: a run may move into a network namespace, and a process that has
 //! moved stays there. Then everything is read back from the records.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::sync::atomic::Ordering;
@@ -14,10 +13,12 @@ use msgpath_courses::answers::{self, Missing};
 use msgpath_present::answers as present;
 use msgpath_record::store;
 use msgpath_sys::child::{self, MakerEnds};
+use msgpath_sys::say;
 
 use super::{Found, folder};
 use crate::cli::options::Look;
 use crate::looks;
+use crate::output;
 use crate::report::Reported;
 use crate::request::random_seed;
 
@@ -52,7 +53,7 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
             continue;
         }
         if preset.runs.len() > 1 {
-            eprintln!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, shown(&about(&run.about)));
+            say!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, shown(&about(&run.about)));
         }
         let name = format!("{base}-{}", run.name);
         let mut words = run.command(&super::by_long_names(&run.verb, wanted.typed));
@@ -84,10 +85,10 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
         true => msgpath_present::json::preset(&page) + "\n",
         false => present::text(&page, looks::stdout(wanted.look)),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(&text)?;
     if let Some(folder) = &wanted.folder {
         let written = folder::write(folder, page_name, &page, &parts, &reported)?;
-        eprintln!("note: {} has {}", shown(&folder.to_string_lossy()), written.join(", "));
+        say!("note: {} has {}", shown(&folder.to_string_lossy()), written.join(", "));
     }
     Ok(code.into())
 }

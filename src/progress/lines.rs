@@ -7,6 +7,7 @@ use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::{Case, Plan};
 use msgpath_present::json;
 use msgpath_run::Progress;
+use msgpath_sys::standard::Output;
 
 pub(super) struct Lines {
     shown: Box<dyn Progress>,
@@ -41,9 +42,9 @@ impl Progress for Lines {
         self.shown.round(round, done, of);
         let line = self.plan.as_ref().and_then(|plan| round_line(&self.run, plan, round, done, of));
         if let (Some(line), false) = (line, self.gone) {
-            let mut out = std::io::stdout().lock();
+            let line = format!("{}\n", json::round(&line));
             // A reader that left is not a reason to stop measuring.
-            self.gone = writeln!(out, "{}", json::round(&line)).and_then(|()| out.flush()).is_err();
+            self.gone = Output.write_all(line.as_bytes()).is_err();
         }
     }
 }

@@ -16,6 +16,7 @@ use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::Glyphs;
 use msgpath_core::{Case, Problem};
 use msgpath_run::Progress;
+use msgpath_sys::say;
 
 use crate::cli::options::{ProgressStyle, ResultOptions};
 use crate::looks;
@@ -147,10 +148,10 @@ impl Line {
             return;
         }
         if !std::mem::replace(&mut self.headed, true) {
-            eprintln!("{}", self.so_far.head());
+            say!("{}", self.so_far.head());
         }
         self.last = Instant::now();
-        eprintln!("{}", text(&self.so_far).trim_end());
+        say!("{}", text(&self.so_far).trim_end());
     }
 }
 

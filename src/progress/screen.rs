@@ -2,7 +2,8 @@
 //! at the right stay free: what a terminal echoes of Ctrl-C fits there, and is cleared with the block.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+
+use msgpath_sys::standard::draw;
 
 /// Columns that stay free.
 const FREE: usize = 4;
@@ -23,9 +24,7 @@ impl Screen {
     /// Draws `text` in the place of the frame before. Its lines are cut, so that none takes two of the terminal.
     pub(super) fn draw(&mut self, text: &str, columns: usize) {
         let frame = self.frame(text, Self::room(columns));
-        let mut out = std::io::stderr().lock();
-        // A terminal that is gone is not a reason to stop measuring.
-        let _ = out.write_all(frame.as_bytes()).and_then(|()| out.flush());
+        draw(&frame);
     }
 
     /// What is written for it.

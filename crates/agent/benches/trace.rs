@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p msgpath-agent --bench trace [-- WINDOWS]`. The aim is +8 % at most for the light set. Other CPUs, other
 //! kernels, other figures; compare only what one run prints.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

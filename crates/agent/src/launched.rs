@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::say;
 
 use crate::confine::confine;
 use crate::privileges::{Peer, Reach};
@@ -99,7 +100,7 @@ pub fn on_host(mut known: Surroundings, address: Option<IpAddr>, reach: Reach) -
     let found = find(&known, &Around { network, ssh, is_own: &is_own, source: &route::source });
     let answer = Found { address: found, own: route::addresses() };
     if let Err(error) = wire::write(&mut io::stdout().lock(), &answer, &[]) {
-        eprintln!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
+        say!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
         return Exit::Unfinished.code().into();
     }
     let Some((address, _)) = found else { return ExitCode::SUCCESS };

@@ -16,6 +16,7 @@ use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Offer};
 use msgpath_sys::limits::{allow_all_open_files, remedy};
 use msgpath_sys::poll::{Interest, poll};
+use msgpath_sys::say;
 use msgpath_sys::{affinity, clock, frames};
 
 use crate::loops::{FarStamps, LoopError};
@@ -821,7 +822,7 @@ pub fn agent(places: Option<&[EndPlace; 2]>) -> std::process::ExitCode {
     let peer = match places.map_or_else(|| Ok(Peer::default()), peer_at) {
         Ok(peer) => peer,
         Err(problem) => {
-            eprintln!("{problem}");
+            say!("{problem}");
             return problem.exit.code().into();
         }
     };
@@ -840,7 +841,7 @@ pub(crate) fn agent_at(peer: Peer) -> std::process::ExitCode {
         while !watched.is_over_by(HUNG) {
             std::thread::sleep(Duration::from_millis(200));
         }
-        eprintln!("{}", Problem::new("E17", Exit::Unfinished, "the agent hangs: it has not listened for too long"));
+        say!("{}", Problem::new("E17", Exit::Unfinished, "the agent hangs: it has not listened for too long"));
         std::process::exit(Exit::Unfinished.code().into());
     });
     if let Err(error) = watch {
@@ -851,14 +852,14 @@ pub(crate) fn agent_at(peer: Peer) -> std::process::ExitCode {
     let input = match io::stdin().as_fd().try_clone_to_owned() {
         Ok(input) => input,
         Err(error) => {
-            eprintln!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
+            say!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
             return Exit::Unfinished.code().into();
         }
     };
     match session(&mut File::from(input), &mut io::stdout().lock(), None, peer, &Terms::default(), &lease) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
+            say!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
             Exit::Unfinished.code().into()
         }
     }
@@ -870,7 +871,7 @@ pub fn started() -> std::process::ExitCode {
         Ok(Some(Role::End { places })) => agent(places.as_deref()),
         Ok(_) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("the agent ended: {error}");
+            say!("the agent ended: {error}");
             Exit::Unfinished.code().into()
         }
     }

@@ -1,5 +1,6 @@
 //! One event loop at both ends: every path that has one, several sizes, connections and messages in flight, every byte
 //! compared, no allocation in the loop.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

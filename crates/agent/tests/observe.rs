@@ -1,5 +1,6 @@
 //! The tracing back ends on real traffic: threads of this test exchange messages, and every event that a message must cause is
 //! there. What the kernel or the user's rights do not offer is skipped aloud.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -6,6 +6,7 @@
 //!
 //! A synthetic run of 4 paths and a control, 40 rounds each of 50,000 messages, and the per-message log that a run keeps
 //! by default, is written to a temporary folder, read with `msgpath_record` and analysed. Exit code 1 beyond the limits.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -106,13 +106,6 @@ pub enum RecordError {
     Export(io::Error),
 }
 
-impl RecordError {
-    /// Whether the reader of an export has gone away (`| head`): no error for the user.
-    pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, RecordError::Export(source) if source.kind() == io::ErrorKind::BrokenPipe)
-    }
-}
-
 impl From<RecordError> for Problem {
     fn from(error: RecordError) -> Problem {
         let what = error.to_string();

@@ -53,6 +53,7 @@ pub mod signal;
 pub mod socket;
 pub mod sockmap;
 pub mod spent;
+pub mod standard;
 pub mod sysvmsg;
 pub mod task_stat;
 pub mod temporary;

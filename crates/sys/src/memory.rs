@@ -68,6 +68,11 @@ pub fn can_be_had(bytes: usize) -> bool {
     }
 }
 
+/// Bytes that the stack of the first thread may have (RLIMIT_STACK); `None`: there is no limit.
+pub fn stack() -> Option<u64> {
+    getrlimit(Resource::Stack).current
+}
+
 /// Bytes of address space that this process may still map (RLIMIT_AS); `None`: there is no limit.
 pub fn address_space() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use msgpath_core::schema::Component;
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{CallCounts, Exit, Unavailable};
+use msgpath_sys::say;
 use msgpath_sys::schedstat::RunDelay;
 use msgpath_sys::{affinity, clock, sigio, signal, timer};
 
@@ -105,7 +106,7 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
     let life = Duration::from_nanos(order.life_ns);
     let watch = Builder::new().name("life".into()).spawn(move || {
         std::thread::sleep(life);
-        eprintln!("msgpath: a process of a periodic run outlived its time and ends");
+        say!("msgpath: a process of a periodic run outlived its time and ends");
         std::process::exit(Exit::Unfinished.code().into());
     });
     watch.map_err(|error| failed(no_thread(&error).why))?;

@@ -5,6 +5,7 @@
 //! ```
 //!
 //! Seeded: the same code gives the same page.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod experiments;
 mod processes;
