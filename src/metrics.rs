@@ -5,20 +5,25 @@
 //! them. A client that says nothing, or too much, or does not read, costs a place in a short list for a few seconds.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use msgpath_agent::crowd::first_to_go;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::{Case, Exit, Plan, Problem};
 use msgpath_present::open_metrics::{OpenMetrics, WatchMetrics};
 use msgpath_run::Progress;
 use msgpath_sys::say;
+use msgpath_sys::socket::set_backlog;
 
 use crate::output::write_typed;
 
-/// Clients at the same time; the oldest goes where there are more.
+/// Clients at the same time, half of them from one address; the oldest goes where there are more.
 const CLIENTS: usize = 16;
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 4096;
 /// Bytes of a request.
 const REQUEST: usize = 8 << 10;
 /// How long a client may take.
@@ -166,6 +171,7 @@ impl Drop for Beside {
 /// A client, what it has said and what it has yet to be told.
 struct Client {
     stream: TcpStream,
+    from: IpAddr,
     since: Instant,
     heard: Vec<u8>,
     answer: Option<(Vec<u8>, usize)>,
@@ -180,31 +186,37 @@ impl Listener {
     fn open(address: SocketAddr) -> std::io::Result<Self> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
+        set_backlog(socket.as_fd(), BACKLOG)?;
         say!("note: metrics at http://{}/metrics", socket.local_addr()?);
         Ok(Self { socket, clients: Vec::new() })
     }
 
     /// Whoever came, whatever was said, whatever can be told: without waiting for anybody.
     fn serve(&mut self, given: &impl Exposition) {
-        for _ in 0..CLIENTS {
-            let Ok((stream, _)) = self.socket.accept() else { break };
-            if stream.set_nonblocking(true).is_err() {
-                continue;
-            }
-            if self.clients.len() == CLIENTS {
-                self.clients.remove(0);
-            }
-            self.clients.push(Client { stream, since: Instant::now(), heard: Vec::new(), answer: None });
-        }
         // Made once for all who ask between the same two rounds.
         let mut text = None;
-        self.clients.retain_mut(|client| client.goes_on(|| text.get_or_insert_with(|| given.text()).clone()));
+        let mut text = || text.get_or_insert_with(|| given.text()).clone();
+        self.clients.retain_mut(|client| client.goes_on(&mut text));
+        // All that wait, so that nobody who asks stands behind those who say nothing: its request is there already.
+        for _ in 0..BACKLOG {
+            let Ok((stream, from)) = self.socket.accept() else { break };
+            let from = from.ip().to_canonical();
+            let mut client = Client { stream, from, since: Instant::now(), heard: Vec::new(), answer: None };
+            if client.stream.set_nonblocking(true).is_err() || !client.goes_on(&mut text) {
+                continue;
+            }
+            let waiting = self.clients.iter().map(|client| &client.from);
+            if let Some(at) = first_to_go(waiting, &from, CLIENTS, CLIENTS / 2) {
+                self.clients.remove(at);
+            }
+            self.clients.push(client);
+        }
     }
 }
 
 impl Client {
     /// Whether it has something left to say or to hear.
-    fn goes_on(&mut self, text: impl FnOnce() -> String) -> bool {
+    fn goes_on(&mut self, text: &mut impl FnMut() -> String) -> bool {
         if self.since.elapsed() > PATIENCE {
             return false;
         }
@@ -240,7 +252,7 @@ impl Client {
 }
 
 /// The answer to a request whose head is whole.
-fn reply(heard: &[u8], text: impl FnOnce() -> String) -> Vec<u8> {
+fn reply(heard: &[u8], text: &mut impl FnMut() -> String) -> Vec<u8> {
     let line = heard.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     match (words.next(), words.next()) {
@@ -317,7 +329,17 @@ mod tests {
         for _ in 0..4 {
             listener.serve(&given);
         }
-        assert_eq!(listener.clients.len(), CLIENTS);
+        assert_eq!(listener.clients.len(), CLIENTS / 2, "half of them from one address");
+        // One look is enough for who has asked, however many say nothing.
+        let more: Vec<TcpStream> = (0..8 * CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut asks = TcpStream::connect(address).unwrap();
+        asks.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        listener.serve(&given);
+        drop(more);
+        let mut answer = String::new();
+        asks.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        asks.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("200 OK"), "{answer}");
         drop(TcpStream::connect(address).unwrap());
         let mut flood = TcpStream::connect(address).unwrap();
         flood.write_all(&vec![b'a'; 2 * REQUEST]).unwrap();

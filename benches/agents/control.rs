@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use msgpath_agent::seal::SEAL;
+
 /// Bytes of a frame before what it says, where the lengths of its two parts stand (`agent::wire`).
 const HEADER: usize = 16;
 const LENGTHS: [std::ops::Range<usize>; 2] = [4..8, 8..12];
@@ -53,7 +55,7 @@ impl Control {
             bytes = &bytes[taken..];
             if self.head.len() == HEADER {
                 let length = |at: std::ops::Range<usize>| u32::from_le_bytes(self.head[at].try_into().expect("four"));
-                self.left = LENGTHS.map(length).iter().sum::<u32>() as usize;
+                self.left = LENGTHS.map(length).iter().sum::<u32>() as usize + SEAL;
                 self.head.clear();
                 self.counted.frames.fetch_add(1, Ordering::Relaxed);
             }

@@ -14,10 +14,11 @@ use std::sync::atomic::AtomicBool;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use msgpath_agent::join::{Caller, REDIAL, read_by};
+use msgpath_agent::join::{Caller, REDIAL, read_sealed_by};
 use msgpath_agent::role::{Found, FoundBy, Role};
+use msgpath_agent::seal::{Sealing, Seals};
 use msgpath_agent::token::Token;
-use msgpath_agent::{Lease, Peer, Reach, Terms, route, session, wire};
+use msgpath_agent::{Begun, Lease, Peer, Reach, Terms, route, session, wire};
 use msgpath_analyse::mesh::{Fold, MeshSummary};
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::hosts_file::HostSpec;
@@ -155,7 +156,7 @@ pub(crate) fn mesh(asked: &Asked) -> Met {
     Token::make(&file).expect("a token");
     let token = || Token::read(&file).expect("the token").0;
     let count = asked.agents as usize;
-    let door = Door::open("127.0.0.1:0", token(), Expected::Count(count)).expect("a door");
+    let door = Door::open("127.0.0.1:0", token(), Expected::Count(count), false).expect("a door");
     let (to, counted, stop) = (door.address.to_string(), Arc::new(Counted::default()), AtomicBool::new(false));
     let (before_kib, begun) = (status("VmRSS:"), Instant::now());
     let is_slow = |rank: u32| asked.slow.is_some_and(|of| rank % of == of / 2);
@@ -167,8 +168,8 @@ pub(crate) fn mesh(asked: &Asked) -> Met {
             let thread = Builder::new().name("agent".into()).stack_size(STACK);
             // However an agent ends, it asks at the door what follows.
             let work = move || {
-                let serve = |stream| {
-                    let _ = agent(stream, delay, &counted);
+                let serve = |stream: TcpStream, seals: &Seals| {
+                    let _ = agent(stream, seals, delay, &counted);
                     Ok(())
                 };
                 caller.join(serve, |why| eprintln!("note: {why}"))
@@ -218,19 +219,22 @@ fn named(rank: u32) -> String {
 }
 
 /// What a process of its own does with such a connection, but for what it takes from itself.
-fn agent(stream: TcpStream, delay: Option<Duration>, counted: &Arc<Counted>) -> io::Result<()> {
-    let (mut from, mut to) = (Control::new(stream.try_clone()?, counted), Control::new(stream, counted));
-    let Role::OnHost(known) = read_by::<Role>(&mut from, Instant::now() + COME)? else {
+fn agent(stream: TcpStream, seals: &Seals, delay: Option<Duration>, counted: &Arc<Counted>) -> io::Result<()> {
+    let (mut from, to) = (Control::new(stream.try_clone()?, counted), Control::new(stream, counted));
+    let (mut hears, mut to) = (Some(seals.hears.clone()), Sealing::new(to, Some(seals.says.clone())));
+    let (Role::OnHost(known), _) = read_sealed_by::<Role>(&mut from, &mut hears, Instant::now() + COME)? else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let address = known.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
     wire::write(&mut to, &Found { address: Some((address, FoundBy::Typed)), own: route::addresses() }, &[])?;
     let (peer, lease) = (Peer { host: Some(address), reach: Reach::Mesh, ..Peer::default() }, Lease::new(LEASE));
+    let (mut to, says) = to.into_parts();
+    let seals = says.zip(hears).map(|(says, hears)| Seals { says, hears, veil: seals.veil.clone() });
     match delay {
-        None => session(&mut from, &mut to, None, peer, &Terms::default(), &lease),
-        Some(delay) => {
-            slow::behind_relays(from, to, delay, |from, to| session(from, to, None, peer, &Terms::default(), &lease))
-        }
+        None => session(&mut from, &mut to, Begun { first: None, seals }, peer, &Terms::default(), &lease),
+        Some(delay) => slow::behind_relays((from, to), seals, delay, |from, to| {
+            session(from, to, Begun::default(), peer, &Terms::default(), &lease)
+        }),
     }
 }
 

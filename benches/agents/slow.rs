@@ -8,7 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::thread::{Builder, scope, sleep};
 use std::time::Duration;
 
-use msgpath_agent::wire::{self, Frame, FromEnd, ToEnd};
+use msgpath_agent::seal::{Seal, Sealing, Seals};
+use msgpath_agent::wire::{self, Frame, FromEnd, Incoming, ToEnd};
 use msgpath_sys::poll::{Interest, poll};
 
 use super::STACK;
@@ -17,10 +18,11 @@ use super::control::Control;
 /// A relay to which nobody has come ends after this, ms.
 const COMES_MS: i32 = 10_000;
 
-/// Lets `session` have its control channel over a socket of its own: what comes and goes is passed on, with the places changed.
+/// Lets `session` have its control channel over a socket of its own: what comes and goes is passed on, with the places changed. It
+/// is opened and sealed here, as this is the agent's side of it.
 pub(super) fn behind_relays(
-    from: Control,
-    to: Control,
+    (from, to): (Control, Control),
+    seals: Option<Seals>,
     delay: Duration,
     session: impl FnOnce(&mut UnixStream, &mut UnixStream) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -31,18 +33,21 @@ pub(super) fn behind_relays(
             relayed(&mut dial.addresses, delay);
         }
     };
-    let answers = |answer: &mut FromEnd| {
+    let Seals { says: seal, hears: opens, mut veil } = seals.ok_or(io::ErrorKind::InvalidInput)?;
+    let answers = move |answer: &mut FromEnd| {
         if let FromEnd::Offered { addresses, .. } = answer {
             relayed(addresses, delay);
+            *addresses = veil.hide(addresses);
         }
     };
     scope(|scope| {
         let thread = || Builder::new().name("passes".into()).stack_size(STACK);
         let down = thread().spawn_scoped(scope, move || {
-            let _ = pass::<ToEnd>(from, &hears, orders);
+            let _ = pass::<ToEnd>(from, Some(opens), &hears, orders);
             let _ = hears.shutdown(Shutdown::Both);
         });
-        let up = thread().spawn_scoped(scope, move || pass::<FromEnd>(&other, to, answers));
+        let up =
+            thread().spawn_scoped(scope, move || pass::<FromEnd>(&other, None, Sealing::new(to, Some(seal)), answers));
         let ended = match (down, up) {
             (Ok(_), Ok(_)) => session(&mut own, &mut says),
             (down, up) => Err(down.err().or(up.err()).unwrap_or_else(|| io::ErrorKind::Other.into())),
@@ -55,8 +60,14 @@ pub(super) fn behind_relays(
 }
 
 /// Passes frames on until there are no more.
-fn pass<T: Frame>(mut from: impl Read, mut to: impl Write, change: impl Fn(&mut T)) -> io::Result<()> {
-    while let Some((mut frame, bytes)) = wire::read::<T>(&mut from)? {
+fn pass<T: Frame>(
+    mut from: impl Read,
+    opens: Option<Seal>,
+    mut to: impl Write,
+    mut change: impl FnMut(&mut T),
+) -> io::Result<()> {
+    let mut incoming = Incoming::new::<T>().sealed(opens);
+    while let Some((mut frame, bytes)) = incoming.next::<T>(&mut from)? {
         change(&mut frame);
         wire::write(&mut to, &frame, &bytes)?;
     }

@@ -7,7 +7,8 @@ use msgpath_core::doctor::{Check, parse_report};
 use msgpath_core::foreign::shown;
 use msgpath_rpc::command::MAX_CALLS;
 use role::{Found, Role};
-use wire::{FromDoor, FromEnd, Joining, ToEnd, Verdict};
+use seal::{Key, Sealing, Seals};
+use wire::{Admits, FromDoor, FromEnd, Incoming, Joining, Opening, Proves, ToEnd};
 
 // The modules alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
 #[allow(dead_code)]
@@ -18,6 +19,9 @@ mod failure;
 mod role;
 #[allow(dead_code)]
 mod rpc;
+#[allow(dead_code)]
+#[path = "../../crates/agent/src/seal.rs"]
+mod seal;
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/wire.rs"]
 mod wire;
@@ -41,6 +45,24 @@ fn framed(json: &[u8]) -> Vec<u8> {
     out.extend(crc32fast::hash(json).to_le_bytes());
     out.extend(json);
     out
+}
+
+/// Sealed frames: as they were said they are read, and changed bytes are never taken for what was said.
+fn sealed(bytes: &[u8]) {
+    let key = Key([7; 32]);
+    let [near, far] = [true, false].map(|near| Seals::new(&key, near));
+    let hear = |from: &mut &[u8]| Incoming::new::<ToEnd>().sealed(Some(far.hears.clone())).next::<ToEnd>(from);
+    assert!(!matches!(hear(&mut &bytes[..]), Ok(Some(_))), "nobody but the other end can seal a frame");
+    if let Ok(Some((message, _))) = wire::read::<ToEnd>(&mut &bytes[..]) {
+        let mut said = Vec::new();
+        wire::write(&mut Sealing::new(&mut said, Some(near.says)), &message, &[]).expect("what was read can be written");
+        assert_eq!(hear(&mut &said[..]).expect("it was said"), Some((message, Vec::new())));
+    }
+    // What is enciphered by whom it may be is shown or refused.
+    let texts: Vec<String> = String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect();
+    let hidden = far.veil.clone().hide(&texts);
+    assert_eq!(near.veil.clone().show(&hidden).expect("its own"), texts);
+    let _ = near.veil.clone().show(&texts);
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -71,6 +93,8 @@ fuzz_target!(|bytes: &[u8]| {
             _ => {}
         }
         let _ = (frame::<Role>(bytes), frame::<Found>(bytes));
-        let _ = (frame::<FromDoor>(bytes), frame::<Joining>(bytes), frame::<Verdict>(bytes));
+        let _ = (frame::<FromDoor>(bytes), frame::<Joining>(bytes));
+        let _ = (frame::<Opening>(bytes), frame::<Proves>(bytes), frame::<Admits>(bytes));
+        sealed(bytes);
     }
 });

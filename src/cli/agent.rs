@@ -1,6 +1,7 @@
 //! What msgpath starts of itself: an agent, which is told over its standard input what it is; and one that comes to the coordinator
 //! of a mesh.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use msgpath_agent::join::{Caller, Left, REDIAL, started_by};
-use msgpath_agent::role::Role;
+use msgpath_agent::role::{Channel, Role};
+use msgpath_agent::seal::Seals;
 use msgpath_agent::token::{self, ENVIRONMENT, Token};
 use msgpath_agent::{Reach, agent, launched, periodic};
 use msgpath_core::{Exit, Problem};
@@ -31,7 +33,7 @@ pub(super) struct Arguments {
     /// A launcher started it, so that something else may be before it in the pipe
     #[arg(long)]
     launched: bool,
-    /// Its standard streams are a connection that it made itself
+    /// Its standard output is a connection that was made before it; how its frames are sealed comes over standard input
     #[arg(long, conflicts_with = "launched")]
     joined: bool,
     /// Come to the coordinator of a mesh, which listens there (msgpath mesh --listen)
@@ -59,10 +61,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     // Who has the token of a mesh may measure between hosts, and no more.
     let reach = if arguments.joined { Reach::Mesh } else { Reach::Own };
-    let role = Role::receive().map_err(ended)?;
+    let mut channel = if arguments.joined { Channel::joined() } else { Channel::standard() }.map_err(ended)?;
+    let role = Role::receive_over(&mut channel).map_err(ended)?;
     match role {
         None => {}
-        Some(Role::OnHost(known)) => return Ok(launched::on_host(*known, arguments.host, reach)),
+        Some(Role::OnHost(known)) => return Ok(launched::on_host(*known, arguments.host, reach, channel)),
         Some(_) if arguments.joined => {
             return Err(Problem::new("E17", Exit::Unfinished, "the agent ended: it was to be something else").into());
         }
@@ -98,17 +101,24 @@ fn join(arguments: &Arguments, to: &str) -> Result<ExitCode> {
         redial: REDIAL,
     };
     let note = |why: &str| say!("note: {why}; it is called again, {} s in all", REDIAL.as_secs());
-    if caller.join(|stream| agent_on(stream)?.wait().map(drop), note)? == Left::Alone {
+    if caller.join(|stream, seals| agent_on(stream, seals)?.wait().map(drop), note)? == Left::Alone {
         say!("note: the coordinator at {to} has ended, so this agent ends too");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// An agent whose pipe is this connection. It ends with this process.
-fn agent_on(stream: TcpStream) -> std::io::Result<Child> {
-    let input = OwnedFd::from(stream);
-    let output = input.try_clone()?;
+/// An agent whose channel is this connection, with its seals. It ends with this process.
+fn agent_on(stream: TcpStream, seals: &Seals) -> std::io::Result<Child> {
     let mut command = child::this_program();
-    command.args([VERB, "--joined"]).stdin(Stdio::from(input)).stdout(Stdio::from(output));
-    child::own(&mut command, MakerEnds::Kills).spawn()
+    command.args([VERB, "--joined"]).stdin(Stdio::piped()).stdout(Stdio::from(OwnedFd::from(stream)));
+    let mut agent = child::own(&mut command, MakerEnds::Kills).spawn()?;
+    // Secrets are neither on a command line nor in an environment.
+    if let Some(mut input) = agent.stdin.take()
+        && let Err(error) = input.write_all(&seals.to_bytes())
+    {
+        let _ = agent.kill();
+        let _ = agent.wait();
+        return Err(error);
+    }
+    Ok(agent)
 }

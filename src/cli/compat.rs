@@ -633,6 +633,7 @@ impl ServerArguments {
             port: usual.port,
             connections: connections as usize,
             idle: usual.idle.unwrap_or(Duration::from_secs(60)),
+            sure: Duration::from_secs(1),
             message: usual.message.unwrap_or(Duration::from_secs(10)),
             protocol: self.protocol(asked)?,
         })?;

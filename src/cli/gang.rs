@@ -35,6 +35,9 @@ pub(crate) struct Gang {
     /// With --listen: the file with the token that agents must have; created if it does not exist
     #[arg(long, value_name = "FILE", requires = "listen", value_hint = clap::ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
+    /// With --listen: agents may come through a translator of addresses (NAT), a forwarded port or a tunnel
+    #[arg(long, requires = "listen")]
+    pub(crate) behind_nat: bool,
     /// With --listen or --print: the number of agents, whatever their names
     #[arg(long, value_name = "N", value_parser = typed::number, conflicts_with_all = ["hosts", "resume"])]
     pub(crate) expect: Option<u32>,
@@ -132,7 +135,7 @@ fn opened(gang: &Gang, place: &str, expected: Expected, say: Say<'_>, stop: &Ato
         Expected::Named(names) => names.len(),
         Expected::Count(count) => *count,
     };
-    let door = Door::open(place, token, expected)?;
+    let door = Door::open(place, token, expected, gang.behind_nat)?;
     say(&format!(
         "waiting at {0} for {count} agents: MSGPATH_TOKEN_FILE={1} msgpath __agent --join {0}",
         door.address,
@@ -313,6 +316,8 @@ fn manifest(count: usize, words: &[String], minutes: u64) -> String {
         "kind": "Service",
         "metadata": {"name": NAME},
         "spec": {
+            // Agents see the address of the pod itself: a translated one is not what the mesh sees, and proofs cover both.
+            "clusterIP": "None",
             "selector": {"app": NAME, "role": "mesh"},
             "ports": [{"port": DEFAULT_PORT, "targetPort": DEFAULT_PORT}],
         },

@@ -43,6 +43,9 @@ pub(super) struct Arguments {
     /// An address that is not loopback takes this, or --insecure
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     token_file: Option<PathBuf>,
+    /// With --token-file: near ends may come through a translator of addresses (NAT), a forwarded port or a tunnel
+    #[arg(long, requires = "token_file")]
+    behind_nat: bool,
     /// Accept anybody on an address that is not loopback
     #[arg(long, conflicts_with = "token_file")]
     insecure: bool,
@@ -308,6 +311,7 @@ impl Arguments {
             memory: self.memory.unwrap_or(usual.memory),
             connections: rpc.connections.map_or(usual.connections, |connections| connections as usize),
             idle: rpc.idle_timeout.unwrap_or(usual.idle),
+            sure: usual.sure,
             message: rpc.message_timeout.unwrap_or(usual.message),
             may_quit: rpc.allow_quit,
             log: rpc.lab_log.clone(),
@@ -353,10 +357,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
             .hint(format!("msgpath serve --rpc {option} ...     or leave out {option}"))
             .into());
     }
+    // `--memory` is a limit of what is resident: nothing is kept for later.
+    msgpath_sys::memory::keep_little();
     let usual = ServeOptions::default();
     let options = ServeOptions {
         memory: arguments.memory.unwrap_or(usual.memory),
         token: arguments.token(&mut log)?,
+        behind_nat: arguments.behind_nat,
         insecure: arguments.insecure,
         confined: true,
         ..usual

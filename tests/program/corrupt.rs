@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 use msgpath_agent::greeting::GREETING;
-use msgpath_agent::wire::{self, FromEnd, RoundOrder, ToEnd};
+use msgpath_agent::wire::{self, FromEnd, Opening, RoundOrder, ToEnd};
 use msgpath_core::schema::{EndReport, Environment};
 
 use crate::command::{Home, Output};
@@ -48,6 +48,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
     let mut rounds = 0;
     let mut echo: Option<JoinHandle<EndReport>> = None;
     control.write_all(&GREETING).unwrap();
+    wire::write(control, &Opening::Open, &[]).unwrap();
     while let Ok(Some((message, _))) = wire::read::<ToEnd>(control) {
         let answer = match message {
             ToEnd::Examine(_) => FromEnd::Examined { checks: Vec::new() },

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use msgpath_agent::greeting::GREETING;
-use msgpath_agent::wire::{self, FromEnd, ToEnd};
+use msgpath_agent::wire::{self, FromEnd, Opening, ToEnd};
 use msgpath_sys::limits::allow_open_files;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
@@ -60,6 +60,7 @@ fn session(to: SocketAddr) -> Duration {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut greeting = [0; GREETING.len()];
     stream.read_exact(&mut greeting).expect("a greeting");
+    wire::read::<Opening>(&mut stream).expect("a whole frame").expect("no end");
     wire::write(&mut stream, &hello(), &[]).expect("it listens");
     let answer = wire::read::<FromEnd>(&mut stream).expect("a whole answer").expect("an answer").0;
     let took = begun.elapsed();

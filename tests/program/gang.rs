@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use msgpath_agent::greeting::GREETING;
-use msgpath_agent::wire::{self, FromDoor, Joining, Nonce, Proof, Verdict};
+use msgpath_agent::wire::{self, Admits, FromDoor, Nonce, Opening, Proof, Proves};
 use msgpath_record::PairBlock;
 use serde_json::Value;
 
@@ -131,8 +131,8 @@ fn answered_by_a_stranger(listener: &TcpListener, words: &[&dyn Fn(&mut TcpStrea
         let (mut stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.write_all(&GREETING).unwrap();
-        wire::write(&mut stream, &FromDoor::Challenge { nonce: Nonce([7; 16]) }, &[]).unwrap();
-        wire::read::<Joining>(&mut stream).unwrap();
+        wire::write(&mut stream, &Opening::Challenge { nonce: Nonce([7; 16]), addresses: true }, &[]).unwrap();
+        wire::read::<Proves>(&mut stream).unwrap();
         say(&mut stream);
         // Until the agent hangs up, so that it has read the words.
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
@@ -146,18 +146,18 @@ fn a_stranger_at_the_address_of_a_mesh_keeps_no_agent_from_it() {
     let listener = listening();
     let place = listener.local_addr().unwrap().to_string();
     let mut first = agent(&home, &place, "n1");
-    let verdict = |verdict: Verdict| move |stream: &mut TcpStream| wire::write(stream, &verdict, &[]).unwrap();
+    let verdict = |verdict: FromDoor| move |stream: &mut TcpStream| wire::write(stream, &verdict, &[]).unwrap();
     let no_proof = Proof([0; 32]);
     answered_by_a_stranger(
         &listener,
         &[
-            &|stream| wire::write(stream, &FromDoor::Refused, &[]).unwrap(),
-            &verdict(Verdict::Over),
-            &verdict(Verdict::Welcome),
-            &verdict(Verdict::Unwanted { why: "full".into() }),
+            &|stream| wire::write(stream, &Admits::Refused, &[]).unwrap(),
+            &verdict(FromDoor::Over),
+            &verdict(FromDoor::Welcome),
+            &verdict(FromDoor::Unwanted { why: "full".into() }),
             &|stream| {
-                wire::write(stream, &FromDoor::Proven { proof: no_proof }, &[]).unwrap();
-                wire::write(stream, &Verdict::Over, &[]).unwrap();
+                wire::write(stream, &Admits::Proven { proof: no_proof }, &[]).unwrap();
+                wire::write(stream, &FromDoor::Over, &[]).unwrap();
             },
         ],
     );

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use msgpath_agent::greeting::{GREETING, service_name};
-use msgpath_agent::wire::{self, Frame, FromEnd};
+use msgpath_agent::wire::{self, Frame, FromEnd, Opening};
 use msgpath_core::doctor::CheckState;
 use msgpath_core::schema::{EndReport, Granted, KernelCounts, ThreadRecord};
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,8 @@ fn answers<T: Frame>(mut near: UnixStream, mut far: TcpStream, lie: impl Fn(&mut
     let mut greeting = [0; GREETING.len()];
     far.read_exact(&mut greeting).unwrap();
     let _ = near.write_all(&greeting);
+    let (opening, _) = wire::read::<Opening>(&mut far).unwrap().unwrap();
+    let _ = wire::write(&mut near, &opening, &[]);
     while let Ok(Some((mut message, bytes))) = wire::read::<T>(&mut far) {
         lie(&mut message);
         if wire::write(&mut near, &message, &bytes).is_err() {

@@ -155,6 +155,8 @@ fn rubbish_costs_its_own_connection_only() {
     let running = serve(&home, &format!("127.0.0.1:{port}"));
     let mut whole = Vec::new();
     msgpath_agent::wire::write(&mut whole, &msgpath_agent::wire::ToEnd::Finish, &[]).unwrap();
+    let opening = msgpath_agent::wire::frame(&msgpath_agent::wire::Opening::Open, &[]).unwrap();
+    let first_words = [&msgpath_agent::greeting::GREETING[..], &opening].concat();
     let mut huge = whole.clone();
     huge[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
     let noise: Vec<u8> = (0..4096u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -176,7 +178,7 @@ fn rubbish_costs_its_own_connection_only() {
         if let Err(error) = stream.read_to_end(&mut answer) {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{what}");
         }
-        assert!(msgpath_agent::greeting::GREETING.starts_with(&answer), "{what} gets no answer but the greeting");
+        assert!(first_words.starts_with(&answer), "{what} gets no answer but the first words");
         let value = home.run(&format!("echo 127.0.0.1:{port} -c 20 -r 1 -w 0 --json")).ends_with(0).json();
         assert_eq!(value["cases"][0]["delivery"]["received"], 20, "after {what}");
     }
@@ -368,4 +370,50 @@ fn a_client_without_a_token_gets_all_cpus_but_one() {
             false => drop(output.ends_with(3).says(&["clients without a token get", "--token-file"])),
         }
     }
+}
+
+/// The most that a process has had in memory, bytes.
+fn most_resident(running: &Running) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn memory_limit_holds_for_what_is_resident() {
+    const LIMIT_BYTES: u64 = 64 << 20;
+    /// Pages of the program itself, and what it says to several at once.
+    const PROGRAM: u64 = 48 << 20;
+    let (home, port) = (Home::new(), free_port());
+    let running = home.start(&format!("serve 127.0.0.1:{port} --memory 64M"));
+    running.until_it_says("serving at");
+    // Large messages, many connections and threads, many stamps, a large working set: each near what is given, some beyond.
+    let rounds = [
+        "echo {to} -l 4M -r 2 -c 8",
+        "echo {to} -l 30M -r 2 -c 4",
+        "echo {to} -l 64 -P 256 -T 256 -r 2 -c 20",
+        "echo {to} -l 64K -P 64 -T 64 -r 2 -c 20",
+        "stream {to} -l 1M -P 8 -T 8 -r 2 -c 50",
+        "stream {to} -R -l 1M -P 8 -T 8 -r 2 -c 50",
+        "echo {to} --stamps both -P 8 -T 8 -r 2 -c 200000",
+        "echo {to} -u -l 1K -r 2 -c 2000",
+    ];
+    let ended = |line: &str| {
+        let line = format!("{} -w 0 --no-ablations --no-save -q", line.replace("{to}", &format!("127.0.0.1:{port}")));
+        home.start(&line)
+    };
+    for line in rounds {
+        ended(line).finish(LIMIT);
+    }
+    let one_by_one = most_resident(&running);
+    assert!(one_by_one < LIMIT_BYTES + PROGRAM, "one after the other: {} MiB", one_by_one >> 20);
+    // What does not fit beside others is refused: it is the limit that is looked at here, not who gets it.
+    for _ in 0..2 {
+        let all: Vec<Running> = rounds.iter().map(|line| ended(line)).collect();
+        all.into_iter().for_each(|one| drop(one.finish(LIMIT)));
+    }
+    let together = most_resident(&running);
+    assert!(together < LIMIT_BYTES + PROGRAM, "several at once: {} MiB", together >> 20);
+    let value = home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(0).json();
+    assert_eq!(value["cases"][0]["delivery"]["lost"], 0, "it still serves");
 }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use msgpath_agent::greeting::GREETING;
-use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
+use msgpath_agent::wire::{self, Admits, Nonce, Opening, Proves, ToEnd};
 
 use crate::command::{Home, Running, free_port};
 
@@ -83,15 +83,45 @@ fn a_far_end_that_has_not_the_token_is_not_the_one_that_is_meant() {
     let impostor = std::thread::spawn(move || {
         let (mut near, _) = listener.accept().unwrap();
         near.write_all(&GREETING).unwrap();
-        assert!(matches!(wire::read::<ToEnd>(&mut near).unwrap().unwrap().0, ToEnd::Hello { .. }));
-        wire::write(&mut near, &FromEnd::Challenge { nonce: Nonce::new().unwrap() }, &[]).unwrap();
-        let Ok(Some((ToEnd::Prove { proof, .. }, _))) = wire::read::<ToEnd>(&mut near) else { panic!("no proof") };
-        wire::write(&mut near, &FromEnd::Proven { proof }, &[]).unwrap();
-        assert!(!matches!(wire::read::<ToEnd>(&mut near), Ok(Some((ToEnd::Round(_), _)))), "it gave orders");
+        let challenge = Opening::Challenge { nonce: Nonce::new().unwrap(), addresses: true };
+        wire::write(&mut near, &challenge, &[]).unwrap();
+        let (Proves { proof, .. }, _) = wire::read::<Proves>(&mut near).unwrap().expect("a proof");
+        wire::write(&mut near, &Admits::Proven { proof }, &[]).unwrap();
+        assert!(matches!(wire::read::<ToEnd>(&mut near), Ok(None)), "it goes on");
     });
     let fooled = home.run(&format!("echo 127.0.0.1:{port} --token-file token {SHORT}")).ends_with(3);
     fooled.says(&["error[E73]: the far end cannot prove that it has the token"]);
     impostor.join().unwrap();
+}
+
+/// Passes on what comes to it, as a forwarded port does; where it listens.
+fn forwarded(port: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let (near, far) = (near.unwrap(), std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
+            for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    own
+}
+
+#[test]
+fn forwarded_port_is_named_and_taken_where_it_is_meant() {
+    let home = Home::new();
+    let (running, port) = serve(&home, "token");
+    let refused = home.run(&format!("echo 127.0.0.1:{} --token-file token {SHORT}", forwarded(port))).ends_with(3);
+    refused.says(&["error[E75]", "NAT, a forwarded port or a tunnel", "msgpath serve --behind-nat"]);
+    running.until_it_says("--behind-nat");
+    let (_translated, port) = serve(&home, "token --behind-nat");
+    home.run(&format!("echo 127.0.0.1:{} --token-file token {SHORT}", forwarded(port))).ends_with(0);
+    home.run("serve --behind-nat").ends_with(2).says(&["--token-file"]);
 }
 
 #[test]

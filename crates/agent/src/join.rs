@@ -15,8 +15,10 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::poll::{Interest, poll};
 
 use crate::greeting::{self, Heard};
-use crate::token::{Nonces, Prover, Token};
-use crate::wire::{self, Frame, FromDoor, Incoming, Joining, Nonce, VERSION, Verdict};
+use crate::handshake::{Asked, MESH, Refusal};
+use crate::seal::{Seal, Sealing, Seals};
+use crate::token::Token;
+use crate::wire::{self, Addresses, Frame, FromDoor, Incoming, Joining, Nonce, Opening, VERSION};
 
 /// How long each step of coming in may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,13 +34,25 @@ const LIVED: Duration = Duration::from_secs(1);
 /// The code where nothing that speaks the protocol answers: usual before a coordinator is up.
 const NOBODY: &str = "E01";
 
-/// A frame that is whole before this time.
+/// A frame that is whole before this time, and its bytes.
 ///
 /// # Errors
 /// `TimedOut`, `UnexpectedEof`; `InvalidData` for anything that is no such frame.
-pub fn read_by<T: Frame>(stream: &mut (impl Read + AsFd), by: Instant) -> io::Result<T> {
-    let mut incoming = Incoming::new::<T>();
-    loop {
+pub fn read_by<T: Frame>(stream: &mut (impl Read + AsFd), by: Instant) -> io::Result<(T, Vec<u8>)> {
+    read_sealed_by(stream, &mut None, by)
+}
+
+/// The same of a frame that must be sealed, where there is a seal.
+///
+/// # Errors
+/// As [`read_by`]; `PermissionDenied`: the other end has not said it.
+pub fn read_sealed_by<T: Frame>(
+    stream: &mut (impl Read + AsFd),
+    seal: &mut Option<Seal>,
+    by: Instant,
+) -> io::Result<(T, Vec<u8>)> {
+    let mut incoming = Incoming::new::<T>().sealed(seal.take());
+    let frame = loop {
         let left = by.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time"));
@@ -48,15 +62,17 @@ pub fn read_by<T: Frame>(stream: &mut (impl Read + AsFd), by: Instant) -> io::Re
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"));
             }
             Ok(true) => {
-                if let Some((frame, _)) = incoming.take()? {
-                    return Ok(frame);
+                if let Some(frame) = incoming.whole()? {
+                    break frame;
                 }
             }
             Ok(false) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
-    }
+    };
+    *seal = incoming.into_seal();
+    Ok((wire::parse(frame.clone())?.0, frame))
 }
 
 /// Who comes, and where to.
@@ -86,7 +102,7 @@ pub enum Left {
 
 /// How a call ended.
 enum Called {
-    Welcome(TcpStream),
+    Welcome(TcpStream, Box<Seals>),
     Over,
 }
 
@@ -104,10 +120,10 @@ impl Caller {
     ///
     /// # Errors
     /// E84 there is no place for it, E19 it could not be started. After `redial`, the last of: E01 nobody answers, E03
-    /// something else does, E73 it does not prove that it has the token.
+    /// something else does, E73 it does not prove that it has the token, E75 a translator is between.
     pub fn join(
         &self,
-        mut agent: impl FnMut(TcpStream) -> io::Result<()>,
+        mut agent: impl FnMut(TcpStream, &Seals) -> io::Result<()>,
         mut note: impl FnMut(&str),
     ) -> Result<Left, Problem> {
         let instance = Nonce::new().map_err(|error| self.nobody(&error.to_string()))?;
@@ -116,12 +132,12 @@ impl Caller {
         loop {
             let problem = match self.call(instance, until) {
                 Ok(Called::Over) => return Ok(Left::Over),
-                Ok(Called::Welcome(stream)) => {
+                Ok(Called::Welcome(stream, seals)) => {
                     let began = Instant::now();
                     let cannot = |error: io::Error| {
                         Problem::new("E19", Exit::CannotStart, format!("the agent could not be started: {error}"))
                     };
-                    agent(stream).map_err(cannot)?;
+                    agent(stream, &seals).map_err(cannot)?;
                     if began.elapsed() > LIVED {
                         (pause, until, lived) = (FIRST_PAUSE, Instant::now() + self.redial, true);
                     }
@@ -172,15 +188,28 @@ impl Caller {
     }
 
     fn call_at(&self, address: SocketAddr, instance: Nonce) -> Result<Called, Turned> {
-        let mut stream = self.proven(address, instance).map_err(Turned::Later)?;
+        let (mut stream, seals) = self.proven(address).map_err(Turned::Later)?;
         let failed = |error: io::Error| Turned::Later(self.nobody(&error.to_string()));
-        match read_by::<Verdict>(&mut stream, Instant::now() + TURN).map_err(failed)? {
-            Verdict::Welcome => {
+        let own = || Ok(stream.local_addr()?.ip().to_canonical());
+        let joining = Joining {
+            name: self.name.clone(),
+            rank: self.rank,
+            instance,
+            address: self.address.map_or_else(own, Ok).map_err(failed)?,
+        };
+        let mut to = Sealing::new(&stream, Some(seals.says));
+        wire::write(&mut to, &joining, &[]).map_err(failed)?;
+        let (says, mut hears) = (to.into_parts().1, Some(seals.hears));
+        let answer = read_sealed_by(&mut stream, &mut hears, Instant::now() + TURN).map_err(failed)?.0;
+        match answer {
+            FromDoor::Welcome => {
                 stream.set_write_timeout(None).map_err(failed)?;
-                Ok(Called::Welcome(stream))
+                let lost = || failed(io::ErrorKind::InvalidData.into());
+                let seals = Seals { says: says.ok_or_else(lost)?, hears: hears.ok_or_else(lost)?, ..seals };
+                Ok(Called::Welcome(stream, Box::new(seals)))
             }
-            Verdict::Over => Ok(Called::Over),
-            Verdict::Unwanted { why } => {
+            FromDoor::Over => Ok(Called::Over),
+            FromDoor::Unwanted { why } => {
                 let what = format!("the mesh has no place for {}: {}", self.name, shown(&why));
                 Err(Turned::Away(Problem::new("E84", Exit::CannotStart, what)))
             }
@@ -188,9 +217,9 @@ impl Caller {
     }
 
     /// A connection to a coordinator that has proven that it has the token. What is said before that decides nothing.
-    fn proven(&self, address: SocketAddr, instance: Nonce) -> Result<TcpStream, Problem> {
+    fn proven(&self, address: SocketAddr) -> Result<(TcpStream, Seals), Problem> {
         let failed = |error: io::Error| self.nobody(&error.to_string());
-        let stranger = |code: &str, what: String| Problem::new(code, Exit::CannotStart, what);
+        let stranger = |what: String| Problem::new("E03", Exit::CannotStart, what);
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
@@ -199,40 +228,25 @@ impl Caller {
             Heard::Greeting(other) => {
                 let what =
                     format!("the coordinator at {} speaks version {other} of the protocol, this is {VERSION}", self.to);
-                return Err(stranger("E03", what));
+                return Err(stranger(what));
             }
             // A coordinator that has too many callers closes; one that has ended, too.
             Heard::End | Heard::Silence => return Err(self.nobody("it closed the connection, or said nothing")),
             Heard::Other(_) => {
-                return Err(stranger("E03", format!("what listens at {} is not the coordinator of a mesh", self.to)));
+                return Err(stranger(format!("what listens at {} is not the coordinator of a mesh", self.to)));
             }
         }
         let by = Instant::now() + PATIENCE;
-        let FromDoor::Challenge { nonce: far } = read_by::<FromDoor>(&mut stream, by).map_err(failed)? else {
-            return Err(stranger("E03", format!("the coordinator at {} does not ask who comes", self.to)));
-        };
-        let nonces = Nonces { near: Nonce::new().map_err(failed)?, far };
-        let joining = Joining {
-            name: self.name.clone(),
-            rank: self.rank,
-            instance,
-            address: match self.address {
-                Some(address) => address,
-                None => stream.local_addr().map_err(failed)?.ip().to_canonical(),
-            },
-            nonce: nonces.near,
-            proof: self.token.proof(Prover::Agent, &nonces),
-        };
-        wire::write(&mut stream, &joining, &[]).map_err(failed)?;
-        match read_by::<FromDoor>(&mut stream, Instant::now() + PATIENCE).map_err(failed)? {
-            FromDoor::Proven { proof } if self.token.is_proven(Prover::Coordinator, &nonces, &proof) => Ok(stream),
-            FromDoor::Refused => {
-                Err(stranger("E73", format!("the coordinator at {} has another token than this agent", self.to)))
-            }
-            FromDoor::Proven { .. } | FromDoor::Challenge { .. } => {
-                Err(stranger("E73", format!("what listens at {} cannot prove that it has the token", self.to)))
-            }
+        let asked = Asked::listen(&mut stream, by).map_err(failed)?;
+        if asked.opening == Opening::Open {
+            return Err(stranger(format!("the coordinator at {} does not ask who comes", self.to)));
         }
+        let own = Addresses::of(&stream, true).map_err(failed)?;
+        let seals = asked.prove(&mut stream, &self.token, MESH, Some(own), by).map_err(|refusal| match refusal {
+            Refusal::Io(error) => failed(error),
+            refusal => refusal.problem(&format!("coordinator at {}", self.to), "msgpath mesh --listen"),
+        })?;
+        Ok((stream, seals))
     }
 }
 
@@ -262,15 +276,9 @@ mod tests {
 
     use super::*;
     use crate::greeting::GREETING;
-
-    fn token(text: &str) -> Token {
-        let thread = std::thread::current().id();
-        let file = std::env::temp_dir().join(format!("msgpath-join-{}-{thread:?}-{text}", std::process::id()));
-        std::fs::write(&file, format!("{text}-0123456789abcdef")).unwrap();
-        let token = Token::read(&file).unwrap().0;
-        std::fs::remove_file(file).unwrap();
-        token
-    }
+    use crate::handshake::Question;
+    use crate::token::tests::token;
+    use crate::wire::{Admits, Proof, Proves};
 
     fn caller(listener: &TcpListener, redial: Duration) -> Caller {
         let to = listener.local_addr().unwrap().to_string();
@@ -278,96 +286,98 @@ mod tests {
     }
 
     /// Takes one call up to the proof of the agent.
-    fn taken(listener: &TcpListener) -> (TcpStream, Nonces, Joining) {
+    fn taken(listener: &TcpListener) -> (TcpStream, Question, Proves) {
         let (mut stream, _) = listener.accept().unwrap();
-        let far = Nonce::new().unwrap();
-        stream.write_all(&GREETING).unwrap();
-        wire::write(&mut stream, &FromDoor::Challenge { nonce: far }, &[]).unwrap();
-        let joining: Joining = read_by(&mut stream, Instant::now() + PATIENCE).unwrap();
-        let nonces = Nonces { near: joining.nonce, far };
-        (stream, nonces, joining)
+        let (question, opening) = Question::new(true).unwrap();
+        stream.write_all(&[&GREETING[..], &opening].concat()).unwrap();
+        let (proves, _) = read_by::<Proves>(&mut stream, Instant::now() + PATIENCE).unwrap();
+        (stream, question, proves)
+    }
+
+    /// The true coordinator, up to what it decides of an agent.
+    fn admitted(listener: &TcpListener) -> (TcpStream, Seal) {
+        let (mut stream, question, proves) = taken(listener);
+        let seen = Addresses::of(&stream, false).unwrap();
+        let (admits, seals) = question.judge(&token("ours"), MESH, &proves, Some(&seen));
+        wire::write(&mut stream, &admits, &[]).unwrap();
+        let seals = seals.unwrap();
+        let mut hears = Some(seals.hears);
+        let (joining, _) = read_sealed_by::<Joining>(&mut stream, &mut hears, Instant::now() + PATIENCE).unwrap();
+        assert_eq!((joining.name.as_str(), joining.rank, joining.address.is_loopback()), ("n1", Some(3), true));
+        (stream, seals.says)
     }
 
     /// One call to the true coordinator, which then says this.
-    fn decided(listener: &TcpListener, verdict: &Verdict) {
-        let (mut stream, nonces, joining) = taken(listener);
-        assert_eq!((joining.name.as_str(), joining.rank, joining.address.is_loopback()), ("n1", Some(3), true));
-        let proof = token("ours").proof(Prover::Coordinator, &nonces);
-        wire::write(&mut stream, &FromDoor::Proven { proof }, &[]).unwrap();
-        wire::write(&mut stream, verdict, &[]).unwrap();
+    fn decided(listener: &TcpListener, answer: &FromDoor) {
+        let (stream, says) = admitted(listener);
+        wire::write(&mut Sealing::new(&stream, Some(says)), answer, &[]).unwrap();
     }
 
     /// What a caller makes of the coordinator that says this, with what it does as an agent.
-    fn met(verdict: Verdict, agent: impl FnMut(TcpStream) -> io::Result<()>) -> Result<Left, Problem> {
+    fn met(answer: FromDoor, agent: impl FnMut(TcpStream, &Seals) -> io::Result<()>) -> Result<Left, Problem> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let caller = caller(&listener, Duration::from_millis(20));
-        let door = std::thread::spawn(move || decided(&listener, &verdict));
+        let door = std::thread::spawn(move || decided(&listener, &answer));
         let found = caller.join(agent, |_| ());
         door.join().unwrap();
         found
     }
 
-    fn no_agent(_: TcpStream) -> io::Result<()> {
+    fn no_agent(_: TcpStream, _: &Seals) -> io::Result<()> {
         Err(io::Error::other("it would be an agent"))
     }
 
     #[test]
     fn verdicts_of_a_coordinator_with_the_token_count() {
-        let problem = met(Verdict::Welcome, no_agent).unwrap_err();
+        let problem = met(FromDoor::Welcome, no_agent).unwrap_err();
         assert!(problem.code == "E19" && problem.what.contains("it would be an agent"), "{problem:?}");
-        assert_eq!(met(Verdict::Over, no_agent), Ok(Left::Over));
-        let unwanted = met(Verdict::Unwanted { why: "full \u{1b}[2J".into() }, no_agent).unwrap_err();
+        assert_eq!(met(FromDoor::Over, no_agent), Ok(Left::Over));
+        let unwanted = met(FromDoor::Unwanted { why: "full \u{1b}[2J".into() }, no_agent).unwrap_err();
         assert!(unwanted.code == "E84" && !unwanted.what.contains('\u{1b}'), "{unwanted:?}");
     }
 
-    /// Every word that a listener without the token can say, instead of a proof or behind a false one.
+    /// Every word that a listener without the token can say: instead of a proof, behind a false one, or in between on the channel of
+    /// a true one.
     fn false_words() -> Vec<Box<dyn Fn(&TcpListener) + Send>> {
         fn framed(frame: &impl Frame) -> Vec<u8> {
-            let mut bytes = Vec::new();
-            wire::write(&mut bytes, frame, &[]).unwrap();
-            bytes
+            wire::frame(frame, &[]).unwrap()
         }
-        let unwanted = || Verdict::Unwanted { why: "full".into() };
+        /// Until the caller hangs up: a reset would take the words with it.
+        fn say(mut stream: TcpStream, words: &[u8]) {
+            stream.write_all(words).unwrap();
+            let _ = io::copy(&mut stream, &mut io::sink());
+        }
+        let decisions = [FromDoor::Welcome, FromDoor::Over, FromDoor::Unwanted { why: "full".into() }];
         let mut all: Vec<Box<dyn Fn(&TcpListener) + Send>> = Vec::new();
         let first: [Vec<u8>; 4] = [
             b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(),
             [&GREETING[..7], &[VERSION + 1]].concat(),
-            [&GREETING[..], &framed(&FromDoor::Refused)].concat(),
-            [&GREETING[..], &framed(&Verdict::Over)].concat(),
+            [&GREETING[..], &framed(&Admits::Refused)].concat(),
+            [&GREETING[..], &framed(&FromDoor::Over)].concat(),
         ];
         for words in first {
-            all.push(Box::new(move |listener| {
-                let (mut stream, _) = listener.accept().unwrap();
-                stream.write_all(&words).unwrap();
-                // Until the caller hangs up: a reset would take the words with it.
-                let _ = io::copy(&mut stream, &mut io::sink());
-            }));
+            all.push(Box::new(move |listener| say(listener.accept().unwrap().0, &words)));
         }
-        let instead =
-            [framed(&FromDoor::Refused), framed(&Verdict::Over), framed(&Verdict::Welcome), framed(&unwanted())];
+        let instead = decisions.iter().map(framed).chain([framed(&Admits::Refused)]);
         for words in instead {
-            all.push(Box::new(move |listener| {
-                let (mut stream, ..) = taken(listener);
-                stream.write_all(&words).unwrap();
-                let _ = io::copy(&mut stream, &mut io::sink());
-            }));
+            all.push(Box::new(move |listener| say(taken(listener).0, &words)));
         }
-        let provers = [("other", Prover::Coordinator), ("ours", Prover::Agent), ("ours", Prover::Far)];
-        for verdict in [Verdict::Welcome, Verdict::Over, unwanted()] {
-            for (text, prover) in provers {
-                let verdict = verdict.clone();
-                all.push(Box::new(move |listener| {
-                    // Another token; the caller's proof sent back; what `serve` proves.
-                    let (mut stream, nonces, joining) = taken(listener);
-                    let proof = match prover {
-                        Prover::Agent => joining.proof,
-                        _ => token(text).proof(prover, &nonces),
-                    };
-                    stream.write_all(&framed(&FromDoor::Proven { proof })).unwrap();
-                    stream.write_all(&framed(&verdict)).unwrap();
-                    let _ = io::copy(&mut stream, &mut io::sink());
-                }));
-            }
+        all.push(Box::new(|listener| {
+            let (stream, ..) = taken(listener);
+            let seen = Addresses { near: stream.local_addr().unwrap(), far: stream.local_addr().unwrap() };
+            say(stream, &framed(&Admits::Elsewhere { seen }));
+        }));
+        for decision in decisions.iter().map(framed) {
+            let (behind_false, reflected, between) = (decision.clone(), decision.clone(), decision);
+            all.push(Box::new(move |listener| {
+                let admits = framed(&Admits::Proven { proof: Proof([7; 32]) });
+                say(taken(listener).0, &[&admits[..], &behind_false].concat());
+            }));
+            all.push(Box::new(move |listener| {
+                let (stream, _, proves) = taken(listener);
+                say(stream, &[&framed(&Admits::Proven { proof: proves.proof })[..], &reflected].concat());
+            }));
+            all.push(Box::new(move |listener| say(admitted(listener).0, &between)));
         }
         all
     }
@@ -379,10 +389,10 @@ mod tests {
             let caller = caller(&listener, REDIAL);
             let door = std::thread::spawn(move || {
                 word(&listener);
-                decided(&listener, &Verdict::Over);
+                decided(&listener, &FromDoor::Over);
             });
             let mut notes = 0;
-            let agent = |_| panic!("an agent of a listener without the token");
+            let agent = |_: TcpStream, _: &Seals| panic!("an agent of a listener without the token");
             assert_eq!(caller.join(agent, |_| notes += 1), Ok(Left::Over));
             assert!(notes <= 1, "one note for one reason");
             door.join().unwrap();
@@ -404,12 +414,12 @@ mod tests {
 
     #[test]
     fn an_agent_whose_coordinator_has_ended_has_done_its_work() {
-        let lives = |_| {
+        let lives = |_: TcpStream, _: &Seals| {
             std::thread::sleep(LIVED + Duration::from_millis(20));
             Ok(())
         };
-        assert_eq!(met(Verdict::Welcome, lives), Ok(Left::Alone));
-        let problem = met(Verdict::Welcome, |_| Ok(())).unwrap_err();
+        assert_eq!(met(FromDoor::Welcome, lives), Ok(Left::Alone));
+        let problem = met(FromDoor::Welcome, |_, _| Ok(())).unwrap_err();
         assert_eq!(problem.code, "E01", "one that ends at once was none: {problem:?}");
     }
 

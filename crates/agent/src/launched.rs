@@ -10,7 +10,8 @@ use msgpath_sys::say;
 
 use crate::confine::confine;
 use crate::privileges::{Peer, Reach};
-use crate::role::{Found, FoundBy, Network, Surroundings};
+use crate::role::{Channel, Found, FoundBy, Network, Surroundings};
+use crate::seal::Sealing;
 use crate::session::agent_at;
 use crate::wire::{self, VERSION};
 use crate::{environment, route};
@@ -93,13 +94,18 @@ pub fn say_mark() -> io::Result<()> {
 
 /// The agent: says where its data connections go, then what every agent does. `address`: as its own command line says; `reach`:
 /// what it may be ordered.
-pub fn on_host(mut known: Surroundings, address: Option<IpAddr>, reach: Reach) -> ExitCode {
+pub fn on_host(mut known: Surroundings, address: Option<IpAddr>, reach: Reach, mut channel: Channel) -> ExitCode {
     known.address = known.address.or(address);
     let ssh = std::env::var("SSH_CONNECTION").ok().as_deref().and_then(ssh_connection);
     let network = Network::own();
     let found = find(&known, &Around { network, ssh, is_own: &is_own, source: &route::source });
     let answer = Found { address: found, own: route::addresses() };
-    if let Err(error) = wire::write(&mut io::stdout().lock(), &answer, &[]) {
+    let mut out = Sealing::new(io::stdout().lock(), channel.seals.as_ref().map(|seals| seals.says.clone()));
+    let said = wire::write(&mut out, &answer, &[]);
+    if let (Some(seals), Some(says)) = (&mut channel.seals, out.into_parts().1) {
+        seals.says = says;
+    }
+    if let Err(error) = said {
         say!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
         return Exit::Unfinished.code().into();
     }
@@ -112,7 +118,7 @@ pub fn on_host(mut known: Surroundings, address: Option<IpAddr>, reach: Reach) -
     };
     let near = ssh.map(|(client, _)| client).or_else(|| known.near.iter().copied().find(|near| !is_own(*near)));
     confine(&[&std::env::temp_dir()]);
-    agent_at(Peer { host: Some(host), address: near, reach, proven: false })
+    agent_at(Peer { host: Some(host), address: near, reach, proven: false }, channel)
 }
 
 #[cfg(test)]

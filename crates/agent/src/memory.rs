@@ -14,8 +14,11 @@ use crate::rpc::client::orders::{CallOrder, MOST_CALLS_A_ROUND};
 use crate::thread::MAX_STAMPS;
 use crate::wire::{MAX_BYTES, RoundOrder};
 
-/// What a thread takes: its stack, as far as it is touched.
+/// What a thread takes: its stack, as far as it is touched. Its histograms are pages that are not there until something is
+/// recorded ([`memory::keep_little`]).
 const PER_THREAD: u64 = 64 << 10;
+/// What the process takes for itself beyond what it had when it began to listen: pages of the program, what sessions say.
+const OWN: u64 = 16 << 20;
 /// What a connection takes beside its messages: its socket and its descriptors in the kernel, what is known of it here.
 const PER_CONNECTION: u64 = 16 << 10;
 /// What a call takes until its round is reported: its row, its record, and what is noted of request and reply.
@@ -89,6 +92,8 @@ impl CallOrder {
 pub struct Budget {
     total: u64,
     taken: AtomicU64,
+    /// What the process had in memory before its first round, where what it has counts as well.
+    before: Option<u64>,
 }
 
 /// A part of a budget; it goes back when this is dropped.
@@ -101,7 +106,24 @@ pub struct Share {
 impl Budget {
     /// So much.
     pub fn new(total: u64) -> Arc<Self> {
-        Arc::new(Self { total, taken: AtomicU64::new(0) })
+        Arc::new(Self { total, taken: AtomicU64::new(0), before: None })
+    }
+
+    /// So many bytes of a process that does nothing else: what it has in memory counts as well, whatever keeps it.
+    pub fn of_process(total: u64) -> Arc<Self> {
+        Arc::new(Self { total, taken: AtomicU64::new(0), before: memory::resident() })
+    }
+
+    /// Bytes that the process has in memory beyond itself. What the allocator keeps is given back where that matters.
+    fn held(&self, wanted: u64) -> u64 {
+        let Some(before) = self.before else { return 0 };
+        let held = || memory::resident().map_or(0, |now| now.saturating_sub(before.saturating_add(OWN)));
+        let first = held();
+        if first.saturating_add(wanted) <= self.total {
+            return first;
+        }
+        memory::give_back();
+        held()
     }
 
     /// Takes bytes.
@@ -133,7 +155,11 @@ impl Budget {
     /// # Errors
     /// What others leave.
     pub(crate) fn share(self: &Arc<Self>, amount: u64) -> Result<Share, u64> {
-        let fits = |taken: u64| taken.checked_add(amount).filter(|sum| *sum <= self.total);
+        let held = self.held(amount);
+        let fits = |taken: u64| {
+            let sum = taken.checked_add(amount)?;
+            (sum.max(held.saturating_add(amount)) <= self.total).then_some(sum)
+        };
         match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => Ok(Share { budget: Arc::clone(self), amount }),
             Err(taken) => Err(self.total - taken),
@@ -255,6 +281,15 @@ pub(crate) mod tests {
         drop(first);
         budget.take(100).unwrap();
         assert!(budget.take(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn what_a_process_has_in_memory_counts() {
+        let budget = Arc::new(Budget { total: 64 << 20, taken: AtomicU64::new(0), before: Some(0) });
+        let more = vec![1_u8; 96 << 20];
+        let busy = budget.take(1 << 20).unwrap_err();
+        assert!(busy.why.contains("busy") && more[1 << 20] == 1, "{busy:?}");
+        assert!(Budget::of_process(1 << 40).take(1 << 20).is_ok());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! launcher started on another host answers with where its data connections go.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
@@ -12,7 +12,38 @@ use msgpath_sys::signal;
 use serde::{Deserialize, Serialize};
 
 use crate::rpc::server::ServerOptions;
-use crate::wire::{self, Frame};
+use crate::seal::Seals;
+use crate::wire::{self, Frame, Incoming};
+
+/// The control channel of an agent: what it hears, and the seals of its frames where it came to a mesh by itself. It answers
+/// over standard output.
+pub struct Channel {
+    /// Where orders come from.
+    pub input: File,
+    /// `None`: a pipe from whoever started it.
+    pub seals: Option<Seals>,
+}
+
+impl Channel {
+    /// Standard input. Not through a buffer of its own: what is to be read is what poll(2) sees.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn standard() -> io::Result<Self> {
+        Ok(Self { input: io::stdin().as_fd().try_clone_to_owned()?.into(), seals: None })
+    }
+
+    /// A connection that is standard output as well; its seals come over standard input.
+    ///
+    /// # Errors
+    /// As the descriptors.
+    pub fn joined() -> io::Result<Self> {
+        let mut seals = [0; Seals::BYTES];
+        File::from(io::stdin().as_fd().try_clone_to_owned()?).read_exact(&mut seals)?;
+        let input = io::stdout().as_fd().try_clone_to_owned()?.into();
+        Ok(Self { input, seals: Some(Seals::from_bytes(&seals)) })
+    }
+}
 
 /// How long the order may take to come, ms.
 const PATIENCE_MS: i32 = 10_000;
@@ -128,12 +159,25 @@ impl Role {
     /// # Errors
     /// `InvalidData` for anything else, `TimedOut` for nothing.
     pub fn receive() -> io::Result<Option<Self>> {
+        Self::receive_over(&mut Channel::standard()?)
+    }
+
+    /// The same over another channel.
+    ///
+    /// # Errors
+    /// As [`Role::receive`]; `PermissionDenied`: the other end has not said it.
+    pub fn receive_over(channel: &mut Channel) -> io::Result<Option<Self>> {
         // Who started it decides when it ends: an interrupt of the terminal reaches that one, too.
         signal::ignore_interrupt();
-        let input = io::stdin().as_fd().try_clone_to_owned()?;
-        if !poll(input.as_fd(), Interest::Read, PATIENCE_MS)? {
+        if !poll(channel.input.as_fd(), Interest::Read, PATIENCE_MS)? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it was not told what it is"));
         }
-        Ok(wire::read::<Role>(&mut File::from(input))?.map(|(role, _)| role))
+        let hears = channel.seals.as_ref().map(|seals| seals.hears.clone());
+        let mut incoming = Incoming::new::<Role>().sealed(hears);
+        let role = incoming.next::<Role>(&mut channel.input)?.map(|(role, _)| role);
+        if let (Some(seals), Some(hears)) = (&mut channel.seals, incoming.into_seal()) {
+            seals.hears = hears;
+        }
+        Ok(role)
     }
 }

@@ -1,32 +1,37 @@
 //! `msgpath serve`: the far end for people who start it by hand. Each near end gets a session of its own.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_sys::limits::allow_open_files;
+use msgpath_sys::memory::give_back;
 use msgpath_sys::ready::{Direction, Events, ReadySet};
 use msgpath_sys::socket::{is_own, set_backlog};
 
 use crate::confine::confine;
+use crate::crowd::first_to_go;
 use crate::greeting::{GREETING, service_name};
+use crate::handshake::{Question, SERVE};
 use crate::memory::Budget;
+use crate::presence::has_closed;
 use crate::privileges::{Peer, Reach, Spinning};
 use crate::rpc::server::Event;
-use crate::session::{Lease, Terms, session};
+use crate::seal::{Sealing, Seals};
+use crate::session::{Begun, Lease, Terms, session};
 use crate::team::no_thread;
-use crate::token::{Nonces, Prover, Token};
-use crate::wire::{self, FromEnd, Incoming, Nonce, ToEnd};
+use crate::token::Token;
+use crate::wire::{self, Addresses, Admits, FromEnd, Incoming, Opening, Proves, ToEnd};
 
 /// Where `serve` listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +61,10 @@ const HELLO: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 128;
 /// How long a near end may take nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A near end that has greeted and orders nothing for so long is the first to go where there is no place for another.
+const IDLE: Duration = Duration::from_secs(10);
+/// So many times as many sessions as there are places may be ending at the same time.
+const ENDING: usize = 4;
 /// Descriptors that are set aside for each session and its connections.
 const FILES_OF_A_SESSION: usize = 32;
 
@@ -70,6 +79,8 @@ pub struct ServeOptions {
     pub round: Duration,
     /// What every near end must have; nothing: nobody is asked who they are.
     pub token: Option<Token>,
+    /// Proofs do not cover the addresses of their connection: a translator of addresses is in between.
+    pub behind_nat: bool,
     /// Without a token it listens at addresses that others reach.
     pub insecure: bool,
     /// The thread that serves takes from itself what it does not need: it has no other work.
@@ -83,6 +94,7 @@ impl Default for ServeOptions {
             memory: 256 << 20,
             round: Duration::from_secs(600),
             token: None,
+            behind_nat: false,
             insecure: false,
             confined: false,
         }
@@ -250,6 +262,29 @@ impl Stream {
         }
     }
 
+    /// Both addresses; `None`: it has none.
+    fn addresses(&self) -> io::Result<Option<Addresses>> {
+        match self {
+            Stream::Tcp(stream) => Addresses::of(stream, false).map(Some),
+            Stream::Unix(_) => Ok(None),
+        }
+    }
+
+    fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Stream::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+            Stream::Unix(stream) => stream.try_clone().map(Self::Unix),
+        }
+    }
+
+    /// Ends it, whoever has a descriptor of it.
+    fn shut(&self) {
+        let _ = match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
     /// Waits for writes again, as a session does; a near end that takes nothing is given up.
     fn settle(&self) -> io::Result<()> {
         msgpath_sys::set_nonblocking(self.as_fd(), false)?;
@@ -269,41 +304,77 @@ struct HalfOpen {
     source: Option<IpAddr>,
     since: Instant,
     incoming: Incoming,
-    /// It has greeted, and was asked to prove that it has the token.
-    asked: Option<(ToEnd, Nonce)>,
+    stage: Stage,
+}
+
+/// What a connection without a session is waited for to say.
+enum Stage {
+    /// That it has the token.
+    Asked(Question),
+    /// Its greeting.
+    Greets(Option<Seals>),
 }
 
 impl HalfOpen {
-    /// Its greeting, once it has proven that it has the token, if there is one.
-    fn hears(&mut self, message: ToEnd, token: Option<&Token>) -> io::Result<Option<ToEnd>> {
-        let invalid = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        match (message, token, self.asked.take()) {
-            (hello @ ToEnd::Hello { .. }, None, _) => Ok(Some(hello)),
-            (hello @ ToEnd::Hello { .. }, Some(_), None) => {
-                let nonce = Nonce::new()?;
-                // So little always has room in a connection to which nothing else was sent.
-                wire::write(&mut self.stream, &FromEnd::Challenge { nonce }, &[])?;
-                (self.incoming, self.asked) = (Incoming::hello(), Some((hello, nonce)));
+    /// What it has said, as far as it is whole: its greeting, or nothing that begins a session.
+    fn hears(&mut self, token: Option<&Token>) -> io::Result<Option<ToEnd>> {
+        let (Stage::Asked(question), Some(token)) = (&self.stage, token) else {
+            return match self.incoming.take::<ToEnd>()? {
+                None => Ok(None),
+                Some((hello @ ToEnd::Hello { .. }, _)) => Ok(Some(hello)),
+                Some(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "it did not greet")),
+            };
+        };
+        let Some((proves, _)) = self.incoming.take::<Proves>()? else { return Ok(None) };
+        let (answer, seals) = question.judge(token, SERVE, &proves, self.stream.addresses()?.as_ref());
+        // So little always has room in a connection to which almost nothing was sent.
+        wire::write(&mut self.stream, &answer, &[])?;
+        let denied = |what| Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        match seals {
+            Some(seals) => {
+                self.incoming = Incoming::hello().sealed(Some(seals.hears.clone()));
+                self.stage = Stage::Greets(Some(seals));
                 Ok(None)
             }
-            (ToEnd::Prove { nonce: near, proof }, Some(token), Some((hello, far))) => {
-                let nonces = Nonces { near, far };
-                if !token.is_proven(Prover::Near, &nonces, &proof) {
-                    let _ = wire::write(&mut self.stream, &FromEnd::Refused, &[]);
-                    return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it has not the token"));
-                }
-                let proof = token.proof(Prover::Far, &nonces);
-                wire::write(&mut self.stream, &FromEnd::Proven { proof }, &[])?;
-                Ok(Some(hello))
-            }
-            (_, Some(_), Some(_)) => invalid("it did not prove that it has the token"),
-            _ => invalid("it did not greet"),
+            None if answer == Admits::Refused => denied("it has not the token"),
+            None => denied("it sees other addresses of this connection: NAT or a relay is in between (--behind-nat)"),
+        }
+    }
+
+    /// The seals of what follows its greeting.
+    fn seals(&mut self) -> Option<Seals> {
+        let incoming = std::mem::replace(&mut self.incoming, Incoming::hello());
+        match std::mem::replace(&mut self.stage, Stage::Greets(None)) {
+            Stage::Greets(Some(seals)) => Some(Seals { hears: incoming.into_seal()?, ..seals }),
+            _ => None,
         }
     }
 }
 
-/// How many sessions are open, by their source.
-type Open = Arc<Mutex<BTreeMap<Option<IpAddr>, usize>>>;
+/// A session that has not ended.
+struct OpenSession {
+    number: u64,
+    source: Option<IpAddr>,
+    control: Stream,
+    since: Instant,
+    lease: Arc<Lease>,
+    /// Its connection was ended to make room.
+    evicted: bool,
+}
+
+impl OpenSession {
+    /// Whether somebody is at the other end: one whose near end has closed takes nobody's place.
+    fn stands(&self) -> bool {
+        !self.evicted && !has_closed(&self.control)
+    }
+
+    /// Whether it has ordered nothing for longer than any near end takes.
+    fn is_idle(&self) -> bool {
+        !self.lease.has_worked() && self.since.elapsed() > IDLE
+    }
+}
+
+type Open = Arc<Mutex<Vec<OpenSession>>>;
 
 /// The sessions that are open, and what they share.
 struct Sessions {
@@ -311,42 +382,59 @@ struct Sessions {
     most: usize,
     terms: Terms,
     token: Option<Token>,
+    behind_nat: bool,
+    next: AtomicU64,
     lines: Sender<String>,
 }
 
 /// Gives a session's place back, however it ends.
-struct Place(Open, Option<IpAddr>);
+struct Place(Open, u64);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.1);
-            }
-        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|session| session.number != self.1);
     }
 }
 
 impl Sessions {
     /// A place for one session more, or why there is none. Whoever keeps sessions open by staying alive must not keep
-    /// everybody else out: an address other than this machine's has half of them at most.
-    fn place(&self, source: Option<IpAddr>) -> Result<Place, String> {
-        let sessions = |count: usize| if count == 1 { "1 session".into() } else { format!("{count} sessions") };
+    /// everybody else out: an address other than this machine's has half of them at most, and the one that has ordered
+    /// nothing for longest makes room. A session whose near end has closed counts no more, though its threads may be ending.
+    fn place(&self, source: Option<IpAddr>, control: &Stream, lease: &Arc<Lease>) -> io::Result<Result<Place, String>> {
+        let control = control.try_clone()?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all, own) = (open.values().sum::<usize>(), open.get(&source).copied().unwrap_or(0));
-        let share = self.most.div_ceil(2);
-        match source {
-            _ if all >= self.most => {
-                Err(format!("the far end is busy: {} {} open", sessions(all), if all == 1 { "is" } else { "are" }))
+        let limited = source.is_some_and(|address| !address.is_loopback());
+        let most_of_one = if limited { self.most.div_ceil(2) } else { usize::MAX };
+        let standing: Vec<usize> = (0..open.len()).filter(|at| open[*at].stands()).collect();
+        let own = standing.iter().filter(|at| open[**at].source == source).count();
+        let of_one = own >= most_of_one;
+        if of_one || standing.len() >= self.most {
+            let idle = |at: &&usize| open[**at].is_idle() && (!of_one || open[**at].source == source);
+            match standing.iter().find(idle) {
+                Some(at) => {
+                    open[*at].control.shut();
+                    open[*at].evicted = true;
+                }
+                None => return Ok(Err(busy(standing.len(), source.filter(|_| of_one).map(|address| (address, own))))),
             }
-            Some(address) if !address.is_loopback() && own >= share => {
-                Err(format!("the far end is busy: {} of {address} open, and no address gets more", sessions(own)))
-            }
-            _ => {
-                *open.entry(source).or_default() += 1;
-                Ok(Place(Arc::clone(&self.open), source))
+        }
+        if open.len() >= self.most.saturating_mul(ENDING) {
+            return Ok(Err("the far end is busy: many sessions are ending".into()));
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (since, lease) = (Instant::now(), Arc::clone(lease));
+        open.push(OpenSession { number, source, control, since, lease, evicted: false });
+        Ok(Ok(Place(Arc::clone(&self.open), number)))
+    }
+
+    /// What follows the greeting on a new connection, and what is waited for then.
+    fn opening(&self, stream: &Stream) -> io::Result<(Vec<u8>, Stage)> {
+        match &self.token {
+            None => Ok((wire::frame(&Opening::Open, &[])?, Stage::Greets(None))),
+            Some(_) => {
+                let bound = !self.behind_nat && matches!(stream, Stream::Tcp(_));
+                let (question, opening) = Question::new(bound)?;
+                Ok((opening, Stage::Asked(question)))
             }
         }
     }
@@ -354,28 +442,32 @@ impl Sessions {
     /// Starts a session in a thread of its own, or says why not.
     fn begin(&self, mut half: HalfOpen, hello: ToEnd) -> io::Result<()> {
         half.stream.settle()?;
-        let place = match self.place(half.source) {
+        let seals = half.seals();
+        let says = seals.as_ref().map(|seals| seals.says.clone());
+        let lease = Arc::new(Lease::new(Duration::from_secs(10)));
+        let place = match self.place(half.source, &half.stream, &lease)? {
             Ok(place) => place,
             Err(why) => {
                 let reason = Unavailable::new(why.clone(), "later again");
-                wire::write(&mut half.stream, &FromEnd::Busy { reason }, &[])?;
+                wire::write(&mut Sealing::new(&mut half.stream, says), &FromEnd::Busy { reason }, &[])?;
                 return Err(io::Error::other(format!("turned away: {why}")));
             }
         };
         // Where there is a token, a client without it does not come here.
         let peer = Peer { proven: self.token.is_some(), ..half.stream.peer()? };
         // A second descriptor only until the thread runs: it answers where there is none.
-        let mut spare = half.stream.as_fd().try_clone_to_owned().map(File::from)?;
+        let spare = half.stream.as_fd().try_clone_to_owned().map(File::from)?;
         let (lines, terms) = (self.lines.clone(), self.terms.clone());
         let HalfOpen { mut stream, from, .. } = half;
         let started = std::thread::Builder::new().name("session".into()).spawn(move || {
             let _ = lines.send(format!("{from}: begins"));
-            let lease = Lease::new(Duration::from_secs(10));
             let mut write = match stream.as_fd().try_clone_to_owned() {
                 Ok(fd) => File::from(fd),
                 Err(error) => return drop(lines.send(format!("{from}: ended: {error}"))),
             };
-            let ended = session(&mut stream, &mut write, Some(hello), peer, &terms, &lease);
+            let ended = session(&mut stream, &mut write, Begun { first: Some(hello), seals }, peer, &terms, &lease);
+            // Before anybody gets its place.
+            give_back();
             drop(place);
             let _ = lines.send(match ended {
                 Ok(()) => format!("{from}: ends"),
@@ -384,10 +476,21 @@ impl Sessions {
         });
         if let Err(error) = started {
             let reason = no_thread(&error);
-            wire::write(&mut spare, &FromEnd::Busy { reason: reason.clone() }, &[])?;
+            wire::write(&mut Sealing::new(spare, says), &FromEnd::Busy { reason: reason.clone() }, &[])?;
             return Err(io::Error::other(format!("turned away: {}", reason.why)));
         }
         Ok(())
+    }
+}
+
+/// Why there is no place: so many sessions in all, or so many of one address.
+fn busy(all: usize, of_one: Option<(IpAddr, usize)>) -> String {
+    let sessions = |count: usize| if count == 1 { "1 session".into() } else { format!("{count} sessions") };
+    match of_one {
+        Some((address, own)) => {
+            format!("the far end is busy: {} of {address} open, and no address gets more", sessions(own))
+        }
+        None => format!("the far end is busy: {} {} open", sessions(all), if all == 1 { "is" } else { "are" }),
     }
 }
 
@@ -456,12 +559,8 @@ impl Door {
     }
 
     fn admit(&mut self, mut stream: Stream, from: String, source: Option<IpAddr>, log: &mut dyn FnMut(Event<'_>)) {
-        let of_source = self.half_open.iter().filter(|half| half.source == source).count();
-        let oldest = match () {
-            () if of_source >= HALF_OPEN_OF_ONE => self.half_open.iter().position(|half| half.source == source),
-            () if self.half_open.len() >= HALF_OPEN => Some(0),
-            () => None,
-        };
+        let waiting = self.half_open.iter().map(|half| &half.source);
+        let oldest = first_to_go(waiting, &source, HALF_OPEN, HALF_OPEN_OF_ONE);
         if let Some(evicted) = oldest.and_then(|at| self.half_open.remove(at)) {
             log(Event::Course(&format!("{}: ended: others came before it greeted", evicted.from)));
         }
@@ -469,12 +568,16 @@ impl Door {
         self.next += 1;
         // A new connection has room for the greeting: where it has none, it is none of msgpath's.
         let watched = msgpath_sys::set_nonblocking(stream.as_fd(), true)
-            .and_then(|()| stream.write_all(&GREETING))
-            .and_then(|()| self.set.watch(stream.as_fd(), Direction::Input, token));
-        if watched.is_ok() {
+            .and_then(|()| self.sessions.opening(&stream))
+            .and_then(|(opening, stage)| {
+                stream.write_all(&[&GREETING[..], &opening].concat())?;
+                self.set.watch(stream.as_fd(), Direction::Input, token)?;
+                Ok(stage)
+            });
+        if let Ok(stage) = watched {
             let (since, incoming) = (Instant::now(), Incoming::hello());
-            self.half_open.push_back(HalfOpen { token, stream, from, source, since, incoming, asked: None });
-            self.listen_to(token, log); // its greeting is often there already
+            self.half_open.push_back(HalfOpen { token, stream, from, source, since, incoming, stage });
+            self.listen_to(token, log); // what it says first is often there already
         }
     }
 
@@ -490,12 +593,8 @@ impl Door {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => break Err(error),
             }
-            match half.incoming.take::<ToEnd>() {
-                Ok(Some((message, _))) => match half.hears(message, self.sessions.token.as_ref()) {
-                    Ok(Some(hello)) => break Ok(hello),
-                    Ok(None) => {}
-                    Err(error) => break Err(error),
-                },
+            match half.hears(self.sessions.token.as_ref()) {
+                Ok(Some(hello)) => break Ok(hello),
                 Ok(None) => {}
                 Err(error) => break Err(error),
             }
@@ -544,10 +643,19 @@ pub fn serve(
         confine(&[Some(temporary.as_path()), socket].into_iter().flatten().collect::<Vec<_>>());
     }
     let (lines_in, lines) = channel::<String>();
+    // Where nothing else is done in this process, all that it has counts.
+    let budget = if options.confined { Budget::of_process } else { Budget::new };
     let terms =
-        Terms { budget: Some(Budget::new(options.memory)), round: Some(options.round), spinning: Spinning::default() };
-    let sessions =
-        Sessions { open: Arc::default(), most: options.sessions, terms, token: options.token, lines: lines_in };
+        Terms { budget: Some(budget(options.memory)), round: Some(options.round), spinning: Spinning::default() };
+    let sessions = Sessions {
+        open: Arc::default(),
+        most: options.sessions,
+        terms,
+        token: options.token,
+        behind_nat: options.behind_nat,
+        next: AtomicU64::new(0),
+        lines: lines_in,
+    };
     let listeners = listeners.into_iter().map(|(listener, _)| listener).collect();
     let mut door = Door::new(listeners, sessions).map_err(broken)?;
     let mut events = Events::new(256);
@@ -563,6 +671,8 @@ mod tests {
     use std::sync::mpsc::Receiver;
 
     use super::*;
+    use crate::handshake::{Asked, Refusal};
+    use crate::join::read_sealed_by;
 
     /// A `serve` on loopback in threads of this process.
     struct Serving {
@@ -602,12 +712,32 @@ mod tests {
         }
     }
 
-    /// Greets, and reads the answer.
-    fn greets(address: SocketAddr) -> (TcpStream, FromEnd) {
+    /// So many places for sessions, without a token.
+    fn sessions(most: usize, lines: Sender<String>) -> Sessions {
+        let (open, terms, next) = (Arc::default(), Terms::default(), AtomicU64::new(0));
+        Sessions { open, most, terms, token: None, behind_nat: false, next, lines }
+    }
+
+    /// Connects, and reads what is said first.
+    fn meets(address: SocketAddr) -> (TcpStream, Asked) {
         let mut stream = TcpStream::connect(address).unwrap();
         let mut greeting = [0; GREETING.len()];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting, GREETING);
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let asked = Asked::listen(&mut stream, soon()).unwrap();
+        (stream, asked)
+    }
+
+    /// A limit that nothing reaches.
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    /// Greets, and reads the answer.
+    fn greets(address: SocketAddr) -> (TcpStream, FromEnd) {
+        let (mut stream, asked) = meets(address);
+        assert_eq!(asked.opening, Opening::Open);
         wire::write(&mut stream, &ToEnd::Hello { version: String::new(), lease_ms: 10_000 }, &[]).unwrap();
         let answer = wire::read(&mut stream).unwrap().unwrap().0;
         (stream, answer)
@@ -647,7 +777,7 @@ mod tests {
             return;
         }
         let (lines, _) = channel();
-        let sessions = Sessions { open: Arc::default(), most: 1, terms: Terms::default(), token: None, lines };
+        let sessions = sessions(1, lines);
         let mut door = Door::new(Vec::new(), sessions).unwrap();
         let mut admit = |from: String, source| {
             let (near, far) = UnixStream::pair().unwrap();
@@ -677,7 +807,7 @@ mod tests {
     #[test]
     fn one_address_cannot_have_all_sessions() {
         let (lines, ended) = channel();
-        let sessions = Sessions { open: Arc::default(), most: 4, terms: Terms::default(), token: None, lines };
+        let sessions = sessions(4, lines);
         let mut door = Door::new(Vec::new(), sessions).unwrap();
         let mut comes = |source: Option<IpAddr>| {
             let (mut near, far) = UnixStream::pair().unwrap();
@@ -686,6 +816,7 @@ mod tests {
             wire::write(&mut near, &hello, &[]).unwrap();
             door.admit(Stream::Unix(far), "somebody".into(), source, &mut |_| {});
             near.read_exact(&mut [0; GREETING.len()]).unwrap();
+            assert_eq!(wire::read::<Opening>(&mut near).unwrap().unwrap().0, Opening::Open);
             let busy = match wire::read(&mut near).unwrap().unwrap().0 {
                 FromEnd::Busy { reason } => reason.why,
                 _ => String::new(),
@@ -737,71 +868,221 @@ mod tests {
         (token, serving)
     }
 
-    /// Greets, and is asked for the token.
-    fn challenged(address: SocketAddr) -> (TcpStream, Nonce) {
-        let (stream, answer) = greets(address);
-        let FromEnd::Challenge { nonce } = answer else { panic!("not asked: {answer:?}") };
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        (stream, nonce)
+    /// A near end that has proven to have the token, and may say what it likes.
+    fn admitted(token: &Token, address: SocketAddr) -> (TcpStream, Seals) {
+        let (mut stream, asked) = meets(address);
+        let own = Addresses::of(&stream, true).unwrap();
+        let seals = asked.prove(&mut stream, token, SERVE, Some(own), soon()).unwrap();
+        (stream, seals)
+    }
+
+    /// Frames of a near end by hand.
+    struct Says<'a>(&'a mut TcpStream, Seals);
+
+    impl Says<'_> {
+        fn say(&mut self, order: &ToEnd) {
+            let mut to = Sealing::new(&mut *self.0, Some(self.1.says.clone()));
+            wire::write(&mut to, order, &[]).unwrap();
+            self.1.says = to.into_parts().1.unwrap();
+        }
+
+        fn hear(&mut self) -> io::Result<FromEnd> {
+            let mut hears = Some(self.1.hears.clone());
+            let (frame, _) = read_sealed_by(&mut *self.0, &mut hears, soon())?;
+            self.1.hears = hears.unwrap();
+            Ok(frame)
+        }
+    }
+
+    fn hello() -> ToEnd {
+        ToEnd::Hello { version: String::new(), lease_ms: 60_000 }
     }
 
     #[test]
-    fn who_has_the_token_is_served_and_hears_a_proof() {
+    fn who_has_the_token_is_served_and_what_follows_is_sealed() {
         let (token, serving) = guarded();
-        let (mut stream, far) = challenged(serving.address);
-        let nonces = Nonces { near: Nonce::new().unwrap(), far };
-        let proof = token.proof(Prover::Near, &nonces);
-        wire::write(&mut stream, &ToEnd::Prove { nonce: nonces.near, proof }, &[]).unwrap();
-        let FromEnd::Proven { proof } = wire::read(&mut stream).unwrap().unwrap().0 else { panic!("no proof") };
-        assert!(token.is_proven(Prover::Far, &nonces, &proof));
-        assert!(matches!(wire::read(&mut stream).unwrap().unwrap().0, FromEnd::Hello { .. }));
-        // What was heard of that serves nobody: another connection is asked with another number.
-        let (mut replay, again) = challenged(serving.address);
-        assert_ne!(far, again);
-        let heard = token.proof(Prover::Near, &nonces);
-        wire::write(&mut replay, &ToEnd::Prove { nonce: nonces.near, proof: heard }, &[]).unwrap();
-        assert!(matches!(wire::read(&mut replay).unwrap().unwrap().0, FromEnd::Refused));
-        assert!(wire::read::<FromEnd>(&mut replay).is_ok_and(|frame| frame.is_none()), "it is closed");
+        let (mut stream, seals) = admitted(&token, serving.address);
+        let mut near = Says(&mut stream, seals);
+        near.say(&hello());
+        assert!(matches!(near.hear().unwrap(), FromEnd::Hello { .. }));
+        // The keys of data connections are not to be read on the way.
+        near.say(&ToEnd::Round(Box::new(crate::memory::tests::order("tcp:send"))));
+        let FromEnd::Offered { addresses, .. } = near.hear().unwrap() else { panic!("no offer") };
+        assert!(!addresses[0].contains("127.0.0.1"), "{addresses:?}");
+        assert!(near.1.veil.show(&addresses).unwrap()[0].starts_with("127.0.0.1:"));
+        near.say(&ToEnd::Bye);
+        assert!(near.hear().is_err_and(|error| error.kind() == io::ErrorKind::UnexpectedEof));
+        // A frame without a seal is nobody's.
+        let (mut stream, seals) = admitted(&token, serving.address);
+        let mut near = Says(&mut stream, seals);
+        near.say(&hello());
+        assert!(matches!(near.hear().unwrap(), FromEnd::Hello { .. }));
+        wire::write(&mut *near.0, &ToEnd::Bye, &[]).unwrap();
+        assert!(near.hear().is_err());
+        assert!(serving.says("something between the two changes the control channel"));
+    }
+
+    #[test]
+    fn proofs_of_another_channel_or_token_are_refused() {
+        let (token, serving) = guarded();
+        let proves = |token: &Token| {
+            let (mut stream, asked) = meets(serving.address);
+            let own = Addresses::of(&stream, true).unwrap();
+            asked.prove(&mut stream, token, SERVE, Some(own), soon())
+        };
+        assert!(matches!(proves(&crate::token::tests::token("other")), Err(Refusal::OtherToken)));
         assert!(serving.says("it has not the token"));
+        assert!(proves(&token).is_ok());
+        // What was heard serves nobody: another connection is asked with another number.
+        let (mut heard, mut replay) = (Vec::new(), meets(serving.address).0);
+        let (mut pair, mut other) = UnixStream::pair().unwrap();
+        let (question, opening) = Question::new(true).unwrap();
+        other.write_all(&opening).unwrap();
+        let asked = Asked::listen(&mut pair, soon()).unwrap();
+        let own = Addresses::of(&replay, true).unwrap();
+        std::thread::scope(|scope| {
+            let token = &token;
+            scope.spawn(move || asked.prove(&mut pair, token, SERVE, Some(own), soon()));
+            let (said, frame) = crate::join::read_by::<Proves>(&mut other, soon()).unwrap();
+            heard.extend(frame);
+            assert!(question.judge(token, SERVE, &said, said.addresses.as_ref()).1.is_some(), "it holds there");
+            wire::write(&mut other, &Admits::Refused, &[]).unwrap();
+        });
+        replay.write_all(&heard).unwrap();
+        assert_eq!(wire::read::<Admits>(&mut replay).unwrap().unwrap().0, Admits::Refused);
+        assert!(wire::read::<Admits>(&mut replay).is_ok_and(|frame| frame.is_none()), "it is closed");
     }
 
     #[test]
     fn nobody_gets_past_the_question() {
-        let (token, serving) = guarded();
-        let stranger = Token::make(Path::new("/nowhere/token")).is_err();
-        assert!(stranger);
+        let (_, serving) = guarded();
         let orders = [
-            ToEnd::Hello { version: String::new(), lease_ms: 10_000 },
+            hello(),
             ToEnd::Bye,
             ToEnd::Examine(msgpath_core::doctor::Examine::default()),
             ToEnd::Connect { locals: Vec::new() },
         ];
         for order in orders {
-            let (mut stream, _) = challenged(serving.address);
+            let (mut stream, asked) = meets(serving.address);
+            assert!(matches!(asked.opening, Opening::Challenge { addresses: true, .. }));
             wire::write(&mut stream, &order, &[]).unwrap();
             assert!(wire::read::<FromEnd>(&mut stream).is_ok_and(|frame| frame.is_none()), "{order:?}");
         }
-        // Its own proof, sent back.
-        let (mut stream, far) = challenged(serving.address);
-        let proof = token.proof(Prover::Far, &Nonces { near: far, far });
-        wire::write(&mut stream, &ToEnd::Prove { nonce: far, proof }, &[]).unwrap();
-        assert!(matches!(wire::read(&mut stream).unwrap().unwrap().0, FromEnd::Refused));
-        // Before it was asked.
-        let mut early = TcpStream::connect(serving.address).unwrap();
-        early.read_exact(&mut [0; GREETING.len()]).unwrap();
-        wire::write(&mut early, &ToEnd::Prove { nonce: far, proof }, &[]).unwrap();
-        assert!(wire::read::<FromEnd>(&mut early).is_ok_and(|frame| frame.is_none()));
     }
 
     #[test]
     fn who_does_not_answer_the_question_makes_room() {
         let (token, serving) = guarded();
-        let silent: Vec<_> = (0..300).map(|_| challenged(serving.address)).collect();
-        let (mut stream, far) = challenged(serving.address);
-        let nonces = Nonces { near: Nonce::new().unwrap(), far };
-        let proof = token.proof(Prover::Near, &nonces);
-        wire::write(&mut stream, &ToEnd::Prove { nonce: nonces.near, proof }, &[]).unwrap();
-        assert!(matches!(wire::read(&mut stream).unwrap().unwrap().0, FromEnd::Proven { .. }));
+        let silent: Vec<_> = (0..300).map(|_| meets(serving.address)).collect();
+        admitted(&token, serving.address);
         assert!(serving.says("no greeting within 2 s"), "{} are ended", silent.len());
+    }
+
+    /// Passes bytes on between a near end and a `serve`, and changes what the near end says from its second frame on.
+    fn relay(serve: SocketAddr, change: fn(&mut Vec<u8>)) -> (SocketAddr, std::thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            let (mut near, _) = listener.accept().unwrap();
+            let mut far = TcpStream::connect(serve).unwrap();
+            let (mut answers, mut back) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+            let home = std::thread::spawn(move || {
+                let _ = io::copy(&mut answers, &mut back);
+                let _ = back.shutdown(Shutdown::Both);
+            });
+            // The proof and the greeting go through as they are.
+            let mut passed = 0;
+            let mut bytes = [0; 4096];
+            while let Ok(got @ 1..) = near.read(&mut bytes) {
+                let mut said = bytes[..got].to_vec();
+                if passed >= 2 {
+                    change(&mut said);
+                }
+                passed += said.windows(2).filter(|at| at == b"mp").count();
+                if far.write_all(&said).is_err() {
+                    break;
+                }
+            }
+            let _ = far.shutdown(Shutdown::Both);
+            home.join().unwrap();
+        });
+        (address, thread)
+    }
+
+    #[test]
+    fn relay_is_refused_where_addresses_count_and_changes_nothing_where_they_do_not() {
+        let (token, serving) = guarded();
+        let (address, passing) = relay(serving.address, |_| {});
+        let (mut stream, asked) = meets(address);
+        let own = Addresses::of(&stream, true).unwrap();
+        let refused = asked.prove(&mut stream, &token, SERVE, Some(own.clone()), soon()).unwrap_err();
+        let Refusal::Elsewhere { here: Some(here), there } = &refused else { panic!("{refused:?}") };
+        assert!(*here == own && there.far == serving.address, "{refused:?}");
+        let problem = refused.problem("far end", "msgpath serve");
+        assert!(problem.code == "E75" && problem.hint.contains("--behind-nat"), "{problem:?}");
+        assert!(serving.says("--behind-nat"), "the server says it, too");
+        passing.join().unwrap();
+
+        let options = ServeOptions { token: Some(token.clone()), behind_nat: true, ..ServeOptions::default() };
+        let translated = Serving::new("127.0.0.1", options);
+        let other_order: fn(&mut Vec<u8>) = |said| {
+            if let Some(last) = said.len().checked_sub(1) {
+                said[last] ^= 1;
+            }
+        };
+        let twice: fn(&mut Vec<u8>) = |said| *said = said.repeat(2);
+        for (change, goes_on) in [((|_| {}) as fn(&mut Vec<u8>), true), (other_order, false), (twice, false)] {
+            let (address, passing) = relay(translated.address, change);
+            let (mut stream, seals) = admitted(&token, address);
+            let mut near = Says(&mut stream, seals);
+            near.say(&hello());
+            assert!(matches!(near.hear().unwrap(), FromEnd::Hello { .. }));
+            near.say(&ToEnd::Round(Box::new(crate::memory::tests::order("tcp:send"))));
+            if goes_on {
+                assert!(matches!(near.hear().unwrap(), FromEnd::Offered { .. }));
+            } else {
+                assert!(translated.says("something between the two changes the control channel"));
+            }
+            drop(stream);
+            passing.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn near_ends_that_come_and_go_keep_nobody_out() {
+        // Fewer places than those that come in all, and more that may be ending.
+        let serving = Serving::new("127.0.0.1", ServeOptions { sessions: 16, ..ServeOptions::default() });
+        // The far end waits for connections that do not come: for 8 s, where nothing ends that.
+        let begins = || {
+            let (mut stranger, answer) = greets(serving.address);
+            assert!(matches!(answer, FromEnd::Hello { .. }), "{answer:?}");
+            wire::write(&mut stranger, &ToEnd::Round(Box::new(crate::memory::tests::order("tcp:send"))), &[]).unwrap();
+            assert!(matches!(wire::read(&mut stranger).unwrap().unwrap().0, FromEnd::Offered { .. }));
+            wire::write(&mut stranger, &ToEnd::Connect { locals: vec![String::new()] }, &[]).unwrap();
+        };
+        for at in 0..20 {
+            // Each closes as soon as its session waits; nothing says when the server has seen that.
+            (0..3).for_each(|_| begins());
+            let (good, answer) = greets(serving.address);
+            assert!(matches!(answer, FromEnd::Hello { .. }), "the near end {at}: {answer:?}");
+            drop(good);
+        }
+    }
+
+    #[test]
+    fn session_that_orders_nothing_makes_room_for_another() {
+        let (lines, _ended) = channel();
+        let sessions = sessions(2, lines);
+        let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
+        let streams: Vec<Stream> = pairs.iter().map(|(_, far)| Stream::Unix(far.try_clone().unwrap())).collect();
+        let leases: Vec<_> = (0..3).map(|_| Arc::new(Lease::new(Duration::from_secs(60)))).collect();
+        let comes = |at: usize| sessions.place(None, &streams[at], &leases[at]).unwrap();
+        let (_first, _second) = (comes(0).unwrap(), comes(1).unwrap());
+        assert_eq!(comes(2).err().unwrap(), "the far end is busy: 2 sessions are open", "they may be about to order");
+        let later = |at: usize| sessions.open.lock().unwrap()[at].since -= 2 * IDLE;
+        (0..2).for_each(later);
+        leases[0].begins_to_work();
+        assert!(comes(2).is_ok());
+        assert!(has_closed(&pairs[1].0) && !has_closed(&pairs[0].0), "the one that has ordered something stays");
     }
 }

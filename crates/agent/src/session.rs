@@ -1,12 +1,13 @@
 //! The session of an end: frames in, rounds measured, frames out. The same for both ends, for an agent and for `serve`.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::iter::repeat;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::{EndPlace, Family};
@@ -22,10 +23,12 @@ use msgpath_sys::{affinity, clock, frames};
 use crate::loops::{FarStamps, LoopError};
 use crate::memory::{Budget, Share};
 use crate::observe::{self, Tracer};
+use crate::presence::{self, Presence, Says, has_closed};
 use crate::privileges::{Peer, Privilege, Reach, Spinning};
 use crate::program::{self, Programs, first_reply};
-use crate::role::Role;
-use crate::rpc::client::Calling;
+use crate::role::{Channel, Role};
+use crate::rpc::client::{Calling, Goes};
+use crate::seal::{Sealing, Seals, Veil};
 use crate::team::{Team, need, no_thread, problem, thread_records};
 use crate::thread::{Outcome, ThreadError};
 use crate::wire::{
@@ -39,6 +42,9 @@ const ACCEPT: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(100);
 /// The same while a round ends, when its threads are waited for.
 const SHORT_LOOK: Duration = Duration::from_millis(20);
+/// Bytes of a frame whose memory counts, and how much more it takes once it is read.
+const LARGE_FRAME: u64 = 64 << 10;
+const READ_FRAME: u64 = 5;
 /// The longest lease that is given.
 const LONGEST_LEASE_MS: u64 = 60_000;
 
@@ -58,14 +64,30 @@ pub struct Terms {
 pub struct Lease {
     last: AtomicU64,
     ns: AtomicU64,
+    /// Something was ordered.
+    worked: AtomicBool,
 }
 
 impl Lease {
     /// A lease that begins now.
     pub fn new(length: Duration) -> Self {
-        let lease = Self { last: AtomicU64::new(0), ns: AtomicU64::new(length.as_nanos() as u64) };
+        let lease = Self {
+            last: AtomicU64::new(0),
+            ns: AtomicU64::new(length.as_nanos() as u64),
+            worked: AtomicBool::new(false),
+        };
         lease.renew();
         lease
+    }
+
+    /// The near end orders something.
+    pub(crate) fn begins_to_work(&self) {
+        self.worked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the near end has ordered anything since it greeted.
+    pub fn has_worked(&self) -> bool {
+        self.worked.load(Ordering::Relaxed)
     }
 
     /// Whether the near end has been silent for too long.
@@ -158,6 +180,10 @@ struct Control<'a, F> {
     from: &'a mut F,
     incoming: Incoming,
     lease: &'a Lease,
+    presence: &'a Presence,
+    budget: Option<&'a Arc<Budget>>,
+    /// The memory of a large frame, until the next one comes.
+    frame: Option<Share>,
 }
 
 /// What came over it.
@@ -177,12 +203,20 @@ impl<F: Read + AsFd> Control<'_, F> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.nothing(),
             Err(error) => return Err(error),
         }
+        if self.incoming.is_empty() {
+            self.frame = None;
+        }
         match self.incoming.fill(self.from) {
             Ok(0) if self.incoming.is_empty() => return Ok(Heard::End),
             Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
+        }
+        let announced = self.incoming.announced() as u64;
+        if let Some(budget) = self.budget.filter(|_| announced > LARGE_FRAME && self.frame.is_none()) {
+            let taken = budget.take(announced.saturating_mul(READ_FRAME));
+            self.frame = Some(taken.map_err(|reason| io::Error::new(io::ErrorKind::OutOfMemory, reason.why))?);
         }
         match self.incoming.take()? {
             Some((message, _)) => {
@@ -222,31 +256,65 @@ fn kernel() -> MutexGuard<'static, counters::Reader> {
     reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves one near end until it says bye or closes. `first`: what it has said already.
+/// What was said on a control channel before its session.
+#[derive(Debug, Default)]
+pub struct Begun {
+    /// What the near end has said, and was not answered.
+    pub first: Option<ToEnd>,
+    /// The seals of what follows, where both have proven to have a token.
+    pub seals: Option<Seals>,
+}
+
+/// Serves one near end until it says bye or closes, whatever is going on then.
 ///
 /// # Errors
-/// As the streams; `InvalidData` for anything that is not this protocol. No thread is left behind.
+/// As the streams; `InvalidData` for anything that is not this protocol, `PermissionDenied` for what the near end has not said.
+/// No thread is left behind.
 pub fn session(
     from: &mut (impl Read + AsFd),
     to: &mut impl Write,
-    first: Option<ToEnd>,
+    Begun { first, seals }: Begun,
     peer: Peer,
     terms: &Terms,
     lease: &Lease,
 ) -> io::Result<()> {
-    let mut team: Option<Started> = None;
-    let mut control = Control { from, incoming: Incoming::new::<ToEnd>(), lease };
-    let result = converse(&mut control, to, first, peer, terms, &mut team);
-    match team.is_none_or(|started| started.team.abandon()) {
-        true => result,
-        false => Err(io::Error::other("a measuring thread does not end")),
-    }
+    let (says, hears, mut veil) = match seals {
+        Some(Seals { says, hears, veil }) => (Some(says), Some(hears), Some(veil)),
+        None => (None, None, None),
+    };
+    let watched = from.as_fd().try_clone_to_owned()?;
+    let served = presence::watched(watched.as_fd(), |presence| {
+        let mut team: Option<Started> = None;
+        let mut control = Control {
+            from,
+            incoming: Incoming::new::<ToEnd>().sealed(hears),
+            lease,
+            presence,
+            budget: terms.budget.as_ref(),
+            frame: None,
+        };
+        let mut to = Sealing::new(Says { to: &mut *to, presence }, says.clone());
+        let result = converse(&mut control, &mut to, (first, veil.as_mut()), peer, terms, &mut team);
+        match team.is_none_or(|started| started.team.abandon()) {
+            // What failed when the near end had gone failed because of that; what it said before is told.
+            true => result.or_else(|error| match error.kind() {
+                io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied => Err(error),
+                _ if presence.is_gone() || has_closed(&watched) => Ok(()),
+                _ => Err(error),
+            }),
+            false => Err(io::Error::other("a measuring thread does not end")),
+        }
+    });
+    served.unwrap_or_else(|error| {
+        wire::write(&mut Sealing::new(&mut *to, says), &FromEnd::Busy { reason: no_thread(&error) }, &[])?;
+        Err(error)
+    })
 }
 
 fn converse<F: Read + AsFd>(
     control: &mut Control<'_, F>,
     to: &mut impl Write,
-    mut first: Option<ToEnd>,
+    (mut first, mut veil): (Option<ToEnd>, Option<&mut Veil>),
     peer: Peer,
     terms: &Terms,
     team: &mut Option<Started>,
@@ -258,6 +326,9 @@ fn converse<F: Read + AsFd>(
     let mut calling: Option<Calling> = None;
     let mut tracer: Option<Tracer> = None;
     loop {
+        if control.presence.is_gone() {
+            return Ok(()); // what it had ordered before, nobody waits for
+        }
         let mut look = LOOK;
         if let Some(started) = team.as_mut().filter(|started| started.running)
             && let Some(stall) = started.stall
@@ -298,6 +369,9 @@ fn converse<F: Read + AsFd>(
                 }
             },
         };
+        if !matches!(message, ToEnd::Hello { .. } | ToEnd::Alive) {
+            control.lease.begins_to_work();
+        }
         let (answer, bytes) = match message {
             ToEnd::Hello { lease_ms, .. } => {
                 control.lease.ns.store(lease_ms.clamp(100, LONGEST_LEASE_MS) * 1_000_000, Ordering::Relaxed);
@@ -313,23 +387,28 @@ fn converse<F: Read + AsFd>(
             ToEnd::Examine(mut order) => {
                 let named = order.peer.filter(|_| peer.may(Privilege::OtherAddress));
                 order.peer = named.or(peer.address).or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+                if peer.reach != Reach::Own {
+                    // Each costs a thread: those that there are.
+                    let allowed = affinity::allowed();
+                    order.cpus = allowed.into_iter().filter(|cpu| order.cpus.contains(cpu)).collect();
+                }
                 order.cpus.truncate(MOST_EXAMINED);
                 let _turn = (!peer.may(Privilege::Spinning)).then(|| terms.spinning.examine(&mut order));
-                let own = order.clone();
-                let checks = confine::outside(move || doctor::examine(&own));
-                let checks = checks.unwrap_or_else(|_| doctor::examine(&order));
+                let (own, gone) = (order.clone(), Arc::clone(control.presence.flag()));
+                let checks = confine::outside(move || doctor::examine(&own, &gone));
+                let checks = checks.unwrap_or_else(|_| doctor::examine(&order, control.presence.flag()));
                 control.lease.renew(); // the near end keeps quiet while it waits
                 (FromEnd::Examined { checks }, Vec::new())
             }
             ToEnd::Trace(order) => {
                 let tracing;
-                (tracer, tracing) = trace(order, peer);
+                (tracer, tracing) = trace(order, peer, control.presence);
                 control.lease.renew(); // it is tried first
                 (FromEnd::Tracing(Box::new(tracing)), Vec::new())
             }
             ToEnd::Round(order) if order.program.is_some() => {
                 (prepared, watched) = (None, None);
-                let answer = match watch(*order, peer, &mut programs) {
+                let answer = match watch(*order, peer, &mut programs, control.presence.flag()) {
                     Ok((ready, offered)) => {
                         watched = Some(ready);
                         offered
@@ -351,7 +430,7 @@ fn converse<F: Read + AsFd>(
             },
             ToEnd::Round(order) => {
                 (prepared, watched) = (None, None);
-                let answer = match prepare(*order, peer, terms) {
+                let answer = match prepare(*order, peer, terms, control.presence) {
                     Ok(ready) => {
                         let addresses = ready.offer.addresses();
                         prepared = Some(ready);
@@ -422,7 +501,7 @@ fn converse<F: Read + AsFd>(
                     before.team.abandon(); // a round that nobody finished
                 }
                 dialled = None;
-                let answer = match dial(*order, control.lease) {
+                let answer = match dial(*order, control.lease, control.presence) {
                     Ok((ready, connected)) => {
                         dialled = Some(ready);
                         connected
@@ -437,7 +516,7 @@ fn converse<F: Read + AsFd>(
                 }
                 // Whoever reads what the parent prints may keep it waiting: that its pipe ends says enough.
                 control.lease.ns.store(0, Ordering::Relaxed);
-                let answer = match Calling::connect(*order) {
+                let answer = match Calling::connect(*order, control.presence.flag()) {
                     Ok((connected, answer)) => {
                         calling = Some(connected);
                         answer
@@ -546,23 +625,48 @@ fn converse<F: Read + AsFd>(
                 }
             }
             ToEnd::Alive => continue,
-            // Who had to prove something has, before there was a session.
-            ToEnd::Prove { .. } => return out_of_turn("a proof that was not asked for"),
             ToEnd::Bye => return Ok(()),
+        };
+        let answer = match (answer, veil.as_mut()) {
+            // They have the keys of data connections.
+            (FromEnd::Offered { addresses, program }, Some(veil)) => {
+                FromEnd::Offered { addresses: veil.hide(&addresses), program }
+            }
+            (answer, _) => answer,
         };
         wire::write(to, &answer, &bytes)?;
     }
 }
 
 /// Makes a tracer ready, for whoever started this end. It sees more of this machine than a message: who runs when.
-fn trace(order: TraceOrder, peer: Peer) -> (Option<Tracer>, Tracing) {
+fn trace(order: TraceOrder, peer: Peer, presence: &Presence) -> (Option<Tracer>, Tracing) {
     if peer.may(Privilege::Tracing) {
-        return Tracer::open(order.set, order.room.min(observe::MAX_CARRIED));
+        return tracer(order, presence);
     }
     let why = "a far end traces its kernel for whoever started it, and for nobody else";
     let refused =
         vec![(observe::KERNEL.to_owned(), Unavailable::new(why, "--launch: msgpath starts the far end there"))];
     (None, Tracing { refused, ..Tracing::default() })
+}
+
+/// The same by a thread of its own: reading the types of a kernel and loading programs into it takes longer than a session may
+/// outlive its control channel, and cannot be interrupted. Where nobody waits for it any more, the thread ends with what it has
+/// made.
+fn tracer(order: TraceOrder, presence: &Presence) -> (Option<Tracer>, Tracing) {
+    let (room, stop) = (order.room.min(observe::MAX_CARRIED), Arc::clone(presence.flag()));
+    let (done, opened) = channel();
+    let opens = move || drop(done.send(Tracer::open_unless(order.set, room, &stop)));
+    let refused = |why: Unavailable| Tracing { refused: vec![(observe::KERNEL.to_owned(), why)], ..Tracing::default() };
+    if let Err(error) = Builder::new().name("tracer".into()).spawn(opens) {
+        return (None, refused(no_thread(&error)));
+    }
+    loop {
+        match opened.recv_timeout(SHORT_LOOK) {
+            Ok(opened) => return opened,
+            Err(RecvTimeoutError::Timeout) if !presence.is_gone() => {}
+            Err(_) => return (None, refused(Unavailable::new("it was not waited for", ""))),
+        }
+    }
 }
 
 /// Begins to trace the threads of this end, where the round is one that is traced here. Whether it is.
@@ -580,7 +684,11 @@ fn calls<F: Read + AsFd>(calling: &mut Calling, control: &mut Control<'_, F>) ->
         if matches!(heard, Ok(Heard::Nothing | Heard::Message(ToEnd::Alive))) {
             heard = control.hear(Duration::ZERO);
         }
-        !matches!(heard, Ok(Heard::Nothing | Heard::Message(ToEnd::Alive)))
+        match heard {
+            _ if control.presence.is_gone() => Goes::Nowhere,
+            Ok(Heard::Nothing | Heard::Message(ToEnd::Alive)) => Goes::On,
+            _ => Goes::ToItsEnd,
+        }
     });
     match went {
         true => heard,
@@ -602,7 +710,12 @@ fn runs_over_ip(order: &RoundOrder) -> bool {
 }
 
 /// A round with a program of others: makes it listen.
-fn watch(order: RoundOrder, peer: Peer, programs: &mut Programs) -> Result<(Watched, FromEnd), Unavailable> {
+fn watch(
+    order: RoundOrder,
+    peer: Peer,
+    programs: &mut Programs,
+    stop: &AtomicBool,
+) -> Result<(Watched, FromEnd), Unavailable> {
     order.check().map_err(|what| Unavailable::new(format!("the far end refused: {what}"), ""))?;
     if !peer.may(Privilege::Programs) {
         return Err(Unavailable::new(
@@ -612,7 +725,7 @@ fn watch(order: RoundOrder, peer: Peer, programs: &mut Programs) -> Result<(Watc
     }
     let Some(wanted) = &order.program else { return Err(Unavailable::new("no program", "")) };
     let host = host_of(&order, peer);
-    let facts = programs.ready(&wanted.program, &order.cpus, host, order.options.family)?;
+    let facts = programs.ready(&wanted.program, &order.cpus, host, order.options.family, stop)?;
     let addresses = vec![facts.address.clone(); order.connections as usize];
     let offered = FromEnd::Offered { addresses, program: Some(Box::new(facts)) };
     let (speed_ns, before) = (speed::probe(), kernel().read());
@@ -649,7 +762,7 @@ fn lasted_too_long(terms: &Terms) -> Problem {
         .hint("shorter rounds: more of them with -r, or fewer messages with -c")
 }
 
-fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Unavailable> {
+fn prepare(order: RoundOrder, peer: Peer, terms: &Terms, presence: &Presence) -> Result<Prepared, Unavailable> {
     order.check().map_err(|what| Unavailable::new(format!("the far end refused: {what}"), ""))?;
     let entry = Entry::find(&order.path).ok_or_else(|| {
         Unavailable::new(format!("the far end does not know {}", order.path), "the same version there")
@@ -659,7 +772,7 @@ fn prepare(order: RoundOrder, peer: Peer, terms: &Terms) -> Result<Prepared, Una
     let cpus = if peer.may(Privilege::Spinning) { None } else { terms.spinning.take(&order)? };
     allow_descriptors(&order);
     let host = host_of(&order, peer);
-    let abort = Arc::new(AtomicBool::new(false));
+    let abort = presence.round();
     // Whoever gave the order by a pipe may have any address here: a translator, or a host on which it logged in first.
     let near = peer.address.filter(|_| !matches!(peer.reach, Reach::Own | Reach::Mesh));
     let need = need(&order, &entry, host, near, Arc::clone(&abort));
@@ -778,14 +891,14 @@ fn times(outcomes: &[Outcome], bytes: &mut Vec<u8>) -> Times {
 }
 
 /// Connects the near end of a round to the far end, which is prepared.
-fn dial(order: Dial, lease: &Lease) -> Result<(Dialled, FromEnd), Unavailable> {
+fn dial(order: Dial, lease: &Lease, presence: &Presence) -> Result<(Dialled, FromEnd), Unavailable> {
     let Dial { order, own, peer, addresses } = order;
     order.check().map_err(|what| Unavailable::new(format!("the near end refused: {what}"), ""))?;
     let entry = Entry::find(&order.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", order.path), "msgpath paths"))?;
     allow_descriptors(&order);
     let speed_ns = speed::probe();
-    let abort = Arc::new(AtomicBool::new(false));
+    let abort = presence.round();
     let need = need(&order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), peer, Arc::clone(&abort));
     let (mut channels, mut locals, mut connect_ns) = (Vec::new(), Vec::new(), 0);
     for address in &addresses {
@@ -803,7 +916,7 @@ fn dial(order: Dial, lease: &Lease) -> Result<(Dialled, FromEnd), Unavailable> {
     }
     let mut kept = Vec::new();
     if let Some(program) = &order.program {
-        first_reply::answers(&order, program, &channels)?;
+        first_reply::answers(&order, program, &channels, &need.limits)?;
         lease.renew();
         kept = channels;
         let twice = kept.iter().map(AnyChannel::duplicate).collect::<io::Result<_>>();
@@ -826,16 +939,25 @@ pub fn agent(places: Option<&[EndPlace; 2]>) -> std::process::ExitCode {
             return problem.exit.code().into();
         }
     };
-    agent_at(peer)
+    match Channel::standard() {
+        Ok(channel) => agent_at(peer, channel),
+        Err(error) => ended(&error),
+    }
+}
+
+/// Says why an agent ended.
+fn ended(error: &io::Error) -> std::process::ExitCode {
+    say!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
+    Exit::Unfinished.code().into()
 }
 
 /// The same for an agent that is where it is to be.
-pub(crate) fn agent_at(peer: Peer) -> std::process::ExitCode {
+pub(crate) fn agent_at(peer: Peer, mut channel: Channel) -> std::process::ExitCode {
     // It was started as /proc/self/exe, which is not a name to find it by.
     let _ = std::fs::write("/proc/self/comm", "msgpath");
     let lease = Arc::new(Lease::new(Duration::from_secs(10)));
     let watched = Arc::clone(&lease);
-    let watch = std::thread::Builder::new().name("lease".into()).spawn(move || {
+    let watch = Builder::new().name("lease".into()).spawn(move || {
         // The session itself sees the end of its lease when it listens. While it makes a round ready it does not, and on a
         // busy machine that takes its time: only one that hangs is ended from here.
         while !watched.is_over_by(HUNG) {
@@ -845,23 +967,14 @@ pub(crate) fn agent_at(peer: Peer) -> std::process::ExitCode {
         std::process::exit(Exit::Unfinished.code().into());
     });
     if let Err(error) = watch {
-        let _ = wire::write(&mut io::stdout().lock(), &FromEnd::Busy { reason: no_thread(&error) }, &[]);
+        let mut out = Sealing::new(io::stdout().lock(), channel.seals.map(|seals| seals.says));
+        let _ = wire::write(&mut out, &FromEnd::Busy { reason: no_thread(&error) }, &[]);
         return Exit::CannotStart.code().into();
     }
-    // Not through a buffer of its own: what is to be read is what poll(2) sees.
-    let input = match io::stdin().as_fd().try_clone_to_owned() {
-        Ok(input) => input,
-        Err(error) => {
-            say!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
-            return Exit::Unfinished.code().into();
-        }
-    };
-    match session(&mut File::from(input), &mut io::stdout().lock(), None, peer, &Terms::default(), &lease) {
+    let begun = Begun { first: None, seals: channel.seals };
+    match session(&mut channel.input, &mut io::stdout().lock(), begun, peer, &Terms::default(), &lease) {
         Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            say!("{}", Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")));
-            Exit::Unfinished.code().into()
-        }
+        Err(error) => ended(&error),
     }
 }
 

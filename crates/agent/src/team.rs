@@ -28,6 +28,8 @@ use crate::wire::{Load, Own, RoundOrder};
 
 /// Address space of a thread: its stack and what the allocator keeps for it.
 const STACK: u64 = 4 << 20;
+/// Between two looks whether a round is still wanted whose threads are not ready.
+const LOOK: Duration = Duration::from_millis(50);
 /// Between two kicks at threads that are to end.
 const KICK_EVERY: Duration = Duration::from_millis(10);
 /// How long threads that are to end are waited for.
@@ -145,25 +147,29 @@ impl Team {
         }
         drop((ready_in, outcome_in, last));
         let mut first = None;
-        for _ in 0..threads {
-            match ready_out.recv() {
+        while team.pulses.len() < threads {
+            match ready_out.recv_timeout(LOOK) {
                 Ok(Ok(ready)) => {
                     team.pulses.push((ready.thread.tid, None, Instant::now()));
                     team.traced[ready.at] = ready.thread.clone();
                     first = first.or(Some(ready));
                 }
                 Ok(Err(reason)) => return Err(team.give_up(reason)),
-                Err(_) => return Err(team.give_up(Unavailable::new("a measuring thread ended early", ""))),
+                Err(RecvTimeoutError::Timeout) if !team.abort.load(Ordering::Relaxed) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(team.give_up(Unavailable::new("the round was given up", "")));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(team.give_up(Unavailable::new("a measuring thread ended early", "")));
+                }
             }
         }
         let ready = first.expect("at least one thread");
         Ok((team, ready))
     }
 
-    fn give_up(mut self, reason: Unavailable) -> Unavailable {
-        self.go.clear();
-        self.abort();
-        self.join();
+    fn give_up(self, reason: Unavailable) -> Unavailable {
+        self.abandon();
         reason
     }
 

@@ -1,7 +1,5 @@
-//! Who may come: a secret that both sides of a control channel have in a file, and prove to each other without saying it.
-//!
-//! Each side names a random number, and answers with an HMAC over both: what was heard once proves nothing again. Nothing of
-//! the stream is encrypted.
+//! Who may come: a secret that both sides of a control channel have in a file, and prove to each other without saying it
+//! ([`crate::handshake`]).
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -13,7 +11,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::files::open_regular_typed;
 use sha2::Sha256;
 
-use crate::wire::{Nonce, Proof, VERSION};
+use crate::wire::{Nonce, VERSION};
 
 /// Names the file of a token where no option does.
 pub const ENVIRONMENT: &str = "MSGPATH_TOKEN_FILE";
@@ -54,13 +52,16 @@ pub enum Prover {
     Coordinator,
 }
 
-/// The two random numbers of a control channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nonces {
-    /// That of the end that came.
-    pub near: Nonce,
-    /// That of the end that listens.
-    pub far: Nonce,
+impl Prover {
+    /// What stands for it in a proof.
+    pub(crate) fn label(self) -> &'static [u8; 12] {
+        match self {
+            Prover::Near => b"msgpath near",
+            Prover::Far => b"msgpath far ",
+            Prover::Agent => b"msgpath join",
+            Prover::Coordinator => b"msgpath mesh",
+        }
+    }
 }
 
 impl Token {
@@ -115,28 +116,13 @@ impl Token {
         })
     }
 
-    fn mac(&self, who: Prover, nonces: &Nonces) -> Hmac<Sha256> {
+    /// The HMAC of a text for one purpose.
+    pub(crate) fn mac(&self, label: &[u8; 12], text: &[u8; 32]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length");
-        mac.update(match who {
-            Prover::Near => b"msgpath near",
-            Prover::Far => b"msgpath far ",
-            Prover::Agent => b"msgpath join",
-            Prover::Coordinator => b"msgpath mesh",
-        });
+        mac.update(label);
         mac.update(&[VERSION]);
-        mac.update(&nonces.near.0);
-        mac.update(&nonces.far.0);
+        mac.update(text);
         mac
-    }
-
-    /// The proof of one side.
-    pub fn proof(&self, who: Prover, nonces: &Nonces) -> Proof {
-        Proof(self.mac(who, nonces).finalize().into_bytes().into())
-    }
-
-    /// Whether the other side has the token, in a time that says nothing about it.
-    pub fn is_proven(&self, who: Prover, nonces: &Nonces, proof: &Proof) -> bool {
-        self.mac(who, nonces).verify_slice(&proof.0).is_ok()
     }
 }
 
@@ -148,30 +134,21 @@ pub fn file(typed: Option<&str>) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn nonces(near: u8, far: u8) -> Nonces {
-        Nonces { near: Nonce([near; 16]), far: Nonce([far; 16]) }
+    /// A token that this text tells from others.
+    pub fn token(text: &str) -> Token {
+        Token::of(format!("{text}-0123456789abcdef").as_bytes()).unwrap()
     }
 
     #[test]
-    fn only_who_has_the_token_proves_it_and_only_once() {
-        let [token, other] = [&b"0123456789abcdef\n"[..], b"0123456789abcdeF"].map(|bytes| Token::of(bytes).unwrap());
-        let proof = token.proof(Prover::Near, &nonces(1, 2));
-        assert!(token.is_proven(Prover::Near, &nonces(1, 2), &proof));
-        assert!(!other.is_proven(Prover::Near, &nonces(1, 2), &proof), "another token");
-        assert!(!token.is_proven(Prover::Near, &nonces(1, 3), &proof), "heard before");
-        assert!(!token.is_proven(Prover::Near, &nonces(2, 1), &proof), "turned around");
-        for other in [Prover::Far, Prover::Agent, Prover::Coordinator] {
-            assert!(!token.is_proven(other, &nonces(1, 2), &proof), "sent back, or to another door");
-        }
-        for at in 0..32 {
-            let mut wrong = proof;
-            wrong.0[at] ^= 1;
-            assert!(!token.is_proven(Prover::Near, &nonces(1, 2), &wrong));
-        }
-        assert_eq!(format!("{token:?}"), "Token(..)");
+    fn labels_differ_and_a_token_is_not_shown() {
+        let all = [Prover::Near, Prover::Far, Prover::Agent, Prover::Coordinator].map(Prover::label);
+        assert!(all.iter().enumerate().all(|(at, label)| !all[..at].contains(label) && *label != b"msgpath keys"));
+        let [ours, other] = [token("ours"), token("other")].map(|token| token.mac(all[0], &[0; 32]).finalize());
+        assert_ne!(ours, other);
+        assert_eq!(format!("{:?}", token("ours")), "Token(..)");
     }
 
     #[test]

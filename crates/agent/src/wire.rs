@@ -1,7 +1,8 @@
 //! The framed protocol between the coordinator and an end: over standard input and output, or a socket.
 //!
 //! A frame is magic `mp`, version, kind (all in 4 bytes), the lengths of its two parts (u32 little-endian each), the
-//! CRC-32 of both, then JSON, then bytes. Parts are limited; nothing is allocated before the length was checked.
+//! CRC-32 of both, then JSON, then bytes; one of the kind [`SEALED`] ends with its seal. Parts are limited; nothing is
+//! allocated before the length was checked.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::rpc::client::orders::{Batch, CallOrder, Called, CallsOrder};
+use crate::seal::{SEAL, Seal};
 
 /// Both ends must speak the same version.
 pub const VERSION: u8 = 10;
@@ -35,6 +37,11 @@ pub const MAX_HELLO: usize = 4 << 10;
 const PART: usize = 1 << 20;
 const MAGIC: [u8; 2] = *b"mp";
 const HEADER: usize = 16;
+/// Where the kind of a frame is in its header.
+pub const KIND: usize = 3;
+/// The kind of a frame that ends with a seal.
+pub const SEALED: u8 = 1;
+const PLAIN: u8 = 0;
 
 /// A random number that is said once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,28 +71,63 @@ impl Frame for FromEnd {
     const MAX_BYTES: usize = MAX_BYTES;
 }
 
-/// What the coordinator says to a caller before both have proven that they have the token.
+/// What whoever listens says right after its greeting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opening {
+    /// No token is asked for.
+    Open,
+    /// Prove that you have the token.
+    Challenge {
+        /// Of the end that listens.
+        nonce: Nonce,
+        /// The proof is to cover both addresses of the channel.
+        addresses: bool,
+    },
+}
+
+/// Both addresses of a control channel, as one end sees them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addresses {
+    /// Of the end that came.
+    pub near: SocketAddr,
+    /// Of the end that listens.
+    pub far: SocketAddr,
+}
+
+/// Answer to a challenge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proves {
+    /// Of the end that came.
+    pub nonce: Nonce,
+    /// Both addresses, where the proof is to cover them.
+    pub addresses: Option<Addresses>,
+    /// That it has the token.
+    pub proof: Proof,
+}
+
+/// Answer to a proof. What follows is sealed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Admits {
+    /// Come in.
+    Proven {
+        /// That the end that listens has the token, too.
+        proof: Proof,
+    },
+    /// That was another token, or the proof of another channel.
+    Refused,
+    /// The proof covers other addresses than these.
+    Elsewhere {
+        /// As the end that listens sees them.
+        seen: Addresses,
+    },
+}
+
+/// What the coordinator says to an agent that comes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromDoor {
-    /// First: who are you?
-    Challenge {
-        /// Of the coordinator.
-        nonce: Nonce,
-    },
-    /// The caller has the token, and so has the coordinator: its [`Verdict`] follows.
-    Proven {
-        /// Of the coordinator.
-        proof: Proof,
-    },
-    /// That was another token. Nobody can prove this: the caller tries again.
-    Refused,
-}
-
-/// What the coordinator decides about an agent. A type of its own: no frame that is read before the proof can hold one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
     /// Be an agent: orders follow.
     Welcome,
     /// There is no place in this mesh for it.
@@ -97,7 +139,7 @@ pub enum Verdict {
     Over,
 }
 
-/// What an agent answers to the challenge.
+/// What an agent says of itself, once both have proven to have the token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Joining {
     /// What it is called.
@@ -108,26 +150,18 @@ pub struct Joining {
     pub instance: Nonce,
     /// Where its data connections go.
     pub address: IpAddr,
-    /// Of the agent.
-    pub nonce: Nonce,
-    /// That it has the token.
-    pub proof: Proof,
 }
 
-impl Frame for FromDoor {
-    const MAX_JSON: usize = 4 << 10;
-    const MAX_BYTES: usize = 0;
+macro_rules! first_words {
+    ($($frame:ty),*) => {$(
+        impl Frame for $frame {
+            const MAX_JSON: usize = MAX_HELLO;
+            const MAX_BYTES: usize = 0;
+        }
+    )*};
 }
 
-impl Frame for Verdict {
-    const MAX_JSON: usize = 4 << 10;
-    const MAX_BYTES: usize = 0;
-}
-
-impl Frame for Joining {
-    const MAX_JSON: usize = 4 << 10;
-    const MAX_BYTES: usize = 0;
-}
+first_words!(Opening, Proves, Admits, FromDoor, Joining);
 
 /// What an end is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,13 +173,6 @@ pub enum ToEnd {
         version: String,
         /// The lease.
         lease_ms: u64,
-    },
-    /// Answer to `Challenge`.
-    Prove {
-        /// Of the near end.
-        nonce: Nonce,
-        /// That it has the token.
-        proof: Proof,
     },
     /// Examine your machine.
     Examine(Examine),
@@ -198,18 +225,6 @@ pub enum FromEnd {
         /// Events of CPU and kernel that its threads can count.
         events: Box<EventFacts>,
     },
-    /// Answer to `Hello` where a token is asked for.
-    Challenge {
-        /// Of the far end.
-        nonce: Nonce,
-    },
-    /// Answer to `Prove`; that to `Hello` follows.
-    Proven {
-        /// That the far end has the token, too.
-        proof: Proof,
-    },
-    /// Answer to `Prove`: that was another token.
-    Refused,
     /// Answer to `Hello` where there is no room for a session now.
     Busy {
         /// Why, and what may help.
@@ -564,11 +579,20 @@ fn one_a_connection<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Str
     from.deserialize_seq(Texts)
 }
 
-/// Writes one frame with one call.
+/// Writes one frame with one call, as [`Sealing`](crate::seal::Sealing) expects.
 ///
 /// # Errors
 /// As the writer.
 pub fn write<T: Frame>(out: &mut impl Write, message: &T, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(&frame(message, bytes)?)?;
+    out.flush()
+}
+
+/// One frame.
+///
+/// # Errors
+/// It is beyond its limit.
+pub fn frame<T: Frame>(message: &T, bytes: &[u8]) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(message)?;
     if json.len() > T::MAX_JSON || bytes.len() > T::MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a frame beyond its limit"));
@@ -578,14 +602,13 @@ pub fn write<T: Frame>(out: &mut impl Write, message: &T, bytes: &[u8]) -> io::R
     crc.update(bytes);
     let mut frame = Vec::with_capacity(HEADER + json.len() + bytes.len());
     frame.extend(MAGIC);
-    frame.extend([VERSION, 0]);
+    frame.extend([VERSION, PLAIN]);
     frame.extend((json.len() as u32).to_le_bytes());
     frame.extend((bytes.len() as u32).to_le_bytes());
     frame.extend(crc.finalize().to_le_bytes());
     frame.extend(&json);
     frame.extend(bytes);
-    out.write_all(&frame)?;
-    out.flush()
+    Ok(frame)
 }
 
 /// What a parser says, which may quote all of what was sent.
@@ -603,22 +626,45 @@ pub struct Incoming {
     buffer: Vec<u8>,
     /// Limits of both parts.
     most: (usize, usize),
+    /// Frames must be sealed.
+    seal: Option<Seal>,
 }
 
 impl Incoming {
     /// For frames of a kind.
     pub fn new<T: Frame>() -> Self {
-        Self { buffer: Vec::new(), most: (T::MAX_JSON, T::MAX_BYTES) }
+        Self { buffer: Vec::new(), most: (T::MAX_JSON, T::MAX_BYTES), seal: None }
     }
 
     /// For a greeting.
     pub fn hello() -> Self {
-        Self { buffer: Vec::new(), most: (MAX_HELLO, 0) }
+        Self { buffer: Vec::new(), most: (MAX_HELLO, 0), seal: None }
+    }
+
+    /// For frames that are sealed, where there is a seal.
+    #[must_use]
+    pub fn sealed(self, seal: Option<Seal>) -> Self {
+        Self { seal, ..self }
+    }
+
+    /// The seal of the frames that follow.
+    pub fn into_seal(self) -> Option<Seal> {
+        self.seal
     }
 
     /// Whether nothing of a frame has come.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
+    }
+
+    /// Bytes behind the two parts.
+    fn end(&self) -> usize {
+        if self.seal.is_some() { SEAL } else { 0 }
+    }
+
+    /// Bytes of the frame that is coming, as its header says; 0: that has not come.
+    pub fn announced(&self) -> usize {
+        self.lengths().ok().flatten().map_or(0, |(json, bytes)| json + bytes)
     }
 
     /// Lengths of the two parts, once they are known.
@@ -630,6 +676,9 @@ impl Incoming {
         }
         if header[2] != VERSION {
             return Err(invalid(format!("the other end speaks version {}, this is version {VERSION}", header[2])));
+        }
+        if header[KIND] != if self.seal.is_some() { SEALED } else { PLAIN } {
+            return Err(not_said());
         }
         let (json, bytes) = (word(4) as usize, word(8) as usize);
         if json > self.most.0 || bytes > self.most.1 {
@@ -643,7 +692,7 @@ impl Incoming {
     /// # Errors
     /// As the reader; `InvalidData` for anything that is not a frame of this version.
     pub fn fill(&mut self, from: &mut impl Read) -> io::Result<usize> {
-        let whole = self.lengths()?.map_or(HEADER, |(json, bytes)| HEADER + json + bytes);
+        let whole = self.lengths()?.map_or(HEADER, |(json, bytes)| HEADER + json + bytes + self.end());
         let had = self.buffer.len();
         self.buffer.resize(whole.min(had + PART), 0);
         let read = loop {
@@ -659,22 +708,66 @@ impl Incoming {
     /// The frame, if it is whole.
     ///
     /// # Errors
-    /// `InvalidData`.
+    /// `InvalidData`; `PermissionDenied` where the other end has not said it.
     pub fn take<T: Frame>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
+        self.whole()?.map(parse).transpose()
+    }
+
+    /// The bytes of the frame without its seal, if it is whole.
+    ///
+    /// # Errors
+    /// As [`Incoming::take`].
+    pub fn whole(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some((json, bytes)) = self.lengths()? else { return Ok(None) };
-        if self.buffer.len() < HEADER + json + bytes {
+        let length = HEADER + json + bytes;
+        if self.buffer.len() < length + self.end() {
             return Ok(None);
         }
         let mut frame = std::mem::take(&mut self.buffer);
+        let seal = frame.split_off(length);
+        if self.seal.as_mut().is_some_and(|own| !own.opens(&frame, &seal)) {
+            return Err(not_said());
+        }
         let crc = u32::from_le_bytes(frame[12..HEADER].try_into().expect("four bytes"));
         if crc32fast::hash(&frame[HEADER..]) != crc {
             return Err(invalid("a frame with a wrong checksum".into()));
         }
-        let message = serde_json::from_slice(&frame[HEADER..HEADER + json])
-            .map_err(|error| invalid(format!("a frame that says nothing: {}", bounded(&error))))?;
-        frame.drain(..HEADER + json);
-        Ok(Some((message, frame)))
+        Ok(Some(frame))
     }
+
+    /// Reads until a frame is whole. `Ok(None)`: the other end closed between two frames.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn next<T: Frame>(&mut self, from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
+        loop {
+            if self.fill(from)? == 0 {
+                return if self.is_empty() { Ok(None) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) };
+            }
+            if let Some(frame) = self.take()? {
+                return Ok(Some(frame));
+            }
+        }
+    }
+}
+
+/// What a whole frame says.
+///
+/// # Errors
+/// `InvalidData`.
+pub fn parse<T: Frame>(mut frame: Vec<u8>) -> io::Result<(T, Vec<u8>)> {
+    let length = frame.get(4..8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_le_bytes) as usize;
+    let json = frame.get(HEADER..HEADER + length).unwrap_or_default();
+    let message = serde_json::from_slice(json)
+        .map_err(|error| invalid(format!("a frame that says nothing: {}", bounded(&error))))?;
+    frame.drain(..HEADER + length);
+    Ok((message, frame))
+}
+
+/// A frame that whoever has proven to have the token has not said, or not now.
+fn not_said() -> io::Error {
+    let what = "a frame that the other end has not said: something between the two changes the control channel";
+    io::Error::new(io::ErrorKind::PermissionDenied, what)
 }
 
 /// Reads one frame. `Ok(None)`: the other end closed between two frames.
@@ -682,15 +775,7 @@ impl Incoming {
 /// # Errors
 /// `InvalidData` for anything that is not a frame of this version; `UnexpectedEof` for half a frame.
 pub fn read<T: Frame>(from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
-    let mut incoming = Incoming::new::<T>();
-    loop {
-        if incoming.fill(from)? == 0 {
-            return if incoming.is_empty() { Ok(None) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) };
-        }
-        if let Some(frame) = incoming.take()? {
-            return Ok(Some(frame));
-        }
-    }
+    Incoming::new::<T>().next(from)
 }
 
 #[cfg(test)]
@@ -705,7 +790,7 @@ mod tests {
         write(&mut bytes, &message, &[1, 2, 3]).unwrap();
         let (read_back, extra) = read::<FromEnd>(&mut bytes.as_slice()).unwrap().unwrap();
         assert_eq!((read_back, extra), (message, vec![1, 2, 3]));
-        for at in (0..bytes.len()).filter(|at| *at != 3) {
+        for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             assert!(read::<FromEnd>(&mut damaged.as_slice()).is_err(), "byte {at}");
@@ -720,8 +805,9 @@ mod tests {
     fn another_version_is_named() {
         let mut bytes = Vec::new();
         write(&mut bytes, &ToEnd::Bye, &[]).unwrap();
-        bytes[2] = 11;
-        assert!(read::<ToEnd>(&mut bytes.as_slice()).unwrap_err().to_string().contains("version 11"));
+        bytes[2] = VERSION + 1;
+        let other = format!("version {}", VERSION + 1);
+        assert!(read::<ToEnd>(&mut bytes.as_slice()).unwrap_err().to_string().contains(&other));
     }
 
     #[test]
@@ -771,6 +857,38 @@ mod tests {
     }
 
     #[test]
+    fn sealed_frames_are_read_as_they_were_said_and_nothing_else_is() {
+        let key = crate::seal::Key([3; 32]);
+        let [mut near, far] = [true, false].map(|near| crate::seal::Seals::new(&key, near));
+        let mut said = Vec::new();
+        let mut out = crate::seal::Sealing::new(&mut said, Some(near.says.clone()));
+        write(&mut out, &ToEnd::Alive, &[]).unwrap();
+        write(&mut out, &ToEnd::Bye, &[]).unwrap();
+        let hear = |bytes: &[u8]| -> io::Result<Vec<ToEnd>> {
+            let (mut incoming, mut from) = (Incoming::new::<ToEnd>().sealed(Some(far.hears.clone())), bytes);
+            std::iter::from_fn(|| {
+                incoming.next::<ToEnd>(&mut from).map(|frame| frame.map(|(message, _)| message)).transpose()
+            })
+            .collect()
+        };
+        assert_eq!(hear(&said).unwrap(), [ToEnd::Alive, ToEnd::Bye]);
+        for at in 0..said.len() {
+            let mut changed = said.clone();
+            changed[at] ^= 1;
+            assert!(hear(&changed).is_err(), "byte {at}");
+        }
+        let first = said.len() - said.len() / 2;
+        let first = (first - 16..first + 16).find(|at| said[*at..].starts_with(b"mp")).unwrap();
+        assert!(hear(&said[first..]).is_err(), "without the first");
+        assert!(hear(&[&said[..first], &said[..first]].concat()).is_err(), "the first twice");
+        let mut plain = said[..first].to_vec();
+        write(&mut plain, &ToEnd::Bye, &[]).unwrap();
+        assert_eq!(hear(&plain).unwrap_err().kind(), io::ErrorKind::PermissionDenied, "one without a seal");
+        assert!(read::<ToEnd>(&mut said.as_slice()).is_err(), "no seal is expected");
+        near.says.seal(b"one more");
+    }
+
+    #[test]
     fn the_seeds_of_the_fuzz_target_are_messages() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/wire");
         let seeds = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -781,7 +899,11 @@ mod tests {
             let to = serde_json::from_str::<ToEnd>(&text).err()?;
             let from = serde_json::from_str::<FromEnd>(&text).err()?;
             let role = serde_json::from_str::<crate::role::Role>(&text).err()?;
-            Some(format!("{}: {to}; {from}; {role}", seed.display()))
+            let opening = serde_json::from_str::<Opening>(&text).err()?;
+            let proves = serde_json::from_str::<Proves>(&text).err()?;
+            let admits = serde_json::from_str::<Admits>(&text).err()?;
+            let joining = serde_json::from_str::<Joining>(&text).err()?;
+            Some(format!("{}: {to}; {from}; {role}; {opening}; {proves}; {admits}; {joining}", seed.display()))
         };
         assert_eq!(seeds.iter().filter_map(why).collect::<Vec<_>>(), Vec::<String>::new());
     }

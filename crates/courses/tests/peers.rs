@@ -22,11 +22,17 @@ struct Running {
 impl Running {
     fn start(protocol: Protocol) -> Self {
         let patience = Duration::from_millis(400);
+        Self::waiting(protocol, patience, patience)
+    }
+
+    /// One that waits so long, and so long where others come.
+    fn waiting(protocol: Protocol, patience: Duration, sure: Duration) -> Self {
         let server = Server::bind(ServerOptions {
             host: None,
             port: 0,
             connections: 8,
             idle: patience,
+            sure,
             message: patience,
             protocol,
         });
@@ -140,6 +146,50 @@ fn peers_that_are_slow_lose_their_connection() {
         assert_eq!(until_closed(&mut silent), b"");
         let server_reply = server.stop();
         assert!(server_reply.contains("it took too long"), "{server_reply}");
+    }
+}
+
+#[test]
+fn idle_connections_keep_nobody_out() {
+    let hour = Duration::from_secs(3600);
+    let protocols = [
+        shapes(1500, None),
+        Protocol::Echo { longest: 100 },
+        Protocol::Discard { tells: true },
+        Protocol::Bu { unit: DelayUnit::Ms },
+        Protocol::Primitives { primitive: Primitive::A1, size: 5 },
+    ];
+    for protocol in protocols {
+        let server = Running::waiting(protocol.clone(), hour, Duration::ZERO);
+        // More than there are places; every other one says the beginning of something.
+        let mut silent: Vec<TcpStream> = (0..40).map(|_| server.connect()).collect();
+        silent.iter_mut().step_by(2).for_each(|stream| stream.write_all(b"s").unwrap());
+        let target = server.target();
+        match protocol {
+            Protocol::Css432(_) => {
+                let (shape, order) = (Shape::Writev, Some(Order::Host));
+                let asked =
+                    css432::Asked { target, repetition: 10, nbufs: 100, bufsize: 15, shape, order, nodelay: false };
+                css432::run(&asked, &GO_ON).map(drop)
+            }
+            Protocol::Echo { .. } => {
+                let (sizes, trials) = (vec![10], 3);
+                let asked = echo::Asked { target, sizes, trials, with_newline: false, one_connection: false };
+                echo::run(&asked, &GO_ON).map(drop)
+            }
+            Protocol::Discard { .. } => {
+                discard::run(&discard::Asked { target, bytes: 100_000, block: 10_000 }, &GO_ON).map(drop)
+            }
+            Protocol::Bu { .. } => {
+                let setups = vec![Setup::parse("s rtt 3 1 0", DelayUnit::Ms).unwrap()];
+                bu::run(&bu::Asked { target, setups }, &GO_ON).map(drop)
+            }
+            Protocol::Primitives { size, .. } => {
+                let (threads, time) = (2, Duration::from_millis(20));
+                primitives::run(&primitives::Asked { target, size, threads, time }, &GO_ON).map(drop)
+            }
+        }
+        .unwrap_or_else(|problem| panic!("it is not served: {problem}"));
     }
 }
 

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use msgpath_agent::failure;
 use msgpath_agent::last_output::LastOutput;
 use msgpath_agent::role::FoundBy;
+use msgpath_agent::seal::{Sealing, Seals, Veil};
 use msgpath_agent::team::no_thread;
-use msgpath_agent::token::{ENVIRONMENT, Nonces, Prover};
-use msgpath_agent::wire::{self, FromEnd, Nonce, ToEnd};
+use msgpath_agent::wire::{self, FromEnd, Incoming, ToEnd};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{DataRoute, Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
-use crate::launch::{self, Credential, Launcher as _, Stream};
+use crate::launch::{self, Launcher as _, Stream};
 
 /// An end gives up after this much silence.
 const LEASE: Duration = Duration::from_secs(10);
@@ -34,6 +34,8 @@ pub struct Link {
     /// As the user reads it: `far end`.
     name: String,
     to: Box<dyn Write + Send>,
+    /// For the addresses that it offers, where its frames are sealed.
+    veil: Option<Veil>,
     frames: Receiver<Frame>,
     child: Option<Child>,
     /// Its machine.
@@ -59,6 +61,13 @@ pub struct Link {
 /// E17.
 pub(crate) fn vanished(name: &str, why: impl std::fmt::Display) -> Problem {
     Problem::new("E17", Exit::Unfinished, format!("the {name} vanished")).why(format!("{why}"))
+}
+
+/// E76: what came over the control channel is not what the other end has said.
+fn changed(name: &str, error: &io::Error) -> Problem {
+    Problem::new("E76", Exit::Unfinished, format!("the {name} has not said what came over its control channel"))
+        .why(error.to_string())
+        .hint("another way there: ssh, or --launch ssh")
 }
 
 /// E56: there is no room for a session now, at one end or the other.
@@ -101,13 +110,18 @@ impl Link {
 
     fn greet(
         name: impl Into<String>,
-        Stream { to, mut from, process: child, peer, token, found, errors, started_here }: Stream,
+        Stream { to, mut from, process: child, peer, seals, found, errors, started_here }: Stream,
         patience: Duration,
     ) -> Result<Self, Problem> {
+        let (says, hears, veil) = match seals {
+            Some(Seals { says, hears, veil }) => (Some(says), Some(hears), Some(veil)),
+            None => (None, None, None),
+        };
         let (sender, frames) = channel();
         let reader = std::thread::Builder::new().name("link".into()).spawn(move || {
+            let mut incoming = Incoming::new::<FromEnd>().sealed(hears);
             loop {
-                let frame = wire::read::<FromEnd>(&mut from);
+                let frame = incoming.next::<FromEnd>(&mut from);
                 let last = !matches!(frame, Ok(Some(_)));
                 if sender.send(frame).is_err() || last {
                     return;
@@ -119,7 +133,8 @@ impl Link {
         }
         let mut link = Self {
             name: name.into(),
-            to,
+            to: Box::new(Sealing::new(to, says)),
+            veil,
             frames,
             child,
             environment: Environment::default(),
@@ -137,8 +152,7 @@ impl Link {
         // What takes long to answer, as a program that is simulated does, takes long to listen as well.
         let lease_ms = LEASE.max(patience).as_millis() as u64;
         link.send(&ToEnd::Hello { version: version.into(), lease_ms })?;
-        let answer = link.answer_within(patience)?;
-        match link.proven(answer, token)? {
+        match link.answer_within(patience)? {
             (FromEnd::Hello { version: far, environment, cpus, counters, events }, _) => {
                 if far != version {
                     return Err(Problem::new(
@@ -158,43 +172,6 @@ impl Link {
             _ => {
                 Err(Problem::new("E03", Exit::CannotStart, format!("the {} does not greet as msgpath does", link.name)))
             }
-        }
-    }
-
-    /// The answer to the greeting, where both sides have proven that they have the token, if there is one.
-    ///
-    /// # Errors
-    /// E73: one of them has not.
-    fn proven(
-        &mut self,
-        answer: (FromEnd, Vec<u8>),
-        credential: Option<Credential>,
-    ) -> Result<(FromEnd, Vec<u8>), Problem> {
-        let refused = |what: String| Problem::new("E73", Exit::CannotStart, what);
-        let name = self.name.clone();
-        let (far, token) = match (answer.0, credential) {
-            (FromEnd::Challenge { nonce }, Some(Credential { token, .. })) => (nonce, token),
-            (FromEnd::Challenge { .. }, None) => {
-                return Err(refused(format!("the {name} asks for a token"))
-                    .why("it was started with --token-file: only who has the same file is let in")
-                    .hint(format!("--token-file with a copy of that file, or {ENVIRONMENT}=FILE")));
-            }
-            (FromEnd::Hello { .. }, Some(Credential { expected: true, .. })) => {
-                return Err(refused(format!("the {name} does not ask for a token, so it may be anybody's"))
-                    .hint("msgpath serve --token-file FILE there, or no --token-file here"));
-            }
-            (other, _) => return Ok((other, answer.1)),
-        };
-        let cannot = |error: io::Error| refused(format!("no random number can be had: {error}"));
-        let nonces = Nonces { near: Nonce::new().map_err(cannot)?, far };
-        let proof = token.proof(Prover::Near, &nonces);
-        self.send(&ToEnd::Prove { nonce: nonces.near, proof })?;
-        match self.answer()?.0 {
-            FromEnd::Proven { proof } if token.is_proven(Prover::Far, &nonces, &proof) => self.answer(),
-            FromEnd::Refused => Err(refused(format!("the {name} has another token"))
-                .hint("a copy of the file that msgpath serve --token-file has there")),
-            _ => Err(refused(format!("the {name} cannot prove that it has the token"))
-                .why("something else than the msgpath serve that is meant answers there")),
         }
     }
 
@@ -221,7 +198,7 @@ impl Link {
     /// Waits for a frame, this long at most.
     ///
     /// # Errors
-    /// E17 where none will come, E03 for what is none.
+    /// E17 where none will come, E03 for what is none, E76 where it was changed on its way.
     pub fn hear(&mut self, wait: Duration) -> Result<Option<(FromEnd, Vec<u8>)>, Problem> {
         if self.until.is_some_and(|until| Instant::now() > until) {
             return Err(Problem::new(
@@ -231,12 +208,18 @@ impl Link {
             ));
         }
         match self.frames.recv_timeout(wait) {
+            Ok(Ok(Some((FromEnd::Offered { addresses, program }, bytes)))) => {
+                let shown = self.veil.as_mut().map_or_else(|| Ok(addresses.clone()), |veil| veil.show(&addresses));
+                let addresses = shown.map_err(|error| changed(&self.name, &error))?;
+                Ok(Some((FromEnd::Offered { addresses, program }, bytes)))
+            }
             Ok(Ok(Some((said, bytes)))) => Ok(Some((self.parsed(said), bytes))),
             Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => Err(self.vanished("it closed the control channel")),
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 let what = format!("the {} does not speak this version's protocol: {error}", self.name);
                 Err(Problem::new("E03", Exit::CannotStart, what).hint("the same version at both ends"))
             }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => Err(changed(&self.name, &error)),
             Ok(Err(error)) => Err(self.vanished(error)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
         }

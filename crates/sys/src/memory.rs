@@ -91,6 +91,37 @@ pub fn one_heap() {
     };
 }
 
+/// Lets the allocator keep little of what was given back to it: a large block goes to the kernel at once, whatever was
+/// allocated before (by itself glibc raises that limit to 32 MiB: mallopt(3)), and there are few heaps to keep any. To be called
+/// before there is another thread.
+pub fn keep_little() {
+    #[cfg(target_env = "gnu")]
+    for (option, value) in [(libc::M_ARENA_MAX, 2), (libc::M_MMAP_THRESHOLD, KEPT), (libc::M_TRIM_THRESHOLD, KEPT)] {
+        // SAFETY: mallopt takes two numbers; no other thread allocates meanwhile.
+        unsafe { libc::mallopt(option, value) };
+    }
+}
+
+/// Bytes from which a block is not kept.
+#[cfg(target_env = "gnu")]
+const KEPT: libc::c_int = 128 << 10;
+
+/// Gives the kernel the pages that the allocator keeps and nothing uses.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim(3) takes a number; it may be called at any time, by any thread.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
+/// Bytes of this process that are in memory (VmRSS); `None`: the kernel does not say.
+pub fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * page_size() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +130,16 @@ mod tests {
     fn what_cannot_be_had_is_refused() {
         assert!(can_be_had(1 << 20));
         assert!(!can_be_had(0) && !can_be_had(usize::MAX / 2));
+    }
+
+    #[test]
+    fn what_is_used_is_resident() {
+        let before = resident().unwrap();
+        let used = vec![1_u8; 64 << 20];
+        // Others allocate and free meanwhile, but not so much.
+        assert!(resident().unwrap() > before.saturating_sub(32 << 20) + 32 * used.len() as u64 / 64);
+        drop(used);
+        give_back();
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+
 use crate::check_int;
 
 /// What to wait for.
@@ -42,6 +44,37 @@ pub fn any_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<bool>
     let count = entries.len() as libc::nfds_t;
     // SAFETY: `entries` holds `count` valid pollfds.
     check_int(unsafe { libc::poll(entries.as_mut_ptr(), count, timeout_ms) }).map(|ready| ready > 0)
+}
+
+/// Whether the other end of `fd` has closed, which bytes that were not read yet do not hide.
+///
+/// # Errors
+/// As poll(2).
+pub fn is_closed(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut entry = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+    loop {
+        match rustix::event::poll(&mut entry, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other? > 0),
+        }
+    }
+}
+
+/// Waits until the other end of `fd` has closed, or `other` can be read or has ended. Whether it was the former.
+///
+/// # Errors
+/// As poll(2).
+pub fn until_closed(fd: BorrowedFd<'_>, other: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut entries = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP), PollFd::from_borrowed_fd(other, PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut entries, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => {
+                other?;
+                return Ok(!entries[0].revents().is_empty());
+            }
+        }
+    }
 }
 
 /// An epoll instance that watches one descriptor for input, level-triggered.
@@ -85,5 +118,32 @@ impl Epoll {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
         // SAFETY: `event` has room for the one event asked for.
         check_int(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), &mut event, 1, timeout_ms) }).map(|ready| ready > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn closed_channel_is_seen_behind_unread_bytes() {
+        let (control, mut other) = UnixStream::pair().unwrap();
+        let (over, ends) = std::io::pipe().unwrap();
+        other.write_all(b"unread").unwrap();
+        assert!(!is_closed(control.as_fd()).unwrap());
+        drop(ends);
+        assert!(!until_closed(control.as_fd(), over.as_fd()).unwrap(), "the other descriptor has ended");
+        let (over, _ends) = std::io::pipe().unwrap();
+        drop(other);
+        assert!(is_closed(control.as_fd()).unwrap());
+        assert!(until_closed(control.as_fd(), over.as_fd()).unwrap());
+        let (control, other) = std::io::pipe().unwrap();
+        assert!(!is_closed(control.as_fd()).unwrap());
+        drop(other);
+        assert!(is_closed(control.as_fd()).unwrap(), "a pipe without a writer");
     }
 }

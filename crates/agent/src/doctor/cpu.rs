@@ -102,7 +102,7 @@ pub(super) fn idle(context: &Context) -> Verdict {
         })
         .collect();
     let (count, every) = if context.order.full { (100, 4_000_000) } else { (10, 2_000_000) };
-    let wake = match noise::wake_ups(cpu, count, every, 1_000_000_000) {
+    let wake = match noise::wake_ups(cpu, count, every, 1_000_000_000, context.stop) {
         Some(late) if !late.is_empty() => judge_wake(late, every),
         _ => Verdict::none(format!("wake test: this process may not run on CPU {cpu}")),
     };

@@ -20,6 +20,8 @@ mod tcp;
 mod uring;
 mod verdict;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use msgpath_core::doctor::{Check, CheckState, Examine, Observation};
 use msgpath_core::schema::Environment;
 use msgpath_sys::affinity;
@@ -58,6 +60,8 @@ const CHECKS: [Entry; 20] = [
 /// What the checks share: the order, and counters as they stood at the beginning.
 struct Context<'a> {
     order: &'a Examine,
+    /// Nobody waits for the checks any more.
+    stop: &'a AtomicBool,
     cpus: Vec<u32>,
     processes: Vec<Process>,
     throttled: Option<u64>,
@@ -67,12 +71,13 @@ struct Context<'a> {
     started_ns: u64,
 }
 
-impl Context<'_> {
-    fn new(order: &Examine) -> Context<'_> {
+impl<'a> Context<'a> {
+    fn new(order: &'a Examine, stop: &'a AtomicBool) -> Self {
         let allowed = affinity::allowed();
         let cpus = if order.cpus.is_empty() { allowed.into_iter().take(1).collect() } else { order.cpus.clone() };
-        Context {
+        Self {
             order,
+            stop,
             processes: processes::scan(),
             throttled: scheduling::throttled(),
             ticks: machine::ticks(),
@@ -92,11 +97,14 @@ impl Context<'_> {
 }
 
 /// Makes the checks 1 to 20 of this end, in the order of their numbers: less than 4 s in full, a fifth of a second
-/// otherwise.
-pub fn examine(order: &Examine) -> Vec<Observation> {
-    let context = Context::new(order);
-    let mut observations: Vec<Observation> =
-        CHECKS.iter().map(|Entry(number, examine)| examine(&context).observed(*number)).collect();
+/// otherwise. Those that were not begun when `stop` is set are left out.
+pub fn examine(order: &Examine, stop: &AtomicBool) -> Vec<Observation> {
+    let context = Context::new(order, stop);
+    let mut observations: Vec<Observation> = CHECKS
+        .iter()
+        .take_while(|_| !stop.load(Ordering::Relaxed))
+        .map(|Entry(number, examine)| examine(&context).observed(*number))
+        .collect();
     observations.sort_by_key(|observation| observation.number);
     observations
 }
@@ -126,7 +134,7 @@ mod tests {
         let order =
             Examine { end: "near".into(), peer: Some([127, 0, 0, 1].into()), other_cpu: Some(1), ..Examine::default() };
         let start = std::time::Instant::now();
-        let checks = examine(&order);
+        let checks = examine(&order, &AtomicBool::new(false));
         assert!(start.elapsed().as_secs() < 60);
         assert_eq!(checks.iter().map(|check| check.number).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
         for check in &checks {
@@ -146,7 +154,7 @@ mod tests {
     #[test]
     fn nothing_is_asked_of_a_machine_that_has_nothing() {
         let order = Examine { cpus: vec![100_000], other_cpu: Some(100_001), ..Examine::default() };
-        let checks = examine(&order);
+        let checks = examine(&order, &AtomicBool::new(false));
         assert_eq!(checks.len(), 20);
         assert_eq!(checks[9].state, CheckState::NotAvailable, "{:?}", checks[9]);
         assert!(checks[6].state >= CheckState::Warn, "a CPU that is not allowed: {:?}", checks[6]);

@@ -1,6 +1,8 @@
 //! The noise floor (docs/method/doctor.md#noise-floor): gaps in a spinning thread's time, and how late an absolute
 //! sleep ends.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_sys::{affinity, clock, timer};
 
@@ -34,11 +36,12 @@ impl Gaps {
     }
 }
 
-/// Reads the clock until `span_ns` are over; a step of more than `gap_ns` is time in which the thread did not run.
-pub(super) fn gaps(mut now: impl FnMut() -> u64, span_ns: u64, gap_ns: u64) -> Gaps {
+/// Reads the clock until `span_ns` are over, or `stop` is set; a step of more than `gap_ns` is time in which the thread did not
+/// run.
+pub(super) fn gaps(mut now: impl FnMut() -> u64, span_ns: u64, gap_ns: u64, stop: &AtomicBool) -> Gaps {
     let start = now();
     let (mut last, mut seen) = (start, Gaps::default());
-    while seen.span_ns < span_ns {
+    while seen.span_ns < span_ns && !stop.load(Ordering::Relaxed) {
         let time = now();
         let step = time.saturating_sub(last);
         seen.largest_ns = seen.largest_ns.max(step);
@@ -56,7 +59,7 @@ pub(super) fn gaps(mut now: impl FnMut() -> u64, span_ns: u64, gap_ns: u64) -> G
 pub(super) fn gap_meter(context: &Context) -> Verdict {
     let span = if context.order.full { 1_000_000_000 } else { 20_000_000 };
     let seen: Vec<(u32, Option<Gaps>)> = std::thread::scope(|scope| {
-        let spin = |cpu: u32| affinity::pin(&[cpu]).ok().map(|()| gaps(clock::now, span, GAP_NS));
+        let spin = |cpu: u32| affinity::pin(&[cpu]).ok().map(|()| gaps(clock::now, span, GAP_NS, context.stop));
         // A CPU whose thread cannot be had is not looked at.
         let start = |cpu: u32| std::thread::Builder::new().spawn_scoped(scope, move || spin(cpu)).ok();
         let threads: Vec<_> = context.cpus.iter().map(|cpu| (*cpu, start(*cpu))).collect();
@@ -94,18 +97,19 @@ fn judge_gaps(seen: &[(u32, Option<Gaps>)]) -> Verdict {
     verdict
 }
 
-/// How late each of `count` absolute wake-ups was, `every_ns` apart; fewer when `limit_ns` is over. A late one does not
-/// make the next one late.
+/// How late each of `count` absolute wake-ups was, `every_ns` apart; fewer when `limit_ns` is over, or `stop` is set. A late one
+/// does not make the next one late.
 pub(super) fn lateness(
     mut now: impl FnMut() -> u64,
     mut sleep_until: impl FnMut(u64),
     count: usize,
     every_ns: u64,
     limit_ns: u64,
+    stop: &AtomicBool,
 ) -> Vec<u64> {
     let start = now();
     let (mut late, mut time) = (Vec::with_capacity(count), start);
-    while late.len() < count && time - start < limit_ns {
+    while late.len() < count && time - start < limit_ns && !stop.load(Ordering::Relaxed) {
         let until = time + every_ns;
         sleep_until(until);
         time = now().max(until);
@@ -115,11 +119,11 @@ pub(super) fn lateness(
 }
 
 /// Wakes up on a CPU with the least timer slack; `None` where this process may not run there.
-pub(super) fn wake_ups(cpu: u32, count: usize, every_ns: u64, limit_ns: u64) -> Option<Vec<u64>> {
+pub(super) fn wake_ups(cpu: u32, count: usize, every_ns: u64, limit_ns: u64, stop: &AtomicBool) -> Option<Vec<u64>> {
     let sleep = |until| drop(timer::sleep_until(until));
     pinned(cpu, || {
         timer::set_timer_slack(1).ok()?;
-        Some(lateness(clock::now, sleep, count, every_ns, limit_ns))
+        Some(lateness(clock::now, sleep, count, every_ns, limit_ns, stop))
     })
     .flatten()
 }
@@ -127,7 +131,7 @@ pub(super) fn wake_ups(cpu: u32, count: usize, every_ns: u64, limit_ns: u64) -> 
 /// Check 11.
 pub(super) fn timer(context: &Context) -> Verdict {
     let count = if context.order.full { 2_000 } else { 100 };
-    let late = context.cpus.first().and_then(|cpu| wake_ups(*cpu, count, 200_000, 1_000_000_000));
+    let late = context.cpus.first().and_then(|cpu| wake_ups(*cpu, count, 200_000, 1_000_000_000, context.stop));
     match late {
         Some(late) if !late.is_empty() => judge_lateness(late),
         _ => Verdict::none("this process may not run on its first measuring CPU"),
@@ -152,6 +156,9 @@ mod tests {
     use msgpath_core::doctor::CheckState;
     use std::cell::Cell;
 
+    /// Somebody waits for the result.
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+
     /// A clock that steps 100 ns a reading and stands still at the given readings.
     fn scripted(stops: &[(u64, u64)]) -> impl FnMut() -> u64 {
         let (mut reading, mut time) = (0, 1_000_000);
@@ -164,17 +171,17 @@ mod tests {
 
     #[test]
     fn the_gap_meter_finds_the_gaps_that_were_made_and_no_other() {
-        assert_eq!(gaps(scripted(&[]), 1_000_000, 5_000).gaps, 0);
-        let seen = gaps(scripted(&[(10, 7_900), (500, 99_900), (501, 4_000)]), 1_000_000, 5_000);
+        assert_eq!(gaps(scripted(&[]), 1_000_000, 5_000, &GOES_ON).gaps, 0);
+        let seen = gaps(scripted(&[(10, 7_900), (500, 99_900), (501, 4_000)]), 1_000_000, 5_000, &GOES_ON);
         assert_eq!(seen, Gaps { gaps: 2, lost_ns: 8_000 + 100_000, largest_ns: 100_000, span_ns: 1_000_000 });
-        let longer = gaps(scripted(&[(10, 5_000_000)]), 1_000_000, 5_000);
+        let longer = gaps(scripted(&[(10, 5_000_000)]), 1_000_000, 5_000, &GOES_ON);
         assert_eq!((longer.gaps, longer.span_ns), (1, 5_000_900), "a gap that outlasts the meter is counted whole");
     }
 
     #[test]
     fn a_clock_that_goes_backwards_is_no_gap_and_no_end() {
         let mut times = [10_u64, 5, 20, 8, 6_000, 2_000_000].into_iter();
-        let seen = gaps(|| times.next().unwrap(), 1_000_000, 5_000);
+        let seen = gaps(|| times.next().unwrap(), 1_000_000, 5_000, &GOES_ON);
         assert_eq!((seen.gaps, seen.largest_ns), (2, 1_994_000));
     }
 
@@ -198,13 +205,21 @@ mod tests {
     fn lateness_is_that_of_each_wake_up_alone() {
         let time = Cell::new(0_u64);
         let mut lates = [10_u64, 700, 20].into_iter();
-        let late = lateness(|| time.get(), |until| time.set(until + lates.next().unwrap()), 3, 200, 1_000_000);
+        let late =
+            lateness(|| time.get(), |until| time.set(until + lates.next().unwrap()), 3, 200, 1_000_000, &GOES_ON);
         assert_eq!(late, [10, 700, 20]);
         let time = Cell::new(0_u64);
-        let late = lateness(|| time.get(), |until| time.set(until + 600), 100, 200, 1_000);
+        let late = lateness(|| time.get(), |until| time.set(until + 600), 100, 200, 1_000, &GOES_ON);
         assert_eq!(late, [600, 600], "the limit ends it");
-        let early = lateness(|| 0, |_| {}, 2, 200, 1_000);
+        let early = lateness(|| 0, |_| {}, 2, 200, 1_000, &GOES_ON);
         assert_eq!(early, [0, 0], "a sleep that fails is not late and not endless");
+    }
+
+    #[test]
+    fn meters_end_when_nobody_waits_for_them() {
+        let stop = AtomicBool::new(true);
+        assert_eq!(gaps(scripted(&[]), u64::MAX, 5_000, &stop).span_ns, 0);
+        assert_eq!(lateness(|| 0, |_| {}, 1000, 200, u64::MAX, &stop).len(), 0);
     }
 
     #[test]

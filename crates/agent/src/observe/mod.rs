@@ -25,6 +25,7 @@ mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_core::plan::StageSet;
 use msgpath_core::schema::{EventKind, KernelEvent, TracedThread, Tracing};
@@ -167,13 +168,24 @@ impl Tracer {
         Self::open_with(set, set == StageSet::Full, room)
     }
 
+    /// As [`Tracer::open`]; given up when `stop` is set meanwhile.
+    pub(crate) fn open_unless(set: StageSet, room: usize, stop: &AtomicBool) -> (Option<Self>, Tracing) {
+        Self::choose(std::env::var(CHOICE).ok().as_deref(), set, set == StageSet::Full, room, stop)
+    }
+
     /// As [`Tracer::open`]; `signals`: with the events of signals, for receivers that are woken by one.
     pub fn open_with(set: StageSet, signals: bool, room: usize) -> (Option<Self>, Tracing) {
-        Self::choose(std::env::var(CHOICE).ok().as_deref(), set, signals, room)
+        Self::choose(std::env::var(CHOICE).ok().as_deref(), set, signals, room, &AtomicBool::new(false))
     }
 
     /// `choice`: the only back end to try.
-    fn choose(choice: Option<&str>, set: StageSet, signals: bool, room: usize) -> (Option<Self>, Tracing) {
+    fn choose(
+        choice: Option<&str>,
+        set: StageSet,
+        signals: bool,
+        room: usize,
+        stop: &AtomicBool,
+    ) -> (Option<Self>, Tracing) {
         let wanted = kinds(set, signals);
         let room = room.max(LEAST_ROOM);
         let mut tracing = Tracing::default();
@@ -191,10 +203,10 @@ impl Tracer {
         };
         for (word, name, open) in BACK_ENDS {
             let opened = match excluded(word) {
+                _ if stop.load(Ordering::Relaxed) => Err(Unavailable::new("nobody waits for it", "")),
                 true => Err(Unavailable::new(format!("{CHOICE} excludes it"), format!("unset {CHOICE}"))),
-                false => {
-                    open(&wanted, set == StageSet::Full, room).and_then(|(back, missing)| tested(back, missing, name))
-                }
+                false => open(&wanted, set == StageSet::Full, room)
+                    .and_then(|(back, missing)| tested(back, missing, name, stop)),
             };
             match opened {
                 Ok((tracer, found)) => return (with(tracer), Tracing { refused: tracing.refused, ..found }),
@@ -272,8 +284,13 @@ pub fn unreadable(error: &io::Error) -> Problem {
 }
 
 /// Lets a back end show that it is complete, and says what it is.
-fn tested(mut back: Back, missing: Vec<(EventKind, String)>, name: &str) -> Result<(Tracer, Tracing), Unavailable> {
-    let verdict = self_test::run(&mut back)
+fn tested(
+    mut back: Back,
+    missing: Vec<(EventKind, String)>,
+    name: &str,
+    stop: &AtomicBool,
+) -> Result<(Tracer, Tracing), Unavailable> {
+    let verdict = self_test::run(&mut back, stop)
         .map_err(|error| Unavailable::new(format!("the completeness test failed: {error}"), ""))?;
     if let Some((_, why)) = verdict.short.iter().find(|(kind, _)| *kind == EventKind::SchedSwitch) {
         return Err(Unavailable::new(format!("it loses events: {why}"), ""));
@@ -380,7 +397,7 @@ mod tests {
 
     #[test]
     fn without_a_back_end_both_say_why() {
-        let (tracer, tracing) = Tracer::choose(Some("off"), StageSet::Light, false, 1000);
+        let (tracer, tracing) = Tracer::choose(Some("off"), StageSet::Light, false, 1000, &AtomicBool::new(false));
         assert!(tracer.is_none() && tracing.backend.is_none());
         let names: Vec<&str> = tracing.refused.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, [bpf::NAME, perf::NAME]);

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -67,7 +68,10 @@ struct Did {
 }
 
 /// Tests `back` on a few pairs of the CPUs that this process may use; at most a third of a second.
-pub(super) fn run(back: &mut Back) -> io::Result<Verdict> {
+///
+/// # Errors
+/// As the back end; `Interrupted`: `stop` was set meanwhile.
+pub(super) fn run(back: &mut Back, stop: &AtomicBool) -> io::Result<Verdict> {
     let kinds = back.kinds();
     let mut counts: Vec<(EventKind, u32, Count)> = Vec::new();
     let mut names = Vec::new();
@@ -75,6 +79,9 @@ pub(super) fn run(back: &mut Back) -> io::Result<Verdict> {
     let mut lost = 0;
     let mut network = true;
     for pair in pairs(&affinity::allowed()) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::from(io::ErrorKind::Interrupted));
+        }
         let (near, far, device) = match sockets() {
             Ok((near, far)) => (near, far, true),
             Err(_) => {

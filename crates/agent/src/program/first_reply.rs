@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::program::Framing;
 use msgpath_core::{Exit, Problem, Unavailable};
-use msgpath_paths::AnyChannel;
+use msgpath_paths::{AnyChannel, Limits};
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::poll::{Interest, poll};
 
@@ -17,6 +17,8 @@ use crate::wire::RoundOrder;
 
 /// How long one message may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks whether the round was given up.
+const LOOK: Duration = Duration::from_millis(50);
 /// After the replies nothing more may come for so long.
 const QUIET_MS: i32 = 5;
 /// The number of the message: none that is measured has it.
@@ -26,13 +28,18 @@ const NUMBER: u64 = 0x6d73_6770_6174_6800;
 ///
 /// # Errors
 /// How it answers instead.
-pub(crate) fn answers(order: &RoundOrder, program: &ProgramOrder, channels: &[AnyChannel]) -> Result<(), Unavailable> {
+pub(crate) fn answers(
+    order: &RoundOrder,
+    program: &ProgramOrder,
+    channels: &[AnyChannel],
+    limits: &Limits,
+) -> Result<(), Unavailable> {
     let request = Payload::of_program(order.pieces, &program.talk, false);
     let reply = Payload::of_program(order.reply_pieces(), &program.talk, true);
     let fds: Vec<_> = channels.iter().filter_map(AnyChannel::socket).collect();
     for (at, fd) in fds.iter().enumerate() {
         let number = NUMBER.wrapping_add(at as u64 * 0x0101_0101);
-        exchange(*fd, &request.message(number), &reply, number).map_err(|fault| {
+        exchange(*fd, &request.message(number), &reply, number, limits).map_err(|fault| {
             let before = if at > 0 { format!(" (connection {} of {})", at + 1, fds.len()) } else { String::new() };
             let Unavailable { why, hint } = fault.given(order, program, at);
             Unavailable::new(format!("{why}{before}"), hint)
@@ -59,19 +66,27 @@ enum Fault {
     Io(io::Error),
 }
 
-fn exchange(fd: BorrowedFd<'_>, message: &[u8], reply: &Payload, number: u64) -> Result<(), Fault> {
+fn exchange(fd: BorrowedFd<'_>, message: &[u8], reply: &Payload, number: u64, limits: &Limits) -> Result<(), Fault> {
     // Other processes do not see the description, and the loops find it as it was.
     msgpath_sys::set_nonblocking(fd, true).map_err(Fault::Io)?;
-    let exchanged = without_waiting(fd, message, reply, number);
+    let exchanged = without_waiting(fd, message, reply, number, limits);
     msgpath_sys::set_nonblocking(fd, false).map_err(Fault::Io)?;
     exchanged
 }
 
-fn without_waiting(fd: BorrowedFd<'_>, message: &[u8], reply: &Payload, number: u64) -> Result<(), Fault> {
+fn without_waiting(
+    fd: BorrowedFd<'_>,
+    message: &[u8],
+    reply: &Payload,
+    number: u64,
+    limits: &Limits,
+) -> Result<(), Fault> {
     let begun = Instant::now();
     let ready = |interest| loop {
+        limits.look().map_err(Fault::Io)?;
         let left = PATIENCE.saturating_sub(begun.elapsed());
-        match poll(fd, interest, left.as_millis() as i32) {
+        match poll(fd, interest, left.min(LOOK).as_millis() as i32) {
+            Ok(false) if !left.is_zero() => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other.map_err(Fault::Io),
         }
@@ -194,7 +209,8 @@ mod tests {
             serves(&mut far);
             far
         });
-        let result = exchange(near.as_fd(), &request.message(NUMBER), &answer, NUMBER).and_then(|()| {
+        let limits = Limits::new(PATIENCE, PATIENCE);
+        let result = exchange(near.as_fd(), &request.message(NUMBER), &answer, NUMBER, &limits).and_then(|()| {
             let _far = served.join().unwrap();
             nothing_more(near.as_fd())
         });

@@ -6,6 +6,7 @@ mod running;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::atomic::AtomicBool;
 
 use msgpath_core::Unavailable;
 use msgpath_core::plan::Family;
@@ -22,7 +23,8 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// A program that listens: started now, unless it was before. `host`: the address of this end.
+    /// A program that listens: started now, unless it was before. `host`: the address of this end; `stop`: nobody waits for it
+    /// any more.
     ///
     /// # Errors
     /// It could not be started, has ended, or does not listen.
@@ -32,6 +34,7 @@ impl Programs {
         cpus: &[u32],
         host: IpAddr,
         family: Family,
+        stop: &AtomicBool,
     ) -> Result<ProgramFacts, Unavailable> {
         let words = match &program.source {
             Source::Command(words) => words,
@@ -48,7 +51,7 @@ impl Programs {
                 Some(why) => Err(Unavailable::new(why, running::AGAIN)),
             };
         }
-        let running = Running::start(program, words, cpus, host)?;
+        let running = Running::start(program, words, cpus, host, stop)?;
         let facts = running.facts.clone();
         self.running.insert(program.name.clone(), running);
         Ok(facts)

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use msgpath_core::program::ProgramFacts;
@@ -22,8 +23,8 @@ use crate::team::no_thread;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks whether it does.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long it may take to end when it was asked to.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// How long it may take to end when it was asked to: with all that it has started it is gone within half a second.
+const FAREWELL: Duration = Duration::from_millis(250);
 /// How long it may take from giving up its descriptors until it has ended.
 const LAST_STEP: Duration = Duration::from_millis(200);
 /// Files of a command line that are larger are not read.
@@ -48,11 +49,17 @@ pub fn ended(name: &str, why: String) -> Problem {
 }
 
 impl Running {
-    /// Starts it and waits until it listens.
+    /// Starts it and waits until it listens, or until `stop` is set.
     ///
     /// # Errors
     /// It cannot be started, ends, or does not listen. No process is left behind.
-    pub(super) fn start(program: &Program, words: &[String], cpus: &[u32], host: IpAddr) -> Result<Self, Unavailable> {
+    pub(super) fn start(
+        program: &Program,
+        words: &[String],
+        cpus: &[u32],
+        host: IpAddr,
+        stop: &AtomicBool,
+    ) -> Result<Self, Unavailable> {
         let given = words.iter().any(|word| word.contains("{port}"));
         let port = if given { Some(free_port(host)?) } else { None };
         let command: Vec<String> = words.iter().map(|word| filled(word, port, host, cpus)).collect();
@@ -99,6 +106,7 @@ impl Running {
                     return Err(Unavailable::new(format!("{why}, and never listened"), AGAIN));
                 }
                 None if begun.elapsed() > PATIENCE => return Err(running.never_listened(port)),
+                None if stop.load(Ordering::Relaxed) => return Err(Unavailable::new("it was not waited for", "")),
                 _ => {}
             }
             if listens.is_none() {
@@ -161,12 +169,13 @@ impl Drop for Running {
         process::end_group(pid, true);
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for (pid, started, name) in left {
-            if let (Some(started), Some(name)) = (started, name)
-                && let Ok(process) = Process::find(pid, started, &name)
-            {
-                let _ = process.end(FAREWELL.as_nanos() as u64);
-            }
+        // All are killed before one is waited for: what is killed needs its last step only.
+        let find = |(pid, started, name): (u32, Option<u64>, Option<String>)| Process::find(pid, started?, &name?).ok();
+        let left: Vec<Process> = left.into_iter().filter_map(find).collect();
+        left.iter().for_each(|process| drop(process.end(0)));
+        let until = Instant::now() + LAST_STEP;
+        for process in left {
+            let _ = process.end(until.saturating_duration_since(Instant::now()).as_nanos() as u64);
         }
     }
 }
@@ -242,7 +251,13 @@ mod tests {
     fn start(words: &[&str]) -> Result<Running, Unavailable> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let source = msgpath_core::program::Source::Command(words.clone());
-        Running::start(&Program { name: "it".into(), source, folder: String::new() }, &words, &[], HERE)
+        Running::start(
+            &Program { name: "it".into(), source, folder: String::new() },
+            &words,
+            &[],
+            HERE,
+            &AtomicBool::new(false),
+        )
     }
 
     #[test]

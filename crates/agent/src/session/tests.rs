@@ -22,6 +22,8 @@ struct Near {
     control: UnixStream,
     ended: Receiver<io::Result<()>>,
     lease: Arc<Lease>,
+    /// What its orders are about, open as long as it is there.
+    kept: Vec<Box<dyn std::any::Any + Send>>,
 }
 
 impl Near {
@@ -36,9 +38,9 @@ impl Near {
         let kept = Arc::clone(&lease);
         std::thread::spawn(move || {
             let mut write = far.try_clone().unwrap();
-            let _ = done.send(session(&mut far, &mut write, None, peer, &terms, &kept));
+            let _ = done.send(session(&mut far, &mut write, Begun::default(), peer, &terms, &kept));
         });
-        Self { control, ended, lease }
+        Self { control, ended, lease, kept: Vec::new() }
     }
 
     fn say(&mut self, message: &ToEnd) {
@@ -351,6 +353,193 @@ fn all_near_ends_end_with_their_control_channel() -> Duration {
     longest
 }
 
+/// A listener whose queue is full: who connects there waits.
+struct Full {
+    address: std::net::SocketAddr,
+    _kept: (std::net::TcpListener, Vec<std::net::TcpStream>),
+}
+
+impl Full {
+    fn new() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        msgpath_sys::socket::set_backlog(listener.as_fd(), 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
+        let kept: Vec<_> = std::iter::from_fn(|| connect().ok()).take(16).collect();
+        assert!(kept.len() < 16, "the queue takes everybody");
+        Self { address, _kept: (listener, kept) }
+    }
+}
+
+/// The order of a near end that dials there.
+fn dial_to(address: String, order: RoundOrder) -> ToEnd {
+    let own = Own { near: true, cpus: Vec::new(), batch: 1, keep: 0, load: None };
+    ToEnd::Dial(Box::new(Dial { order, own, peer: None, addresses: vec![address] }))
+}
+
+/// A round with a program of others.
+fn with_program(command: &str) -> RoundOrder {
+    let program = msgpath_core::Program::parse(command).unwrap();
+    let talk = msgpath_core::program::Talk::default();
+    RoundOrder { program: Some(Box::new(crate::wire::ProgramOrder { program, talk })), ..order("tcp:send") }
+}
+
+/// A round whose addresses the far end has said, and to which nobody connects. `locals`: as if it had been connected to.
+fn connects_and_does_not_come(near: &mut Near, path: &msgpath_core::PathName) {
+    let offered = near.orders(&RoundOrder { path: path.clone(), ..order("tcp:send") });
+    let FromEnd::Offered { addresses, .. } = offered else { panic!("{path}: {offered:?}") };
+    // A local address that nobody has said anything from.
+    near.say(&ToEnd::Connect { locals: vec!["127.0.0.1:9".into(); addresses.len()] });
+}
+
+/// Makes a session do something that takes long.
+type Begins = Box<dyn FnOnce(&mut Near) + Send>;
+
+/// Every kind of order, by its name.
+fn orders() -> Vec<(String, Begins)> {
+    let mut all: Vec<(String, Begins)> = Vec::new();
+    let mut add = |name: &str, begins: Begins| all.push((name.to_owned(), begins));
+    let says = |order: ToEnd| -> Begins { Box::new(move |near: &mut Near| near.say(&order)) };
+    let full = msgpath_core::doctor::Examine {
+        end: "far".into(),
+        cpus: affinity::allowed(),
+        full: true,
+        ..Default::default()
+    };
+    add("hello", says(ToEnd::Hello { version: String::new(), lease_ms: 10_000 }));
+    add("examine, in full", says(ToEnd::Examine(full.clone())));
+    add(
+        "examine, many times",
+        Box::new(move |near| {
+            (0..8).for_each(|_| near.say(&ToEnd::Examine(full.clone())));
+        }),
+    );
+    let cpus = affinity::allowed();
+    let floors = FloorsOrder {
+        near: cpus.first().copied(),
+        far: cpus.get(1).copied(),
+        one_machine: true,
+        size: 1 << 20,
+        peer: None,
+        pieces: Some(Pieces::whole(1000)),
+    };
+    add("measure", says(ToEnd::Measure(floors)));
+    add("trace", says(ToEnd::Trace(TraceOrder { set: StageSet::Full, room: 1 << 20 })));
+    add("round", says(ToEnd::Round(Box::new(order("tcp:send")))));
+    add("round, large", says(ToEnd::Round(Box::new(RoundOrder { connections: 1000, ..order("tcp:send/epoll") }))));
+    // Who has the other of a pair of devices is not waited for.
+    for path in paths().into_iter().filter(|path| !wants_devices(path)) {
+        let name = format!("connect, {path}");
+        all.push((name, Box::new(move |near| connects_and_does_not_come(near, &path))));
+    }
+    let mut add = |name: &str, begins: Begins| all.push((name.to_owned(), begins));
+    // It comes with its key, and does not say what it passes.
+    add(
+        "connect, half of shm",
+        Box::new(|near| {
+            let FromEnd::Offered { addresses, .. } = near.orders(&order("shm:ring/futex")) else { panic!("no offer") };
+            let need = need(
+                &order("unix:send"),
+                &Entry::find(&order("unix:send").path).unwrap(),
+                IpAddr::V4(Ipv4Addr::LOCALHOST),
+                None,
+                Arc::default(),
+            );
+            let (silent, _) = transport("unix").unwrap().connect(&addresses[0], &need).unwrap();
+            near.kept.push(Box::new(silent));
+            near.say(&ToEnd::Connect { locals: vec![String::new()] });
+        }),
+    );
+    add(
+        "dial",
+        Box::new(|near| {
+            let full = Full::new();
+            near.say(&dial_to(format!("{} {:032x}", full.address, 1), order("tcp:send")));
+            near.kept.push(Box::new(full));
+        }),
+    );
+    add(
+        "dial, to a program that is silent",
+        Box::new(|near| {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            near.say(&dial_to(listener.local_addr().unwrap().to_string(), with_program("raw://127.0.0.1:1")));
+            near.kept.push(Box::new(listener));
+        }),
+    );
+    add("program that does not listen", says(ToEnd::Round(Box::new(with_program("sleep 60")))));
+    let ignores = "sh -c 'trap \"\" TERM; sleep 60 & wait; sleep 60'";
+    add("program that does not end", says(ToEnd::Round(Box::new(with_program(ignores)))));
+    let calls = |address| {
+        let calls = crate::rpc::client::orders::tests::order("-k 3 ping");
+        ToEnd::Call(Box::new(crate::rpc::client::orders::CallOrder { address, ..calls }))
+    };
+    add(
+        "call",
+        Box::new(move |near| {
+            let full = Full::new();
+            near.say(&calls(full.address));
+            near.kept.push(Box::new(full));
+        }),
+    );
+    add(
+        "calls",
+        Box::new(move |near| {
+            let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            assert!(matches!(near.asks(&calls(silent.local_addr().unwrap())), FromEnd::Calling { .. }));
+            let round = crate::rpc::client::orders::CallsOrder { step: 0, calls: 0..3, pass: 0, keep: 9 };
+            assert!(matches!(near.asks(&ToEnd::Calls(round)), FromEnd::Ready { .. }));
+            near.say(&ToEnd::Go);
+            near.kept.push(Box::new(silent));
+        }),
+    );
+    add(
+        "finish, without a reader",
+        Box::new(|near| {
+            let mut far = Near::new(Reach::Own, Terms::default());
+            let order = RoundOrder { messages: 20_000, ..order("unix:send") };
+            let own = Own { near: true, cpus: Vec::new(), batch: 1, keep: 20_000, load: None };
+            let FromEnd::Offered { addresses, .. } = far.orders(&order) else { panic!("no offer") };
+            let dial = Dial { order, own, peer: None, addresses };
+            let FromEnd::Connected { locals, .. } = near.asks(&ToEnd::Dial(Box::new(dial))) else {
+                panic!("it did not connect")
+            };
+            assert!(matches!(far.asks(&ToEnd::Connect { locals }), FromEnd::Ready { .. }));
+            assert!(matches!(near.asks(&ToEnd::Start), FromEnd::Ready { .. }));
+            assert_eq!(near.asks(&ToEnd::Go), FromEnd::Over);
+            near.say(&ToEnd::Finish);
+            near.kept.push(Box::new(far));
+        }),
+    );
+    all
+}
+
+/// A near end that closes right after an order, or says no more and reads nothing. The longest time until its session had ended.
+fn every_order_ends_with_its_control_channel() -> Duration {
+    let mut longest = Duration::ZERO;
+    for half in [false, true] {
+        for (name, begins) in orders() {
+            let mut near = Near::new(Reach::Own, Terms::default());
+            begins(&mut near);
+            // Until it waits: what it did before is no wait.
+            std::thread::sleep(Duration::from_millis(30));
+            let closed = Instant::now();
+            near.control.shutdown(if half { std::net::Shutdown::Write } else { std::net::Shutdown::Both }).unwrap();
+            let ended = near.ended.recv_timeout(NEVER).unwrap_or_else(|_| panic!("{name}: it goes on"));
+            let took = closed.elapsed();
+            ended.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let when = if half { "half closed" } else { "" };
+            println!("{name:<40} {when:<12} {:6.1} ms", took.as_secs_f64() * 1e3);
+            longest = longest.max(took);
+        }
+    }
+    longest
+}
+
+#[test]
+fn no_order_outlives_its_control_channel() {
+    every_order_ends_with_its_control_channel();
+}
+
 #[test]
 fn nothing_runs_on_when_the_control_channel_has_closed() {
     all_end_with_their_control_channel();
@@ -365,6 +554,7 @@ fn no_near_end_runs_on_when_the_control_channel_has_closed() {
 #[ignore = "a time limit, for a quiet machine: docs/serve.md names the command"]
 fn everything_ends_within_500_ms_of_its_control_channel() {
     let longest = all_end_with_their_control_channel().max(all_near_ends_end_with_their_control_channel());
+    let longest = longest.max(every_order_ends_with_its_control_channel());
     println!("the longest: {:.1} ms", longest.as_secs_f64() * 1e3);
     assert!(longest < Duration::from_millis(500), "{longest:?}");
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,8 @@ use crate::classic::bu::DelayUnit;
 use crate::classic::primitives::Primitive;
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::poll::{Interest, poll};
+
+use msgpath_agent::crowd::first_to_go;
 
 use super::{Seen, Watch, bu, css432, discard, echo, primitives};
 use msgpath_agent::serve::cannot_listen;
@@ -78,6 +80,9 @@ pub struct Options {
     pub connections: usize,
     /// How long a connection may send nothing between two messages.
     pub idle: Duration,
+    /// How long one step of it may take where all places are taken and another one comes: then the one whose step takes longest
+    /// goes.
+    pub sure: Duration,
     /// How long a message may take from its first byte to its last, and a reply to be taken; each byte adds 10 µs.
     pub message: Duration,
     /// What is spoken.
@@ -166,6 +171,7 @@ impl Guest<'_> {
 /// A connection, as the accepting thread sees it.
 struct Held {
     stream: TcpStream,
+    source: IpAddr,
     watch: Arc<Watch>,
     seen: Seen,
     since: Instant,
@@ -229,7 +235,7 @@ impl Server {
             if poll(listener.as_fd(), Interest::Read, 50).unwrap_or(false) {
                 for _ in 0..64 {
                     match listener.accept() {
-                        Ok((stream, peer)) if held.len() < options.connections => {
+                        Ok((stream, peer)) if makes_room(&mut held, peer.ip().to_canonical(), &options) => {
                             answered += 1;
                             match begin(stream, peer, &options, &over, &lines_in) {
                                 Ok(one) => held.push(one),
@@ -266,6 +272,29 @@ impl Server {
         let plural = if answered == 1 { "" } else { "s" };
         say(Event::Course(&format!("answered {answered} connection{plural}")));
         answered
+    }
+}
+
+/// Whether there is a place for a connection from `source`, after another one was ended perhaps: the one that has waited longest,
+/// so that those who say nothing, or half of something, keep nobody out. An address beyond loopback has half of the places.
+fn makes_room(held: &mut [Held], source: IpAddr, options: &Options) -> bool {
+    let most_of_one = if source.is_loopback() { usize::MAX } else { options.connections.div_ceil(2) };
+    // One that is being ended has no place any more.
+    let mut waiting: Vec<&mut Held> =
+        held.iter_mut().filter(|one| !one.watch.late.load(Ordering::Relaxed) && !one.thread.is_finished()).collect();
+    for one in &mut waiting {
+        let _ = one.seen.is_late(&one.watch); // sees which steps are new
+    }
+    waiting.sort_by_key(|one| one.seen.since);
+    let sources = waiting.iter().map(|one| &one.source);
+    match first_to_go(sources, &source, options.connections, most_of_one).map(|at| &waiting[at]) {
+        None => true,
+        Some(one) if one.seen.since.elapsed() >= options.sure => {
+            one.watch.late.store(true, Ordering::Relaxed);
+            let _ = one.stream.shutdown(Shutdown::Both);
+            true
+        }
+        Some(_) => false,
     }
 }
 
@@ -322,7 +351,8 @@ fn begin(
         // Heard at once: another descriptor of this socket is closed only when the accepting thread looks again.
         let _ = guest.stream.shutdown(Shutdown::Write);
     })?;
-    Ok(Held { stream: kept, watch, seen: Seen::new(), since: Instant::now(), thread })
+    let source = peer.ip().to_canonical();
+    Ok(Held { stream: kept, source, watch, seen: Seen::new(), since: Instant::now(), thread })
 }
 
 /// Lines that wait to be said, so many a second.
@@ -382,6 +412,7 @@ mod tests {
             port: 0,
             connections: 1,
             idle: patience,
+            sure: patience,
             message: patience,
             protocol: Protocol::Discard { tells: false },
         };

@@ -13,10 +13,14 @@ use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::ready::{Direction, Events, ReadySet};
 use rustix::net::{self, RecvFlags, SendFlags, SocketFlags};
 
+use crate::channel::Limits;
+
 /// Connections whose key has not come yet; beyond that the oldest goes.
 const WAITING: usize = 128;
 /// How long the near end tries to hand its key over.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks whether the round was given up.
+const LOOK: Duration = Duration::from_millis(50);
 /// A datagram with a key may be lost: so many of them go.
 const REPEATS: usize = 3;
 
@@ -75,11 +79,12 @@ impl Keys {
     /// that address may take part.
     ///
     /// # Errors
-    /// As recvfrom(2).
+    /// As recvfrom(2); `ConnectionAborted`: the round was given up.
     pub(crate) fn learn(
         &self,
         door: &OwnedFd,
         timeout: Duration,
+        limits: &Limits,
         may: impl Fn(SocketAddr) -> bool,
     ) -> io::Result<Vec<Option<SocketAddr>>> {
         let mut learnt = vec![None; self.0.len()];
@@ -89,7 +94,8 @@ impl Keys {
             if left.is_zero() {
                 break;
             }
-            match poll(door.as_fd(), Interest::Read, left.as_millis().clamp(1, 1000) as i32) {
+            limits.look()?;
+            match poll(door.as_fd(), Interest::Read, left.min(LOOK).as_millis().max(1) as i32) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -162,8 +168,8 @@ impl Admission {
     /// Every connection of the offer, in the order of the keys.
     ///
     /// # Errors
-    /// One of them did not come in time.
-    pub(crate) fn accept(&mut self, timeout: Duration) -> io::Result<Vec<OwnedFd>> {
+    /// One of them did not come in time; `ConnectionAborted`: the round was given up.
+    pub(crate) fn accept(&mut self, timeout: Duration, limits: &Limits) -> io::Result<Vec<OwnedFd>> {
         if let Some(error) = self.broken.take() {
             return Err(error);
         }
@@ -174,7 +180,8 @@ impl Admission {
                 let what = format!("{} of {} connections did not come", self.missing, self.joined.len());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, what));
             }
-            self.look(left)?;
+            limits.look()?;
+            self.look(left.min(LOOK))?;
         }
         Ok(self.joined.drain(..).flatten().collect())
     }
@@ -205,7 +212,7 @@ impl Waiting {
         left: Duration,
         may: fn(&OwnedFd) -> bool,
     ) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
-        let wait_ms = if left.is_zero() { 0 } else { left.as_millis().clamp(1, 1000) as i32 };
+        let wait_ms = if left.is_zero() { 0 } else { left.as_millis().max(1) as i32 };
         self.set.wait(&mut self.events, wait_ms)?;
         let mut touched: Vec<u64> = self.events.iter().map(|event| event.token).collect();
         if touched.contains(&Self::LISTENER) {

@@ -27,7 +27,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::poll::{Interest, poll};
@@ -36,7 +36,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 pub use admission::Admission;
 
-use crate::channel::AnyChannel;
+use crate::channel::{AnyChannel, Limits};
 use crate::transport::{Need, Offer};
 
 /// Applies the buffer sizes that were asked for.
@@ -134,7 +134,7 @@ where
     }
 
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
-        let accepted = self.admission.accept(timeout)?.into_iter();
+        let accepted = self.admission.accept(timeout, &self.need.limits)?.into_iter();
         accepted.map(|fd| (self.channel)(fd, &self.need)).collect()
     }
 }
@@ -150,6 +150,10 @@ pub(crate) fn connect_local(address: &str, kind: SocketType) -> io::Result<Owned
     Ok(fd)
 }
 
+/// How long the other end of a new connection may take to say what it passes.
+const FIRST_WORDS: Duration = Duration::from_secs(5);
+/// Between two looks whether the round was given up.
+const LOOK_MS: i32 = 50;
 /// Most descriptors that are passed at once.
 const MOST_PASSED: usize = 3;
 
@@ -164,9 +168,23 @@ pub(crate) fn pass(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     Ok(())
 }
 
+/// Waits until the other end of a new connection has said something.
+fn until_it_speaks(socket: &OwnedFd, limits: &Limits) -> io::Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < FIRST_WORDS {
+        limits.look()?;
+        match poll(socket.as_fd(), Interest::Read, LOOK_MS) {
+            Ok(true) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::TimedOut))
+}
+
 /// Receives exactly `N` descriptors that [`pass`] sent.
-pub(crate) fn take<const N: usize>(socket: &OwnedFd) -> io::Result<[OwnedFd; N]> {
-    take_all(socket)?.try_into().map_err(|_| other_descriptors())
+pub(crate) fn take<const N: usize>(socket: &OwnedFd, limits: &Limits) -> io::Result<[OwnedFd; N]> {
+    take_all(socket, limits)?.try_into().map_err(|_| other_descriptors())
 }
 
 /// The other end did not pass what it should.
@@ -175,10 +193,8 @@ pub(crate) fn other_descriptors() -> io::Error {
 }
 
 /// Receives the descriptors of one [`pass`].
-pub(crate) fn take_all(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
-    if !poll(socket.as_fd(), Interest::Read, 5_000)? {
-        return Err(io::Error::from(io::ErrorKind::TimedOut));
-    }
+pub(crate) fn take_all(socket: &OwnedFd, limits: &Limits) -> io::Result<Vec<OwnedFd>> {
+    until_it_speaks(socket, limits)?;
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
     let mut control = net::RecvAncillaryBuffer::new(&mut space);
@@ -201,13 +217,11 @@ pub(crate) fn tell<const N: usize>(socket: &OwnedFd, numbers: [u64; N]) -> io::R
 }
 
 /// Hears the numbers that the other end [`tell`]s.
-pub(crate) fn hear<const N: usize>(socket: &OwnedFd) -> io::Result<[u64; N]> {
+pub(crate) fn hear<const N: usize>(socket: &OwnedFd, limits: &Limits) -> io::Result<[u64; N]> {
     let mut bytes = [[0; size_of::<u64>()]; N];
     let mut done = 0;
     while done < size_of_val(&bytes) {
-        if !poll(socket.as_fd(), Interest::Read, 5_000)? {
-            return Err(io::Error::from(io::ErrorKind::TimedOut));
-        }
+        until_it_speaks(socket, limits)?;
         match net::recv(socket, &mut bytes.as_flattened_mut()[done..], net::RecvFlags::DONTWAIT)?.0 {
             0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             more => done += more,

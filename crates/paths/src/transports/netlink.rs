@@ -87,7 +87,7 @@ impl Transport for Netlink {
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
         let channel = |local: OwnedFd, need: &Need| {
-            let [fd] = take::<1>(&local)?;
+            let [fd] = take::<1>(&local, &need.limits)?;
             end(fd, need)
         };
         Ok(Box::new(Listening::local(SocketType::STREAM, need, channel)?))

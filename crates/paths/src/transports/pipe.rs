@@ -47,7 +47,7 @@ fn pipe(need: &Need, flags: PipeFlags) -> io::Result<(OwnedFd, OwnedFd)> {
 /// An offer of pipes, perhaps in packet mode.
 pub(super) fn offer(need: &Need, flags: PipeFlags) -> io::Result<Box<dyn Offer>> {
     let channel = move |socket: OwnedFd, need: &Need| {
-        let [read, write] = take::<2>(&socket)?;
+        let [read, write] = take::<2>(&socket, &need.limits)?;
         Ok(end(read, write, need, flags))
     };
     Ok(Box::new(Listening::local(SocketType::STREAM, need, channel)?))

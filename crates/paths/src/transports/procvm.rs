@@ -152,8 +152,8 @@ impl Looks for ProcessEnd {
 
 /// The far end of a ring that comes over a Unix socket. It tries to read what it knows already, from where the near end has it.
 fn far(socket: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
-    let [fd] = take::<1>(&socket)?;
-    let [address] = hear(&socket)?;
+    let [fd] = take::<1>(&socket, &need.limits)?;
+    let [address] = hear(&socket, &need.limits)?;
     let end = ProcessEnd::new(Ring::attach(&fd, need.wakes != Wakes::Nobody)?, &socket, need)?;
     others_memory::read(end.process, address, &mut [0; NOTE]).map_err(|error| {
         let what = format!("memory of the other end cannot be read: {error} (the same user, CAP_SYS_PTRACE)");

@@ -55,7 +55,7 @@ impl Transport for Shm {
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
         let channel = |socket: OwnedFd, need: &Need| {
-            let mut fds = take_all(&socket)?.into_iter();
+            let mut fds = take_all(&socket, &need.limits)?.into_iter();
             let fd = fds.next().ok_or_else(other_descriptors)?;
             let mut ring = Ring::attach(&fd, need.wakes != Wakes::Nobody)?;
             if let Wakes::Bell(kind) = need.wakes {

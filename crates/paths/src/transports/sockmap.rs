@@ -104,7 +104,7 @@ impl Transport for Sockmap {
             self.streams().map_err(|reason| io::Error::new(io::ErrorKind::Unsupported, reason.why))?;
         }
         let channel = |local: OwnedFd, need: &Need| {
-            let [fd, map] = take::<2>(&local)?;
+            let [fd, map] = take::<2>(&local, &need.limits)?;
             let socket = Socket::new(fd, false, need.limits.clone())?;
             Ok(AnyChannel::Socket(socket.joined_by(sockmap::Sockmap::kept(map))))
         };

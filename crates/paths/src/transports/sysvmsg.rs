@@ -167,7 +167,7 @@ fn namespace() -> io::Result<u64> {
 
 /// The far end of queues whose numbers come over a Unix socket.
 fn far(socket: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
-    let [up, down, place] = hear(&socket)?;
+    let [up, down, place] = hear(&socket, &need.limits)?;
     if place != namespace()? {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the other end is in another IPC namespace"));
     }

@@ -9,8 +9,8 @@ use msgpath_sys::poll::{Interest, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
 
-use super::{BACKLOG, Listening, admission, set_buffers};
-use crate::channel::{AnyChannel, Socket};
+use super::{BACKLOG, LOOK_MS, Listening, admission, set_buffers};
+use crate::channel::{AnyChannel, Limits, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
@@ -125,11 +125,12 @@ pub(crate) fn local_address(fd: &OwnedFd) -> io::Result<SocketAddr> {
 }
 
 /// Connects, or gives up where packets vanish: the kernel itself tries for two minutes.
-fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
+fn connect(fd: &OwnedFd, address: SocketAddr, limits: &Limits) -> io::Result<()> {
+    limits.look()?;
     sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(CONNECT))?;
     let connected = match net::connect(fd, &address) {
         // A signal ended the wait, not the attempt: connect(2).
-        Err(Errno::INTR) => connected_later(fd),
+        Err(Errno::INTR) => connected_later(fd, limits),
         other => other,
     };
     connected.map_err(|error| match error {
@@ -145,11 +146,11 @@ fn connect(fd: &OwnedFd, address: SocketAddr) -> io::Result<()> {
 }
 
 /// Waits for a connection that is being made.
-fn connected_later(fd: &OwnedFd) -> rustix::io::Result<()> {
+fn connected_later(fd: &OwnedFd, limits: &Limits) -> rustix::io::Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < CONNECT {
-        let left = CONNECT.saturating_sub(begun.elapsed()).as_millis() as i32;
-        match poll(fd.as_fd(), Interest::Write, left) {
+        limits.look().map_err(|_| Errno::CONNABORTED)?;
+        match poll(fd.as_fd(), Interest::Write, LOOK_MS) {
             Ok(true) => return sockopt::socket_error(fd)?,
             Err(error) if error.kind() != io::ErrorKind::Interrupted => break,
             _ => {}
@@ -200,7 +201,7 @@ pub(super) fn connect_to_offer(address: &str, need: &Need, kind: &Kind) -> io::R
     let (place, key) = admission::parse(address)?;
     let address = as_seen(parse(place)?, need);
     let fd = unconnected(address, need, kind)?;
-    connect(&fd, address)?;
+    connect(&fd, address, &need.limits)?;
     // At once, whatever the options say: the key is not a part of what is measured.
     (kind.nodelay)(&fd, true)?;
     admission::introduce(&fd, &key)?;
@@ -213,7 +214,7 @@ pub(super) fn connect_to_offer(address: &str, need: &Need, kind: &Kind) -> io::R
 pub(super) fn connect_to_program(address: &str, need: &Need, kind: &Kind) -> io::Result<AnyChannel> {
     let address = parse(address)?;
     let fd = unconnected(address, need, kind)?;
-    connect(&fd, address)?;
+    connect(&fd, address, &need.limits)?;
     // To a port of this machine from which the kernel takes local ports, where nobody listens.
     if local_address(&fd)? == address {
         return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens: the socket met itself"));

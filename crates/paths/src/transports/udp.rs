@@ -61,7 +61,7 @@ impl Offer for Bound {
     fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
         // Nobody is sent anything but the machine at the other end of the control channel: a source can be forged.
         let may = |from: SocketAddr| self.need.peer.is_none_or(|near| near == from.ip().to_canonical());
-        let learnt = self.keys.learn(&self.door, timeout.min(LEARN), may)?;
+        let learnt = self.keys.learn(&self.door, timeout.min(LEARN), &self.need.limits, may)?;
         let sockets = std::mem::take(&mut self.sockets);
         sockets
             .into_iter()

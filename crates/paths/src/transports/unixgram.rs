@@ -44,7 +44,7 @@ fn end(fd: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
 /// The far end of a pair, which comes over a Unix socket. It connects to no name that it was told: the kernel shows who sends a datagram
 /// to whoever receives it, and what a server of root's sends to a socket of others would be root's word.
 fn far(socket: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
-    let [fd] = take::<1>(&socket)?;
+    let [fd] = take::<1>(&socket, &need.limits)?;
     let is_datagram =
         sockopt::socket_domain(&fd)? == AddressFamily::UNIX && sockopt::socket_type(&fd)? == SocketType::DGRAM;
     // Of a pair the kernel knows who made it; of a socket that was connected to a name it does not.

@@ -1,21 +1,27 @@
 //! An agent that somebody started by hand: `msgpath serve`, over TCP or a Unix socket.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msgpath_agent::greeting::{self, service_name};
+use msgpath_agent::handshake::{Asked, SERVE};
+use msgpath_agent::seal::Seals;
 use msgpath_agent::token::{self, Token};
+use msgpath_agent::wire::{Addresses, Opening};
 use msgpath_core::plan::{ChannelOptions, Family};
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::files::is_trusted_user;
 use msgpath_sys::socket;
 
-use super::{Credential, Launcher, Stream};
+use super::{Launcher, Stream};
 use crate::link::vanished;
+
+/// How long the first words of a far end are waited for.
+const ANSWER: Duration = Duration::from_secs(15);
 
 /// Where it listens.
 pub struct Listening<'a> {
@@ -27,15 +33,15 @@ pub struct Listening<'a> {
 
 impl Launcher for Listening<'_> {
     fn launch(&self) -> Result<Stream, Problem> {
-        let token = self.credential()?;
-        let with_token = |stream: Stream| Stream { token: token.clone(), ..stream };
+        let credential = self.credential()?;
         let over = |stream: io::Result<UnixStream>| {
             let problem = |error| nobody(&self.target.to_string(), &error, &format!("msgpath serve {}", self.target));
             let mut stream = stream.map_err(problem)?;
             check_user(&stream, self.target)?;
             greeting::expect(&mut stream, self.target)?;
+            let seals = admitted(&mut stream, None, credential.as_ref())?;
             let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
-            Ok(with_token(Stream::new(read, stream)))
+            Ok(Stream { seals, ..Stream::new(read, stream) })
         };
         match self.target {
             Target::Local => Err(Problem::new("E01", Exit::CannotStart, "nobody listens at this process")),
@@ -47,16 +53,54 @@ impl Launcher for Listening<'_> {
             Target::Host { host, port, .. } => {
                 let mut stream = connect(host, *port, self.options)?;
                 greeting::expect(&mut stream, self.target)?;
-                let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
                 let _ = stream.set_nodelay(true);
+                let own = Addresses::of(&stream, true).map_err(|error| vanished("far end", error))?;
+                let seals = admitted(&mut stream, Some(own), credential.as_ref())?;
+                let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
                 let peer = stream.peer_addr().ok().map(|address| address.ip());
-                Ok(with_token(Stream { peer, ..Stream::new(read, stream) }))
+                Ok(Stream { peer, seals, ..Stream::new(read, stream) })
             }
             Target::Socket { path, .. } => over(UnixStream::connect(path)),
             Target::Name { name, .. } => {
                 let address = std::os::unix::net::SocketAddr::from_abstract_name(service_name(name));
                 over(address.and_then(|address| UnixStream::connect_addr(&address)))
             }
+        }
+    }
+}
+
+/// What a near end can prove.
+#[derive(Clone, Debug)]
+struct Credential {
+    token: Token,
+    /// Whoever answers must ask for it: the user says so.
+    expected: bool,
+}
+
+/// Hears whether a token is asked for, and proves to have it; the seals of what follows then.
+///
+/// # Errors
+/// E73, E75, E17; E03 for something else.
+fn admitted(
+    stream: &mut (impl Read + Write + AsFd),
+    own: Option<Addresses>,
+    credential: Option<&Credential>,
+) -> Result<Option<Seals>, Problem> {
+    let refused = |what: &str| Problem::new("E73", Exit::CannotStart, what);
+    let by = Instant::now() + ANSWER;
+    let asked = Asked::listen(stream, by).map_err(|error| vanished("far end", error))?;
+    match (&asked.opening, credential) {
+        (Opening::Open, Some(Credential { expected: true, .. })) => {
+            Err(refused("the far end does not ask for a token, so it may be anybody's")
+                .hint("msgpath serve --token-file FILE there, or no --token-file here"))
+        }
+        (Opening::Open, _) => Ok(None),
+        (Opening::Challenge { .. }, None) => Err(refused("the far end asks for a token")
+            .why("it was started with --token-file: only who has the same file is let in")
+            .hint(format!("--token-file with a copy of that file, or {}=FILE", token::ENVIRONMENT))),
+        (Opening::Challenge { .. }, Some(Credential { token, .. })) => {
+            let seals = asked.prove(stream, token, SERVE, own, by);
+            seals.map(Some).map_err(|refusal| refusal.problem("far end", "msgpath serve"))
         }
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_agent::last_output::LastOutput;
 use msgpath_agent::role::FoundBy;
-use msgpath_agent::token::Token;
+use msgpath_agent::seal::Seals;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{Problem, Target};
 
@@ -32,14 +32,6 @@ pub trait Launcher {
     fn launch(&self) -> Result<Stream, Problem>;
 }
 
-/// What a near end can prove.
-#[derive(Clone, Debug)]
-pub(crate) struct Credential {
-    pub(crate) token: Token,
-    /// Whoever answers must ask for it: the user says so.
-    pub(crate) expected: bool,
-}
-
 /// A stream of bytes to an agent. The agent ends with it.
 pub struct Stream {
     /// To the agent.
@@ -50,8 +42,8 @@ pub struct Stream {
     pub process: Option<Child>,
     /// Its address, where it was reached over IP: where its data connections go.
     pub peer: Option<IpAddr>,
-    /// What a far end that was started by hand may ask for.
-    pub(crate) token: Option<Credential>,
+    /// Its frames are sealed: both ends have proven to have a token.
+    pub(crate) seals: Option<Seals>,
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
     /// What that launcher writes to its standard error.
@@ -64,7 +56,7 @@ impl Stream {
     /// A stream, and nothing else that is known of the agent.
     pub fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Self {
         let (to, from) = (Box::new(to), Box::new(from));
-        Self { to, from, process: None, peer: None, token: None, found: None, errors: None, started_here: false }
+        Self { to, from, process: None, peer: None, seals: None, found: None, errors: None, started_here: false }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Where the agents of a mesh come in by themselves: one srun, mpirun or a Kubernetes Job gives no pipe to each process that it
 //! starts, so they dial. Who proves that it has the token is greeted as every agent, and stays.
 
-use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,13 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use msgpath_agent::crowd::first_to_go;
 use msgpath_agent::greeting::GREETING;
-use msgpath_agent::join::{PATIENCE, read_by};
+use msgpath_agent::handshake::{MESH, Question};
+use msgpath_agent::join::{PATIENCE, read_by, read_sealed_by};
 use msgpath_agent::role::{Found, Network, Role, Surroundings};
 use msgpath_agent::route;
+use msgpath_agent::seal::{Seal, Sealing, Seals, Veil};
 use msgpath_agent::serve::cannot_listen;
-use msgpath_agent::token::{Nonces, Prover, Token};
-use msgpath_agent::wire::{self, FromDoor, Joining, Nonce, Verdict};
+use msgpath_agent::token::Token;
+use msgpath_agent::wire::{self, Addresses, FromDoor, Joining, Nonce, Proves};
 use msgpath_core::hosts::{self, MAX_HOSTS};
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::limits::allow_open_files;
@@ -29,6 +32,8 @@ use crate::link::Link;
 /// Callers that have not proven anything: in all, and from one address. They are few at a time; the others wait in the kernel.
 const UNPROVEN: usize = 64;
 const UNPROVEN_OF_ONE: usize = 32;
+/// Where there are more, the one that has waited longest goes, once it has waited for longer than an agent takes to answer.
+const SLOW: Duration = Duration::from_secs(1);
 /// Agents that are greeted at a time: each looks around on its machine first, and has so long for it.
 const GREETED: usize = 64;
 /// Descriptors of an agent, and of all else.
@@ -70,15 +75,26 @@ struct Came {
     /// In the order in which they came first; their names are final once `named`.
     agents: Vec<Agent>,
     named: bool,
-    /// From where those come that have not proven anything.
-    unproven: BTreeMap<IpAddr, usize>,
+    /// Those that have not proven anything, the longest wait first.
+    unproven: VecDeque<Unproven>,
+    /// The number of the next of them.
+    next: u64,
+}
+
+/// A caller that has not proven anything.
+struct Unproven {
+    number: u64,
+    from: IpAddr,
+    since: Instant,
+    stream: TcpStream,
 }
 
 struct Shared {
     token: Token,
     expected: Expected,
+    /// Proofs do not cover the addresses of their connection: a translator of addresses is in between.
+    behind_nat: bool,
     came: Mutex<Came>,
-    unproven: AtomicUsize,
     greeted: AtomicUsize,
     /// The mesh has ended: whoever comes is told so.
     over: AtomicBool,
@@ -101,11 +117,11 @@ impl Shared {
 }
 
 impl Door {
-    /// Listens at `place`, HOST:PORT.
+    /// Listens at `place`, HOST:PORT. `behind_nat`: agents may see other addresses of their connection than this end.
     ///
     /// # Errors
     /// E01.
-    pub fn open(place: &str, token: Token, expected: Expected) -> Result<Self, Problem> {
+    pub fn open(place: &str, token: Token, expected: Expected, behind_nat: bool) -> Result<Self, Problem> {
         let cannot = |error: io::Error| cannot_listen(place, &error);
         let mut resolved = place.to_socket_addrs().map_err(cannot)?;
         let address = resolved.next().ok_or_else(|| cannot(io::ErrorKind::AddrNotAvailable.into()))?;
@@ -121,8 +137,8 @@ impl Door {
         let shared = Arc::new(Shared {
             token,
             expected,
+            behind_nat,
             came: Mutex::default(),
-            unproven: AtomicUsize::new(0),
             greeted: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -247,7 +263,7 @@ fn apart(asked: &[(String, Option<u32>)]) -> Vec<String> {
 
 fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.closed.load(Ordering::Relaxed) {
-        if shared.unproven.load(Ordering::Acquire) >= UNPROVEN {
+        if !shared.has_room() {
             std::thread::sleep(Duration::from_millis(1));
             continue;
         }
@@ -259,7 +275,7 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
-        let Some(place) = Place::of(shared, from.ip()) else { continue };
+        let Some(place) = Place::of(shared, from.ip(), &stream) else { continue };
         let started = std::thread::Builder::new().name("caller".into()).spawn(move || {
             // Whoever does not prove itself is nobody; an agent of ours tries again.
             let _ = place.shared.clone().let_in(stream, place);
@@ -271,60 +287,75 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
 /// One of those that have not proven anything.
 struct Place {
     shared: Arc<Shared>,
-    from: IpAddr,
+    number: u64,
 }
 
 impl Place {
-    fn of(shared: &Arc<Shared>, from: IpAddr) -> Option<Self> {
+    fn of(shared: &Arc<Shared>, from: IpAddr, stream: &TcpStream) -> Option<Self> {
+        let stream = stream.try_clone().ok()?;
         let mut came = shared.came();
-        let own = came.unproven.entry(from).or_default();
-        if *own >= UNPROVEN_OF_ONE {
+        let waiting = came.unproven.iter().map(|caller| &caller.from);
+        if let Some(at) = first_to_go(waiting, &from, UNPROVEN, UNPROVEN_OF_ONE)
+            && !came.end(at)
+        {
             return None;
         }
-        *own += 1;
-        shared.unproven.fetch_add(1, Ordering::Relaxed);
-        Some(Self { shared: Arc::clone(shared), from })
+        let number = came.next;
+        came.next += 1;
+        came.unproven.push_back(Unproven { number, from, since: Instant::now(), stream });
+        Some(Self { shared: Arc::clone(shared), number })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut came = self.shared.came();
-        if let Some(own) = came.unproven.get_mut(&self.from) {
-            *own -= 1;
-            if *own == 0 {
-                came.unproven.remove(&self.from);
-            }
+        self.shared.came().unproven.retain(|caller| caller.number != self.number);
+    }
+}
+
+impl Came {
+    /// Ends a caller, unless it may be about to answer.
+    fn end(&mut self, at: usize) -> bool {
+        let slow = self.unproven.get(at).is_some_and(|caller| caller.since.elapsed() > SLOW);
+        if slow && let Some(caller) = self.unproven.remove(at) {
+            let _ = caller.stream.shutdown(Shutdown::Both);
         }
-        self.shared.unproven.fetch_sub(1, Ordering::Release);
+        slow
     }
 }
 
 impl Shared {
+    /// Whether another caller can be let in now, at the cost of a slow one perhaps. The others wait in the kernel.
+    fn has_room(&self) -> bool {
+        let mut came = self.came();
+        came.unproven.len() < UNPROVEN || came.end(0)
+    }
+
+    /// Greets, and asks for the token. `None`: the caller has another one.
+    fn proven(&self, stream: &mut TcpStream) -> io::Result<Option<Seals>> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let (question, opening) = Question::new(!self.behind_nat)?;
+        stream.write_all(&[&GREETING[..], &opening].concat())?;
+        let (proves, _) = read_by::<Proves>(stream, Instant::now() + PATIENCE)?;
+        let seen = Addresses::of(stream, false)?;
+        let (answer, seals) = question.judge(&self.token, MESH, &proves, Some(&seen));
+        wire::write(stream, &answer, &[])?;
+        Ok(seals)
+    }
+
     fn let_in(&self, mut stream: TcpStream, place: Place) -> Result<(), Problem> {
         let failed = |error: io::Error| Problem::new("E17", Exit::Unfinished, error.to_string());
-        let greet = |stream: &mut TcpStream| -> io::Result<(Joining, Nonces)> {
-            stream.set_nonblocking(false)?;
-            stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            let far = Nonce::new()?;
-            stream.write_all(&GREETING)?;
-            wire::write(stream, &FromDoor::Challenge { nonce: far }, &[])?;
-            let joining: Joining = read_by(stream, Instant::now() + PATIENCE)?;
-            let nonces = Nonces { near: joining.nonce, far };
-            Ok((joining, nonces))
-        };
-        let (joining, nonces) = greet(&mut stream).map_err(failed)?;
-        let say = |stream: &mut TcpStream, verdict: Verdict| wire::write(stream, &verdict, &[]).map_err(failed);
-        if !self.token.is_proven(Prover::Agent, &nonces, &joining.proof) {
-            return wire::write(&mut stream, &FromDoor::Refused, &[]).map_err(failed);
-        }
+        let Some(Seals { says, hears, veil }) = self.proven(&mut stream).map_err(failed)? else { return Ok(()) };
+        let mut hears = Some(hears);
+        let joining = read_sealed_by::<Joining>(&mut stream, &mut hears, Instant::now() + PATIENCE);
+        let (joining, _) = joining.map_err(failed)?;
+        let mut to = Sealing::new(Closes(stream.try_clone().map_err(failed)?), Some(says));
+        let say = |to: &mut Sealing<Closes>, what: FromDoor| wire::write(to, &what, &[]).map_err(failed);
         drop(place);
-        // At once: an agent that has to wait for its turn knows whom it waits for.
-        let proof = self.token.proof(Prover::Coordinator, &nonces);
-        wire::write(&mut stream, &FromDoor::Proven { proof }, &[]).map_err(failed)?;
         if self.over.load(Ordering::Relaxed) {
-            say(&mut stream, Verdict::Over)?;
+            say(&mut to, FromDoor::Over)?;
             let mut came = self.came();
             came.agents
                 .iter_mut()
@@ -334,13 +365,13 @@ impl Shared {
         }
         let placed = self.placed(&mut self.came(), &joining);
         if let Err(why) = placed {
-            return say(&mut stream, Verdict::Unwanted { why });
+            return say(&mut to, FromDoor::Unwanted { why });
         }
         while self.greeted.fetch_add(1, Ordering::Relaxed) >= GREETED {
             self.greeted.fetch_sub(1, Ordering::Relaxed);
             std::thread::sleep(LOOK);
         }
-        let link = say(&mut stream, Verdict::Welcome).and_then(|()| greeted(&joining, stream));
+        let link = say(&mut to, FromDoor::Welcome).and_then(|()| greeted(&joining, stream, to, (hears, veil)));
         self.greeted.fetch_sub(1, Ordering::Relaxed);
         let mut came = self.came();
         if link.is_err() && !came.named {
@@ -413,11 +444,14 @@ impl Drop for Closes {
 }
 
 /// Tells an agent what it is, and greets it.
-fn greeted(joining: &Joining, stream: TcpStream) -> Result<Link, Problem> {
+fn greeted(
+    joining: &Joining,
+    mut from: TcpStream,
+    mut to: Sealing<Closes>,
+    (mut hears, veil): (Option<Seal>, Veil),
+) -> Result<Link, Problem> {
     let name = &joining.name;
     let failed = |error: io::Error| crate::link::vanished(&format!("agent of {name}"), error);
-    let mut from = stream.try_clone().map_err(failed)?;
-    let mut to = Closes(stream);
     let known = Surroundings {
         address: Some(joining.address),
         named: Vec::new(),
@@ -425,7 +459,7 @@ fn greeted(joining: &Joining, stream: TcpStream) -> Result<Link, Problem> {
         network: Network::own(),
     };
     Role::OnHost(Box::new(known)).give(&mut to).map_err(failed)?;
-    let found: Found = read_by(&mut from, Instant::now() + ANSWER).map_err(failed)?;
+    let found = read_sealed_by::<Found>(&mut from, &mut hears, Instant::now() + ANSWER).map_err(failed)?.0;
     let Some((address, by)) = found.address else {
         return Err(Problem::new(
             "E71",
@@ -433,8 +467,9 @@ fn greeted(joining: &Joining, stream: TcpStream) -> Result<Link, Problem> {
             format!("the agent of {name} has no address for data connections"),
         ));
     };
-    let from: Box<dyn Read + Send> = Box::new(from);
-    Link::of_host(name, Stream { peer: Some(address), found: Some(by), ..Stream::new(from, to) })
+    let (to, says) = to.into_parts();
+    let seals = says.zip(hears).map(|(says, hears)| Seals { says, hears, veil });
+    Link::of_host(name, Stream { peer: Some(address), found: Some(by), seals, ..Stream::new(from, to) })
 }
 
 #[cfg(test)]
@@ -457,14 +492,38 @@ mod tests {
         std::fs::write(&file, "0123456789abcdef").unwrap();
         let token = Token::read(&file).unwrap().0;
         std::fs::remove_file(file).unwrap();
-        let (came, unproven, greeted, over, closed) = Default::default();
-        Shared { token, expected, came, unproven, greeted, over, closed }
+        let (behind_nat, came, greeted, over, closed) = Default::default();
+        Shared { token, expected, behind_nat, came, greeted, over, closed }
     }
 
     fn joining(name: &str, rank: Option<u32>, instance: u8) -> Joining {
         let nonce = Nonce([instance; 16]);
         let address = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-        Joining { name: name.into(), rank, instance: nonce, address, nonce, proof: wire::Proof([0; 32]) }
+        Joining { name: name.into(), rank, instance: nonce, address }
+    }
+
+    #[test]
+    fn silent_callers_make_room_for_one_that_comes() {
+        let door = Arc::new(shared(Expected::Count(2)));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let calls = |from: u8| {
+            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (far, _) = listener.accept().unwrap();
+            (near, Place::of(&door, IpAddr::from([127, 0, 0, from]), &far))
+        };
+        let mut silent: Vec<_> = (0..UNPROVEN).map(|at| calls(if at % 2 == 0 { 2 } else { 3 })).collect();
+        assert!(silent.iter().all(|(_, place)| place.is_some()));
+        assert!(!door.has_room() && calls(4).1.is_none(), "they may be about to answer");
+        for caller in &mut door.came().unproven {
+            caller.since -= 2 * SLOW;
+        }
+        let (_near, place) = calls(4);
+        assert!(place.is_some() && door.came().unproven.len() == UNPROVEN);
+        let ended = std::io::Read::read(&mut silent[0].0, &mut [0]);
+        assert_eq!(ended.unwrap(), 0, "the one that has waited longest");
+        assert!(door.has_room(), "the next one goes when somebody comes");
+        drop((silent, place));
+        assert!(door.came().unproven.is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
@@ -18,7 +19,7 @@ use super::loops::{Line, Shared};
 use super::maker::Draws;
 use super::orders::{Batch, CallOrder, Called, CallsOrder, Speaks};
 use super::part::Part;
-use super::team::Team;
+use super::team::{Goes, Team};
 use super::wire::Wire;
 
 /// A run of calls, connected.
@@ -55,16 +56,16 @@ fn wire(speaks: &Speaks, address: SocketAddr) -> Wire {
 }
 
 impl Calling {
-    /// Connects, and makes the threads. Returns what is said to that.
+    /// Connects unless `stop` is set meanwhile, and makes the threads. Returns what is said to that.
     ///
     /// # Errors
     /// What is said to what cannot be had.
-    pub(crate) fn connect(order: CallOrder) -> Result<(Self, FromEnd), FromEnd> {
+    pub(crate) fn connect(order: CallOrder, stop: &AtomicBool) -> Result<(Self, FromEnd), FromEnd> {
         let refused = |what: &str| FromEnd::Unavailable(Unavailable::new(format!("the near end refused: {what}"), ""));
         order.check().map_err(refused)?;
         can_be_had(order.memory()).map_err(FromEnd::Unavailable)?;
         let timeout = Duration::from_nanos(order.connect_timeout_ns);
-        let open = |index| Connection::open(index, order.address, timeout);
+        let open = |index| Connection::open(index, order.address, timeout, stop);
         let connections: Result<Vec<_>, _> = (0..order.connections).map(open).collect();
         let connections = connections.map_err(|problem| FromEnd::Failed(problem.into()))?;
         let from = connections.first().and_then(|first| first.stream.local_addr().ok()).unwrap_or(order.address);
@@ -89,9 +90,9 @@ impl Calling {
     }
 
     /// Measures the round that was made ready; see [`Team::round`]. `false`: there is none.
-    pub(crate) fn go(&mut self, stops: impl FnMut() -> bool) -> bool {
+    pub(crate) fn go(&mut self, goes: impl FnMut() -> Goes) -> bool {
         let Some(round) = self.round.as_mut().filter(|round| round.part.is_none()) else { return false };
-        round.part = Some(self.team.round(&round.order, stops));
+        round.part = Some(self.team.round(&round.order, goes));
         true
     }
 
@@ -156,7 +157,8 @@ mod tests {
         let (control, mut from) = UnixStream::pair().unwrap();
         let ended = std::thread::spawn(move || {
             let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
-            crate::session(&mut from, &mut to, None, peer, &Terms::default(), &Lease::new(Duration::from_secs(60)))
+            let lease = Lease::new(Duration::from_secs(60));
+            crate::session(&mut from, &mut to, crate::Begun::default(), peer, &Terms::default(), &lease)
         });
         (control, ended)
     }

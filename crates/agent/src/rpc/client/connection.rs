@@ -4,14 +4,14 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use msgpath_core::counts::CallCounts;
 use msgpath_core::schema::TcpInfo;
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::clock;
 use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::{clock, socket};
 
 use super::orders::Broken;
 use super::wire::{Frame, Wire};
@@ -196,12 +196,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects, unless `stop` is set meanwhile.
     ///
     /// # Errors
     /// E01.
-    pub fn open(index: u32, address: SocketAddr, timeout: Duration) -> Result<Self, Problem> {
-        let (stream, connect_ns) = connect(address, timeout)?;
+    pub fn open(index: u32, address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> Result<Self, Problem> {
+        let (stream, connect_ns) = connect(address, timeout, stop)?;
         let watch = std::sync::Arc::new(Watch::new(&stream));
         let connect_ns = Some(connect_ns);
         Ok(Self { index, stream, inbox: Inbox::new(), watch, connect_ns, stale: false, rep: 0, address, timeout })
@@ -211,8 +211,8 @@ impl Connection {
     ///
     /// # Errors
     /// E01.
-    pub fn renew(&mut self) -> Result<(), Problem> {
-        let (stream, connect_ns) = connect(self.address, self.timeout)?;
+    pub fn renew(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
+        let (stream, connect_ns) = connect(self.address, self.timeout, stop)?;
         *self.watch.stream.lock().expect("no holder panics") = stream.try_clone().ok();
         self.stream = stream;
         self.connect_ns = self.connect_ns.max(Some(connect_ns));
@@ -251,10 +251,11 @@ pub fn send(stream: &TcpStream, message: &[u8], watch: &Watch, calls: &mut CallC
 }
 
 /// Connects and returns how long that took, ns.
-fn connect(address: SocketAddr, timeout: Duration) -> Result<(TcpStream, u64), Problem> {
+fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> Result<(TcpStream, u64), Problem> {
     let begin = clock::now();
-    let stream = TcpStream::connect_timeout(&address, timeout).map_err(|error| nobody(address, &error))?;
+    let connected = socket::connect(address, timeout, stop).map_err(|error| nobody(address, &error))?;
     let took = clock::now() - begin;
+    let stream = TcpStream::from(connected);
     let _ = stream.set_nodelay(true);
     Ok((stream, took))
 }

@@ -160,7 +160,7 @@ fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place
 fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut Part) -> Result<(), Broken> {
     let Line { connection, wire, draws, maker, out, .. } = line;
     if connection.stale {
-        connection.renew().map_err(|problem| Broken::Lost(problem.into()))?;
+        connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()))?;
     }
     let sent = wire.build(&step.method, maker, draws, out);
     maker.advance();

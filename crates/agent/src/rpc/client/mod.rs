@@ -16,3 +16,4 @@ mod team;
 pub mod wire;
 
 pub(crate) use calling::Calling;
+pub(crate) use team::Goes;

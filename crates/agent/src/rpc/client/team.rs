@@ -21,6 +21,17 @@ const LOOK: Duration = Duration::from_millis(50);
 /// After an interruption a reply in progress is awaited so long, ns.
 const GRACE_NS: u64 = 1_000_000_000;
 
+/// How a round goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goes {
+    /// As it is.
+    On,
+    /// It ends early, with the replies in progress.
+    ToItsEnd,
+    /// Nobody waits for its end.
+    Nowhere,
+}
+
 /// The threads, waiting for orders. They end with it.
 pub struct Team {
     shared: Arc<Shared>,
@@ -69,8 +80,8 @@ impl Team {
         Ok(team)
     }
 
-    /// One round of all threads. `stops` is asked now and then whether it is to end early; no other round follows then.
-    pub fn round(&self, order: &CallsOrder, mut stops: impl FnMut() -> bool) -> Part {
+    /// One round of all threads. `goes` is asked now and then how it goes on; no other round follows one that ends early.
+    pub fn round(&self, order: &CallsOrder, mut goes: impl FnMut() -> Goes) -> Part {
         for thread in &self.orders {
             let _ = thread.send(order.clone());
         }
@@ -88,12 +99,13 @@ impl Team {
                     watch.cut(true);
                 }
             }
-            if stops() {
+            let next = goes();
+            if next != Goes::On {
                 self.shared.over.store(true, Ordering::Relaxed);
             }
             if self.shared.over.load(Ordering::Relaxed) {
                 let since = *over_since.get_or_insert(now);
-                if now - since > GRACE_NS {
+                if now - since > GRACE_NS || next == Goes::Nowhere {
                     self.watches.iter().for_each(|watch| watch.cut(false));
                 }
             }

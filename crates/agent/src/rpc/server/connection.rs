@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use msgpath_rpc::tenlg::tenlg;
@@ -19,7 +20,9 @@ use msgpath_rpc::log::DATA_BYTES;
 use super::fault::{Fault, Journal};
 use super::log::Log;
 use super::parser::{Parser, Request, SHORT};
+use super::seat::Seat;
 use super::service::{Answer, Remark, Reply, Service};
+use super::worker::Accepted;
 
 /// Replies up to this length are sent from one buffer, bytes.
 const COPIED: usize = 4096;
@@ -139,6 +142,7 @@ struct Wire {
     client_ip: u32,
     /// The first call is answered TooBusy, and then this connection ends.
     turned_away: bool,
+    seat: Arc<Seat>,
     pending: Option<Pending>,
     broken: Option<io::Error>,
     leaving: bool,
@@ -180,12 +184,13 @@ fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 impl Connection {
     /// Just accepted.
-    pub fn new(stream: TcpStream, peer: SocketAddr, turned_away: bool, now_ns: u64) -> Self {
+    pub fn new(accepted: Accepted, now_ns: u64) -> Self {
+        let Accepted { stream, peer, turned_away, seat } = accepted;
         let client_ip = match peer.ip().to_canonical() {
             IpAddr::V4(ip) => u32::from(ip),
             IpAddr::V6(_) => 0, // the header has no room for it
         };
-        let wire = Wire { stream, peer, client_ip, turned_away, pending: None, broken: None, leaving: false };
+        let wire = Wire { stream, peer, client_ip, turned_away, seat, pending: None, broken: None, leaving: false };
         Self {
             parser: Parser::default(),
             unread: Vec::new(),
@@ -461,6 +466,7 @@ impl Wire {
             }
         });
         desk.calls += 1;
+        self.seat.answered(begun_ns);
         if let Some(log) = &mut desk.log
             && !log.call(&asked, (length, &data[..kept]), &header, body)
         {

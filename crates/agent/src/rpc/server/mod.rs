@@ -12,6 +12,7 @@
 //! | `memory` | the budget, and buffers that are used again |
 //! | `connection` | one connection: received, answered, sent |
 //! | `worker` | one thread and its connections |
+//! | `seat` | which connection is given up where another one comes |
 //! | `hog` | threads that take its lock or CPUs away, where that is asked for |
 //! | `log` | the lab's log of calls |
 //! | `fault` | what goes wrong: counted, and said a few times a second |
@@ -23,6 +24,7 @@ mod log;
 pub mod memory;
 mod options;
 pub mod parser;
+mod seat;
 mod service;
 mod store;
 mod worker;
@@ -31,11 +33,12 @@ use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
 use msgpath_core::{Exit, Problem, units};
+use msgpath_sys::clock;
 use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::poll::any_readable;
 
@@ -44,6 +47,7 @@ use crate::team::thread_problem;
 use connection::Patience;
 use log::LogFile;
 use memory::Memory;
+use seat::{Room, Seat, Seats};
 use service::Service;
 use worker::{Accepted, Post, Shared, work};
 
@@ -95,6 +99,7 @@ pub struct Server {
     posts: Vec<Post>,
     shared: Shared,
     connections: usize,
+    sure: Duration,
     /// What the user should know before the first connection.
     remarks: Vec<String>,
     /// Troubles that are wanted.
@@ -151,13 +156,12 @@ impl Server {
             log: log.transpose()?,
             patience: Patience { idle: options.idle, message: options.message },
             stamped: options.kernel_stamps,
-            open: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
             over: AtomicBool::new(false),
             quit: AtomicBool::new(false),
         };
         let hogs = (options.lock_hog, options.cpu_hogs.min(hog::MOST_CPU_HOGS));
-        Ok(Self { listeners, address, posts, shared, connections, remarks, hogs })
+        Ok(Self { listeners, address, posts, shared, connections, sure: options.sure, remarks, hogs })
     }
 
     /// Where it listens.
@@ -178,7 +182,7 @@ impl Server {
     /// # Errors
     /// As [`Server::run`].
     pub fn run_saying(self, stop: &AtomicBool, say: &mut dyn FnMut(Event<'_>)) -> Result<Totals, Problem> {
-        let Self { listeners, address, posts, shared, connections, remarks, hogs } = self;
+        let Self { listeners, address, posts, shared, connections, sure, remarks, hogs } = self;
         remarks.iter().for_each(|remark| say(Event::Wrong(remark)));
         say(Event::Course(&format!(
             "serving the RPC lab's keys and values at {address}{}   {}, {}   Ctrl-C stops",
@@ -186,7 +190,9 @@ impl Server {
             plural(posts.len(), "thread"),
             units::size(shared.service.memory().limit() as u64)
         )));
-        let mut door = Door { listeners, shared: &shared, posts: &posts, connections, accepted: 0, spare: spare() };
+        let (seats, turned) = (Seats::new(connections, sure), Seats::new(TURNED_AWAY, Duration::ZERO));
+        let mut door =
+            Door { listeners, shared: &shared, posts: &posts, connections, seats, turned, accepted: 0, spare: spare() };
         let started = std::thread::scope(|scope| {
             let mut started = Ok(());
             for (at, post) in posts.iter().enumerate() {
@@ -274,6 +280,9 @@ struct Door<'a> {
     shared: &'a Shared,
     posts: &'a [Post],
     connections: usize,
+    seats: Seats,
+    /// Those of connections that are turned away.
+    turned: Seats,
     accepted: u64,
     spare: Option<File>,
 }
@@ -301,19 +310,30 @@ impl Door<'_> {
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
         self.accepted += 1;
-        let open = self.shared.open.load(Ordering::Relaxed);
-        let turned_away = open >= self.connections;
+        let (source, now) = (peer.ip().to_canonical(), clock::now());
+        let mut room = self.seats.room(source, now);
+        let turned_away = matches!(room, Room::None);
         if turned_away {
             let what = format!("turned away: {} connections are open", self.connections);
             self.shared.journal.fault(Fault::TurnedAway, peer, &what);
+            room = self.turned.room(source, now);
         }
-        if open >= self.connections + TURNED_AWAY || stream.set_nodelay(true).is_err() {
-            return; // closed by being dropped
+        match room {
+            Room::Free => {}
+            Room::After(seat) => {
+                let post = seat.post;
+                self.posts[post].end(seat);
+            }
+            Room::None => return, // closed by being dropped
         }
-        self.shared.open.fetch_add(1, Ordering::Relaxed);
-        let fewest = self.posts.iter().min_by_key(|post| post.held.load(Ordering::Relaxed));
-        if let Some(post) = fewest {
-            post.hand(Accepted { stream, peer, turned_away });
+        if stream.set_nodelay(true).is_err() {
+            return;
+        }
+        let fewest = self.posts.iter().enumerate().min_by_key(|(_, post)| post.held.load(Ordering::Relaxed));
+        if let Some((at, post)) = fewest {
+            let seat = Seat::new(source, at, now);
+            if turned_away { &mut self.turned } else { &mut self.seats }.take(&seat);
+            post.hand(Accepted { stream, peer, turned_away, seat });
         }
     }
 
@@ -327,5 +347,54 @@ impl Door<'_> {
         let from = peer.unwrap_or_else(|_| nobody());
         self.shared.journal.fault(Fault::NoDescriptor, from, &format_args!("not accepted: {error}"));
         std::thread::sleep(Duration::from_millis(20)); // it may last; it must not take a whole CPU
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::sync::Arc;
+
+    use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES};
+
+    use super::*;
+
+    /// A ping as the lab's client sends it.
+    fn ping() -> Vec<u8> {
+        let header = Header { method: Method::new("ping"), ..Header::default() };
+        let mut bytes = Marker { header: RPC_HEADER_BYTES as u32, body: 0 }.to_bytes().to_vec();
+        bytes.extend(header.to_bytes());
+        bytes
+    }
+
+    #[test]
+    fn idle_connections_keep_nobody_out() {
+        let options =
+            ServerOptions { port: 0, threads: 2, connections: 8, sure: Duration::ZERO, ..ServerOptions::default() };
+        let server = Server::bind(options).unwrap();
+        let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let serving = std::thread::spawn(move || server.run(&stopped));
+        let silent: Vec<_> = (0..200)
+            .map(|at| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                // Every other one says half a request.
+                stream.write_all(&ping()[..if at % 2 == 0 { 0 } else { MARKER_BYTES + 3 }]).unwrap();
+                stream
+            })
+            .collect();
+        for _ in 0..5 {
+            let mut good = TcpStream::connect(address).unwrap();
+            good.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            good.write_all(&ping()).unwrap();
+            let mut reply = [0; MARKER_BYTES + RPC_HEADER_BYTES];
+            good.read_exact(&mut reply).unwrap();
+            let header = Header::parse(&reply[MARKER_BYTES..]).unwrap();
+            assert_eq!(header.status, 0, "it is served");
+        }
+        drop(silent);
+        stop.store(true, Ordering::Relaxed);
+        assert!(serving.join().unwrap().unwrap().calls >= 5);
     }
 }

@@ -35,6 +35,9 @@ pub struct ServerOptions {
     pub connections: usize,
     /// How long a connection may ask nothing.
     pub idle: Duration,
+    /// How long it may where all places are taken and another one comes.
+    #[serde(default = "sure")]
+    pub sure: Duration,
     /// How long a message may take from its first byte to its last, and a reply to be taken.
     pub message: Duration,
     /// Whether the `quit` method stops the server.
@@ -51,6 +54,10 @@ pub struct ServerOptions {
     pub cpu_hogs: u32,
 }
 
+fn sure() -> Duration {
+    Duration::from_secs(1)
+}
+
 fn one() -> u16 {
     1
 }
@@ -65,6 +72,7 @@ impl Default for ServerOptions {
             memory: 1 << 30,
             connections: 4096,
             idle: Duration::from_secs(600),
+            sure: sure(),
             message: Duration::from_secs(10),
             may_quit: false,
             log: None,

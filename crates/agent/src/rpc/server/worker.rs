@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use msgpath_sys::clock;
@@ -14,6 +14,7 @@ use msgpath_sys::ready::{Event, Events, ReadySet, Waker};
 use super::connection::{Connection, Desk, End, Patience, Turn};
 use super::fault::{Fault, Journal};
 use super::log::{Log, LogFile};
+use super::seat::Seat;
 use super::service::Service;
 
 /// Token of the waker; connections have smaller ones.
@@ -21,7 +22,7 @@ const WAKER: u64 = u64::MAX;
 /// Between two looks at who is overdue.
 const SWEEP: Duration = Duration::from_millis(250);
 /// How long replies may take to go when the server stops.
-const LAST_REPLIES: Duration = Duration::from_secs(1);
+const LAST_REPLIES: Duration = Duration::from_millis(250);
 
 /// What all threads share.
 pub struct Shared {
@@ -35,8 +36,6 @@ pub struct Shared {
     pub patience: Patience,
     /// Whether the kernel's receive stamps are read.
     pub stamped: bool,
-    /// Connections that are open.
-    pub open: AtomicUsize,
     /// Calls that were answered by threads that have ended.
     pub calls: AtomicU64,
     /// Everybody is to end.
@@ -53,6 +52,8 @@ pub struct Accepted {
     pub peer: SocketAddr,
     /// There are too many: its first call is answered TooBusy.
     pub turned_away: bool,
+    /// Its place.
+    pub seat: Arc<Seat>,
 }
 
 /// How a thread is reached.
@@ -60,6 +61,8 @@ pub struct Post {
     set: ReadySet,
     waker: Waker,
     inbox: Mutex<Vec<Accepted>>,
+    /// Connections that are to end, for others.
+    outbox: Mutex<Vec<Arc<Seat>>>,
     /// Connections that it has, or is about to have.
     pub held: AtomicUsize,
 }
@@ -72,13 +75,19 @@ impl Post {
     pub fn new() -> std::io::Result<Self> {
         let (set, waker) = (ReadySet::new()?, Waker::new()?);
         waker.watch(&set, WAKER)?;
-        Ok(Self { set, waker, inbox: Mutex::default(), held: AtomicUsize::new(0) })
+        Ok(Self { set, waker, inbox: Mutex::default(), outbox: Mutex::default(), held: AtomicUsize::new(0) })
     }
 
     /// Hands a connection over.
     pub fn hand(&self, accepted: Accepted) {
         self.held.fetch_add(1, Ordering::Relaxed);
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner).push(accepted);
+        self.waker.ring();
+    }
+
+    /// Ends a connection to make room.
+    pub fn end(&self, seat: Arc<Seat>) {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner).push(seat);
         self.waker.ring();
     }
 
@@ -116,6 +125,11 @@ pub fn work(shared: &Shared, post: &Post) {
     open.into_iter().for_each(|at| worker.close(at, &End(None)));
 }
 
+/// Why a connection ends whose place another one gets.
+fn others_came() -> (Fault, String) {
+    (Fault::Idle, "closed: it asked nothing, and others came".into())
+}
+
 impl Worker<'_> {
     fn run(&mut self) {
         let mut events = Events::new(256);
@@ -150,6 +164,7 @@ impl Worker<'_> {
             }
             if rung {
                 self.post.waker.quiet();
+                self.make_room();
                 self.take_accepted();
             }
             if self.desk.quit {
@@ -170,15 +185,31 @@ impl Worker<'_> {
         }
     }
 
+    /// Ends those whose places others get.
+    fn make_room(&mut self) {
+        let ended = std::mem::take(&mut *self.post.outbox.lock().unwrap_or_else(PoisonError::into_inner));
+        for seat in ended {
+            let token = seat.token.load(Ordering::Relaxed);
+            let at = (token & 0xffff_ffff) as usize;
+            // It may have ended by itself, and its slot be another's; or it was not taken yet, and ends when it is.
+            if self.slots.get(at).is_some_and(|slot| u64::from(slot.generation) == token >> 32) {
+                self.close(at, &End(Some(others_came())));
+            }
+        }
+    }
+
     fn take_accepted(&mut self) {
         let accepted = std::mem::take(&mut *self.post.inbox.lock().unwrap_or_else(PoisonError::into_inner));
-        for Accepted { stream, peer, turned_away } in accepted {
+        for accepted in accepted {
+            let peer = accepted.peer;
             let at = self.free.pop().unwrap_or_else(|| {
                 self.slots.push(Slot { connection: None, generation: 0, queued: false });
                 self.slots.len() - 1
             });
             let token = u64::from(self.slots[at].generation) << 32 | at as u64;
-            let connection = Connection::new(stream, peer, turned_away, clock::now());
+            accepted.seat.token.store(token, Ordering::Relaxed);
+            let seat = Arc::clone(&accepted.seat);
+            let connection = Connection::new(accepted, clock::now());
             if self.shared.stamped {
                 // Where the kernel refuses, calls are told that the wait is not known.
                 let _ = stamp_received(connection.stream().as_fd());
@@ -188,6 +219,9 @@ impl Worker<'_> {
             self.desk.journal.connection(peer, &"connected");
             if let Err(error) = watched {
                 self.close(at, &End(Some((Fault::NoDescriptor, format!("closed: cannot be watched ({error})")))));
+            }
+            if seat.is_ended() {
+                self.close(at, &End(Some(others_came())));
             }
         }
     }
@@ -234,7 +268,6 @@ impl Worker<'_> {
         drop(connection); // closed before anybody is told that there is room
         self.free.push(at);
         self.post.held.fetch_sub(1, Ordering::Relaxed);
-        self.shared.open.fetch_sub(1, Ordering::Relaxed);
         match &end.0 {
             Some((fault, what)) => self.shared.journal.fault(*fault, peer, what),
             None => self.shared.journal.connection(peer, &"gone"),
