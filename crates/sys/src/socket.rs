@@ -143,23 +143,6 @@ pub fn quickack(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(fd, true)?)
 }
 
-// linux/sctp.h
-const SCTP_NODELAY: libc::c_int = 3;
-
-/// SCTP_NODELAY.
-///
-/// # Errors
-/// Not an SCTP socket.
-pub fn sctp_nodelay(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
-    let value = libc::c_int::from(on);
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the pointer and length describe `value`.
-    check_int(unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_SCTP, SCTP_NODELAY, (&raw const value).cast(), length)
-    })
-    .map(drop)
-}
-
 // linux/tcp.h and linux/mptcp.h
 const TCP_IS_MPTCP: libc::c_int = 43;
 const SOL_MPTCP: libc::c_int = 284;

@@ -11,7 +11,6 @@ pub mod netlink;
 pub mod pipe;
 pub mod pipe_packet;
 pub mod procvm;
-pub mod sctp;
 pub mod shm;
 pub mod sockmap;
 pub mod sysvmsg;

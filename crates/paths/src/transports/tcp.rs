@@ -46,10 +46,6 @@ const CONNECT: Duration = Duration::from_secs(8);
 pub(super) struct Kind {
     /// `None`: TCP.
     pub protocol: Option<Protocol>,
-    /// Message boundaries are preserved.
-    pub framed: bool,
-    /// Its TCP_NODELAY.
-    pub nodelay: fn(&OwnedFd, bool) -> io::Result<()>,
     /// What is done to a connection before its first message.
     pub begin: fn(&OwnedFd) -> io::Result<()>,
 }
@@ -57,7 +53,7 @@ pub(super) struct Kind {
 impl Kind {
     /// TCP, or what has its options.
     pub(super) const fn like_tcp(protocol: Option<Protocol>) -> Self {
-        Self { protocol, framed: false, nodelay: |fd, on| Ok(sockopt::set_tcp_nodelay(fd, on)?), begin: |_| Ok(()) }
+        Self { protocol, begin: |_| Ok(()) }
     }
 }
 
@@ -66,7 +62,7 @@ pub(super) static TCP: Kind = Kind::like_tcp(None);
 
 /// Sets what was asked of a connection, and begins it.
 pub(super) fn tune(fd: &OwnedFd, need: &Need, kind: &Kind) -> io::Result<()> {
-    (kind.nodelay)(fd, need.options.nodelay)?;
+    sockopt::set_tcp_nodelay(fd, need.options.nodelay)?;
     if need.options.hold_cork {
         msgpath_sys::socket::cork(fd.as_fd(), true)?; // and never released
     }
@@ -191,7 +187,7 @@ pub(super) fn offer(need: &Need, kind: &'static Kind) -> io::Result<Box<dyn Offe
     let place = local_address(&fd)?.to_string();
     let channel = |fd: OwnedFd, need: &Need| {
         tune(&fd, need, kind)?;
-        Ok(AnyChannel::Socket(Socket::new(fd, kind.framed, need.limits.clone())?))
+        Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
     };
     Ok(Box::new(Listening::at(fd, place, need, |_| true, channel)?))
 }
@@ -203,11 +199,11 @@ pub(super) fn connect_to_offer(address: &str, need: &Need, kind: &Kind) -> io::R
     let fd = unconnected(address, need, kind)?;
     connect(&fd, address, &need.limits)?;
     // At once, whatever the options say: the key is not a part of what is measured.
-    (kind.nodelay)(&fd, true)?;
+    sockopt::set_tcp_nodelay(&fd, true)?;
     admission::introduce(&fd, &key)?;
     tune(&fd, need, kind)?;
     let local = local_address(&fd)?.to_string();
-    Ok((AnyChannel::Socket(Socket::new(fd, kind.framed, need.limits.clone())?), local))
+    Ok((AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?), local))
 }
 
 /// [`Transport::connect_to_program`] over such a protocol.
@@ -220,7 +216,7 @@ pub(super) fn connect_to_program(address: &str, need: &Need, kind: &Kind) -> io:
         return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens: the socket met itself"));
     }
     tune(&fd, need, kind)?;
-    Ok(AnyChannel::Socket(Socket::new(fd, kind.framed, need.limits.clone())?))
+    Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
 }
 
 /// A socket that is to connect.
