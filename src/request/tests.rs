@@ -118,7 +118,7 @@ fn paths_come_from_options_and_targets() {
 fn all_paths_are_those_that_reach_the_target() {
     let here = cases("compare all -l 64 -r 5");
     let there = cases("compare all hostB -l 64 -r 5");
-    let over_ip = |path: &str| ["tcp:", "udp:", "mptcp:", "ktls:"].iter().any(|transport| path.starts_with(transport));
+    let over_ip = |path: &str| ["tcp:", "udp:", "mptcp:"].iter().any(|transport| path.starts_with(transport));
     assert!(here.len() > there.len() && there.iter().all(|case| over_ip(&case.0)), "{there:?}");
     assert!(cases("compare all").iter().all(|case| case.1 == 64));
     let large = typed("compare all -l 64,1M -r 5").unwrap();

@@ -312,7 +312,7 @@ mod program {
         writev::Writev, zerocopy::ZeroCopy, zerocopy_unset::ZeroCopyUnset,
     };
     use crate::transports::{
-        eth::Eth, eth_ring::EthRing, fifo::Fifo, ktls::Ktls, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes,
+        eth::Eth, eth_ring::EthRing, fifo::Fifo, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes,
         pipe_packet::PacketPipes, procvm::ProcessMemory, shm::Shm, sockmap::Sockmap, sysvmsg::SysvMessages, tcp::Tcp,
         udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq, vsock::Vsock, xdp::Xdp,
     };
@@ -325,7 +325,7 @@ mod program {
 
     crate::registry! {
         transports: [
-            Tcp, Mptcp, Ktls, Sockmap, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq,
+            Tcp, Mptcp, Sockmap, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq,
             SysvMessages, Shm, ProcessMemory, Eth, EthRing, Xdp
         ];
         Socket(Socket):

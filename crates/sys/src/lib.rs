@@ -21,7 +21,6 @@ pub mod files;
 pub mod flag;
 pub mod frames;
 pub mod futex;
-pub mod ktls;
 pub mod limits;
 pub mod listening;
 pub mod mapped_receive;

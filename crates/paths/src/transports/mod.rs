@@ -4,7 +4,6 @@ mod admission;
 pub mod eth;
 pub mod eth_ring;
 pub mod fifo;
-pub mod ktls;
 pub mod mptcp;
 pub mod mq;
 pub mod netlink;

@@ -6,7 +6,7 @@ use msgpath_core::Unavailable;
 use msgpath_sys::socket::is_mptcp;
 use rustix::net::ipproto;
 
-use super::tcp::{self, Kind};
+use super::tcp;
 use crate::channel::AnyChannel;
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -36,8 +36,6 @@ static META: TransportMeta = TransportMeta {
     default_method: "send",
     default_wait: "block",
 };
-
-static KIND: Kind = Kind::like_tcp(Some(ipproto::MPTCP));
 
 /// What a refused socket means.
 fn refused(error: &io::Error) -> Unavailable {
@@ -70,11 +68,11 @@ impl Transport for Mptcp {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        tcp::offer(need, &KIND)
+        tcp::offer(need, Some(ipproto::MPTCP))
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        tcp::connect_to_offer(address, need, &KIND)
+        tcp::connect_to_offer(address, need, Some(ipproto::MPTCP))
     }
 
     fn reaches_programs(&self) -> bool {
@@ -82,6 +80,6 @@ impl Transport for Mptcp {
     }
 
     fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
-        tcp::connect_to_program(address, need, &KIND)
+        tcp::connect_to_program(address, need, Some(ipproto::MPTCP))
     }
 }

@@ -10,7 +10,7 @@ use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::sockmap;
 use rustix::net::{self, SocketFlags, SocketType};
 
-use super::tcp::{TCP, local_address, socket, tune};
+use super::tcp::{local_address, socket, tune};
 use super::{Listening, connect_local, pass, set_buffers, take};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
@@ -60,8 +60,8 @@ fn pair(need: &Need) -> io::Result<[OwnedFd; 2]> {
     if peer != Some(local_address(&near)?) {
         return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "another program came first"));
     }
-    tune(&near, need, &TCP)?;
-    tune(&far, need, &TCP)?;
+    tune(&near, need)?;
+    tune(&far, need)?;
     Ok([near, far])
 }
 

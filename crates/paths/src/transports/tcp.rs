@@ -42,26 +42,8 @@ static META: TransportMeta = TransportMeta {
 /// How long a connection may take: three lost handshakes.
 const CONNECT: Duration = Duration::from_secs(8);
 
-/// A protocol whose sockets connect as those of TCP.
-pub(super) struct Kind {
-    /// `None`: TCP.
-    pub protocol: Option<Protocol>,
-    /// What is done to a connection before its first message.
-    pub begin: fn(&OwnedFd) -> io::Result<()>,
-}
-
-impl Kind {
-    /// TCP, or what has its options.
-    pub(super) const fn like_tcp(protocol: Option<Protocol>) -> Self {
-        Self { protocol, begin: |_| Ok(()) }
-    }
-}
-
-/// TCP itself.
-pub(super) static TCP: Kind = Kind::like_tcp(None);
-
-/// Sets what was asked of a connection, and begins it.
-pub(super) fn tune(fd: &OwnedFd, need: &Need, kind: &Kind) -> io::Result<()> {
+/// Sets the options that were asked for.
+pub(super) fn tune(fd: &OwnedFd, need: &Need) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, need.options.nodelay)?;
     if need.options.hold_cork {
         msgpath_sys::socket::cork(fd.as_fd(), true)?; // and never released
@@ -69,8 +51,7 @@ pub(super) fn tune(fd: &OwnedFd, need: &Need, kind: &Kind) -> io::Result<()> {
     if let Some(name) = &need.options.congestion {
         sockopt::set_tcp_congestion(fd, name)?;
     }
-    set_buffers(fd.as_fd(), &need.options)?;
-    (kind.begin)(fd)
+    set_buffers(fd.as_fd(), &need.options)
 }
 
 /// A socket of the family of `address`, bound to `local` if given.
@@ -161,11 +142,11 @@ impl Transport for Tcp {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        offer(need, &TCP)
+        offer(need, None)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
-        connect_to_offer(address, need, &TCP)
+        connect_to_offer(address, need, None)
     }
 
     fn reaches_programs(&self) -> bool {
@@ -173,55 +154,59 @@ impl Transport for Tcp {
     }
 
     fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
-        connect_to_program(address, need, &TCP)
+        connect_to_program(address, need, None)
     }
 }
 
-/// [`Transport::offer`] over such a protocol.
-pub(super) fn offer(need: &Need, kind: &'static Kind) -> io::Result<Box<dyn Offer>> {
+/// [`Transport::offer`] over TCP (`protocol`: `None`) or over a protocol with its sockets and options.
+pub(super) fn offer(need: &Need, protocol: Option<Protocol>) -> io::Result<Box<dyn Offer>> {
     let address = SocketAddr::new(need.host, 0);
-    let fd = socket_of(address, SocketType::STREAM, kind.protocol, None)?;
+    let fd = socket_of(address, SocketType::STREAM, protocol, None)?;
     set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
     net::bind(&fd, &address)?;
     net::listen(&fd, BACKLOG)?;
     let place = local_address(&fd)?.to_string();
     let channel = |fd: OwnedFd, need: &Need| {
-        tune(&fd, need, kind)?;
+        tune(&fd, need)?;
         Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
     };
     Ok(Box::new(Listening::at(fd, place, need, |_| true, channel)?))
 }
 
-/// [`Transport::connect`] over such a protocol.
-pub(super) fn connect_to_offer(address: &str, need: &Need, kind: &Kind) -> io::Result<(AnyChannel, String)> {
+/// [`Transport::connect`] over the same.
+pub(super) fn connect_to_offer(
+    address: &str,
+    need: &Need,
+    protocol: Option<Protocol>,
+) -> io::Result<(AnyChannel, String)> {
     let (place, key) = admission::parse(address)?;
     let address = as_seen(parse(place)?, need);
-    let fd = unconnected(address, need, kind)?;
+    let fd = unconnected(address, need, protocol)?;
     connect(&fd, address, &need.limits)?;
     // At once, whatever the options say: the key is not a part of what is measured.
     sockopt::set_tcp_nodelay(&fd, true)?;
     admission::introduce(&fd, &key)?;
-    tune(&fd, need, kind)?;
+    tune(&fd, need)?;
     let local = local_address(&fd)?.to_string();
     Ok((AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?), local))
 }
 
-/// [`Transport::connect_to_program`] over such a protocol.
-pub(super) fn connect_to_program(address: &str, need: &Need, kind: &Kind) -> io::Result<AnyChannel> {
+/// [`Transport::connect_to_program`] over the same.
+pub(super) fn connect_to_program(address: &str, need: &Need, protocol: Option<Protocol>) -> io::Result<AnyChannel> {
     let address = parse(address)?;
-    let fd = unconnected(address, need, kind)?;
+    let fd = unconnected(address, need, protocol)?;
     connect(&fd, address, &need.limits)?;
     // To a port of this machine from which the kernel takes local ports, where nobody listens.
     if local_address(&fd)? == address {
         return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody listens: the socket met itself"));
     }
-    tune(&fd, need, kind)?;
+    tune(&fd, need)?;
     Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
 }
 
 /// A socket that is to connect.
-fn unconnected(address: SocketAddr, need: &Need, kind: &Kind) -> io::Result<OwnedFd> {
-    let fd = socket_of(address, SocketType::STREAM, kind.protocol, bind_address(need)?)?;
+fn unconnected(address: SocketAddr, need: &Need, protocol: Option<Protocol>) -> io::Result<OwnedFd> {
+    let fd = socket_of(address, SocketType::STREAM, protocol, bind_address(need)?)?;
     set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
     Ok(fd)
 }
