@@ -214,13 +214,3 @@ fn queues_of_system_v_are_removed_also_after_a_kill() {
         assert!(within(Duration::from_secs(60), || running.has_ended()), "{signal}: it goes on");
     }
 }
-
-#[test]
-fn what_was_never_run_here_says_so() {
-    let home = Home::new();
-    for (path, part) in [("vsock:send", "vsock")] {
-        if !is_here(&home, path) {
-            home.run(&format!("echo -x {path}")).ends_with(3).says(&[part]);
-        }
-    }
-}

@@ -314,7 +314,7 @@ mod program {
     use crate::transports::{
         eth::Eth, eth_ring::EthRing, fifo::Fifo, mptcp::Mptcp, mq::Mq, netlink::Netlink, pipe::Pipes,
         pipe_packet::PacketPipes, procvm::ProcessMemory, shm::Shm, sockmap::Sockmap, sysvmsg::SysvMessages, tcp::Tcp,
-        udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq, vsock::Vsock, xdp::Xdp,
+        udp::Udp, unix::Unix, unixgram::UnixGram, unixseq::UnixSeq, xdp::Xdp,
     };
     use crate::waits::{
         block::Block, busy_poll::BusyPoll, epoll::Epoll, eventfd::Eventfd, futex::Futex, gro::Gro, poll::Poll,
@@ -325,7 +325,7 @@ mod program {
 
     crate::registry! {
         transports: [
-            Tcp, Mptcp, Sockmap, Udp, Unix, UnixGram, UnixSeq, Netlink, Vsock, Pipes, PacketPipes, Fifo, Mq,
+            Tcp, Mptcp, Sockmap, Udp, Unix, UnixGram, UnixSeq, Netlink, Pipes, PacketPipes, Fifo, Mq,
             SysvMessages, Shm, ProcessMemory, Eth, EthRing, Xdp
         ];
         Socket(Socket):

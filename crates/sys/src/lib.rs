@@ -63,7 +63,6 @@ pub mod uring;
 pub mod usage;
 pub mod user;
 pub mod veth;
-pub mod vsock;
 pub mod watch;
 pub mod xdp;
 pub mod xsk;

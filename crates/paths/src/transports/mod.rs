@@ -18,7 +18,6 @@ pub mod udp;
 pub mod unix;
 pub mod unixgram;
 pub mod unixseq;
-pub mod vsock;
 pub mod xdp;
 
 use std::io::{self, IoSlice, IoSliceMut};
