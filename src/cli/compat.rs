@@ -10,12 +10,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, BitUnits, Glyphs, bits_per_second};
 use msgpath_core::{Exit, Problem};
-use msgpath_courses::classic::bu::{DelayUnit, Dialect, MOST_PAYLOAD, MOST_PROBES, Measure, Setup};
 use msgpath_courses::classic::css432::{self, Classic, MESSAGE, Order, REPETITIONS_END, Row, Shape};
 use msgpath_courses::classic::lines::{classic_table, table};
 use msgpath_courses::classic::primitives::Primitive;
 use msgpath_courses::peers::css432 as shapes;
-use msgpath_courses::peers::{Event, Protocol, Server, ServerOptions, Target, bu, discard, echo, primitives};
+use msgpath_courses::peers::{Event, Protocol, Server, ServerOptions, Target, discard, echo, primitives};
 use msgpath_sys::say;
 
 use super::options::Look;
@@ -52,8 +51,6 @@ enum Peer {
     Echo(Echo),
     /// Bytes one way, as `dd | nc` sends them
     Discard(Discard),
-    /// Probes of Boston University's CS 455/655
-    Bu(Bu),
     /// Client of A1, A2 and A3, the network I/O primitives
     Primitives(Primitives),
     /// Receive raw Ethernet frames of vehicle programs
@@ -138,7 +135,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Peer::Css432(peer) => peer.run(stop),
         Peer::Echo(peer) => peer.run(stop),
         Peer::Discard(peer) => peer.run(stop),
-        Peer::Bu(peer) => peer.run(stop),
         Peer::Primitives(peer) => peer.run(stop),
         Peer::Frames(peer) => peer.run(stop),
         Peer::Read(peer) => peer.run(stop),
@@ -312,85 +308,6 @@ impl Discard {
     }
 }
 
-/// `--delay-unit`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum DelayArg {
-    /// Milliseconds
-    #[default]
-    Ms,
-    /// Seconds
-    S,
-}
-
-impl From<DelayArg> for DelayUnit {
-    fn from(unit: DelayArg) -> Self {
-        match unit {
-            DelayArg::Ms => DelayUnit::Ms,
-            DelayArg::S => DelayUnit::S,
-        }
-    }
-}
-
-#[derive(Args, Debug)]
-struct Bu {
-    /// Where the server is
-    #[arg(value_name = "ADDRESS")]
-    host: String,
-    /// Its port
-    #[arg(value_name = "PORT")]
-    port: String,
-    /// rtt or tput
-    #[arg(value_name = "MEASURE", value_parser = measure)]
-    measure: Measure,
-    /// Probes of each size
-    #[arg(value_name = "PROBES")]
-    probes: String,
-    /// Bytes of a payload: 1,100,200,400,800,1000
-    #[arg(value_name = "SIZES")]
-    sizes: String,
-    /// How long the server waits before each reply
-    #[arg(value_name = "DELAY", default_value = "0")]
-    delay: String,
-    /// In which unit the server takes the delay
-    #[arg(long, value_enum, value_name = "UNIT", default_value_t)]
-    delay_unit: DelayArg,
-    /// Say h, m and b instead of s, m and t
-    #[arg(long)]
-    italian: bool,
-    #[command(flatten)]
-    common: Common,
-}
-
-fn measure(text: &str) -> Result<Measure, Problem> {
-    Measure::of(text).ok_or_else(|| usage(format!("the measure is rtt or tput, got {text:?}")))
-}
-
-impl Bu {
-    fn run(&self, stop: &AtomicBool) -> Result<ExitCode> {
-        let probes = within("PROBES", &self.probes, 1, MOST_PROBES.into())? as u32;
-        let unit = DelayUnit::from(self.delay_unit);
-        let delay_ns = unit.ns(&self.delay).ok_or_else(|| {
-            usage(format!("the delay is a number, at most a minute, got {:?}", self.delay))
-                .hint("a plain number in the unit of --delay-unit, such as 100")
-        })?;
-        let setup = |size: u64| Setup {
-            measure: self.measure,
-            probes,
-            size: size as u32,
-            delay: self.delay.clone(),
-            delay_ns,
-            dialect: if self.italian { Dialect::Italian } else { Dialect::English },
-        };
-        let asked = bu::Asked {
-            target: self.common.target(&self.host, &self.port)?,
-            setups: sizes(&self.sizes, MOST_PAYLOAD.into())?.into_iter().map(setup).collect(),
-        };
-        let probed = bu::run(&asked, stop)?;
-        let text: String = probed.iter().map(|one| one.say(self.common.glyphs())).collect();
-        self.common.print(&text, &serde_json::json!({ "setups": probed }), stop)
-    }
-}
-
 #[derive(Args, Debug)]
 struct Primitives {
     /// Where the server is
@@ -496,8 +413,6 @@ enum Compat {
     Echo,
     /// Bytes that are read and counted, as `nc -l > /dev/null` does
     Discard,
-    /// Probes of Boston University's CS 455/655, in English and in Italian words
-    Bu,
     /// Network I/O primitives: eight fields copied into one buffer, send()
     A1,
     /// The same with sendmsg() of eight buffers
@@ -541,9 +456,6 @@ pub(super) struct ServerArguments {
     /// css432: which reads the answer counts [default: all]
     #[arg(long, value_enum, value_name = "WHICH", requires = "compat")]
     reads: Option<ReadsArg>,
-    /// bu: the unit of DELAY [default: ms]
-    #[arg(long, value_enum, value_name = "UNIT", requires = "compat")]
-    delay_unit: Option<DelayArg>,
     /// discard: do not tell the figures when a stream has ended
     #[arg(long, requires = "compat")]
     tell_nothing: bool,
@@ -573,7 +485,6 @@ impl ServerArguments {
             ("--iteration", self.iteration.is_some(), &[Compat::Css432], "css432"),
             ("--older", self.older.is_some(), &[Compat::Css432], "css432"),
             ("--reads", self.reads.is_some(), &[Compat::Css432], "css432"),
-            ("--delay-unit", self.delay_unit.is_some(), &[Compat::Bu], "bu"),
             ("--tell-nothing", self.tell_nothing, &[Compat::Discard], "discard"),
         ];
         let wrong = given.into_iter().find(|(_, given, whose, _)| *given && !whose.contains(&asked));
@@ -611,7 +522,6 @@ impl ServerArguments {
                 Protocol::Echo { longest: limited("--longest-line", self.longest_line, 1 << 20, echo::MOST_LINE)? }
             }
             Compat::Discard => Protocol::Discard { tells: !self.tell_nothing },
-            Compat::Bu => Protocol::Bu { unit: self.delay_unit.unwrap_or_default().into() },
             Compat::A1 => primitive(Primitive::A1)?,
             Compat::A2 => primitive(Primitive::A2)?,
             Compat::A3 => primitive(Primitive::A3)?,

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use msgpath_courses::classic::bu::{DelayUnit, Setup};
 use msgpath_courses::classic::css432::{Order, Shape};
 use msgpath_courses::classic::primitives::Primitive;
-use msgpath_courses::peers::{Event, Protocol, Server, ServerOptions, Target, bu, css432, discard, echo, primitives};
+use msgpath_courses::peers::{Event, Protocol, Server, ServerOptions, Target, css432, discard, echo, primitives};
 
 /// A server in a thread; it stops when dropped.
 struct Running {
@@ -135,7 +134,7 @@ fn a_hand_written_client_gets_its_number() {
 
 #[test]
 fn peers_that_are_slow_lose_their_connection() {
-    for protocol in [shapes(1500, None), Protocol::Echo { longest: 100 }, Protocol::Bu { unit: DelayUnit::Ms }] {
+    for protocol in [shapes(1500, None), Protocol::Echo { longest: 100 }] {
         let server = Running::start(protocol);
         let (mut slow, mut silent) = (server.connect(), server.connect());
         let begun = Instant::now();
@@ -228,32 +227,6 @@ fn bytes_are_counted_on_both_sides() {
         assert!(sent.closed_ns.is_some_and(|closed| closed >= sent.sending_ns), "{sent:?}");
         assert!(server.stop().contains("3000001 bytes in "));
     }
-}
-
-#[test]
-fn probes_come_back_after_their_delay() {
-    let server = Running::start(Protocol::Bu { unit: DelayUnit::Ms });
-    let setups = ["s rtt 3 1 20", "h tput 2 32768 0"].map(|line| Setup::parse(line, DelayUnit::Ms).unwrap());
-    let probed = bu::run(&bu::Asked { target: server.target(), setups: setups.into() }, &GO_ON).unwrap();
-    assert_eq!(probed.iter().map(|one| one.round_trips_ns.len()).collect::<Vec<_>>(), [3, 2]);
-    assert!(probed[0].round_trips_ns.iter().all(|ns| *ns >= 20_000_000), "{probed:?}");
-    for (asked, answered) in [
-        ("s rtt 1 3 0\nm 1 abc\nt\n", "200 OK: Ready\nm 1 abc\n200 OK: Closing Connection\n"),
-        ("s nothing\n", "404 ERROR: Invalid Connection Setup Message\n"),
-        ("s rtt 1 3 0\nm 2 abc\n", "200 OK: Ready\n404 ERROR: Invalid Measurement Message\n"),
-        ("s rtt 1 3 0\ntoo\n", "200 OK: Ready\n404 ERROR: Invalid Connection Termination Message\n"),
-    ] {
-        let mut stream = server.connect();
-        stream.write_all(asked.as_bytes()).unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(String::from_utf8(until_closed(&mut stream)).unwrap(), answered, "{asked}");
-    }
-    // A delay of a minute does not hold the server.
-    let mut waiting = server.connect();
-    waiting.write_all(b"s rtt 1 1 60000\nm 1 x\n").unwrap();
-    let mut ready = [0; 14];
-    waiting.read_exact(&mut ready).unwrap();
-    assert!(server.stop().contains("rtt: 3 probes came back"));
 }
 
 #[test]

@@ -4,13 +4,11 @@
 //! |---|---|
 //! | `css432` | write shapes: many writes, one writev, one write |
 //! | `lines` | lines that come back unchanged, and the table of trials |
-//! | `bu` | the text protocol of Boston University's CS 455/655, in English and in Italian words |
 //! | `primitives` | A1, A2, A3: messages of eight fields |
 //! | `frames` | raw Ethernet frames of vehicle programs |
 //!
 //! Everything that a peer sends is hostile until it is parsed here; every buffer has a limit.
 
-pub mod bu;
 pub mod css432;
 pub mod frames;
 pub mod lines;

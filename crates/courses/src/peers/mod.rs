@@ -11,12 +11,10 @@
 //! | `css432` | write shapes |
 //! | `echo` | lines that come back |
 //! | `discard` | bytes that are read and counted |
-//! | `bu` | probes of CS 455/655 |
 //! | `primitives` | A1, A2, A3 |
 //! | `frames` | raw Ethernet frames, received only |
 //! | `server` | connections: accepted, watched, ended |
 
-pub mod bu;
 pub mod css432;
 pub mod discard;
 pub mod echo;

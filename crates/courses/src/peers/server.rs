@@ -11,14 +11,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::classic::bu::DelayUnit;
 use crate::classic::primitives::Primitive;
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::poll::{Interest, poll};
 
 use msgpath_agent::crowd::first_to_go;
 
-use super::{Seen, Watch, bu, css432, discard, echo, primitives};
+use super::{Seen, Watch, css432, discard, echo, primitives};
 use msgpath_agent::serve::cannot_listen;
 
 /// However it goes on, a connection ends after so long.
@@ -43,11 +42,6 @@ pub enum Protocol {
         /// Whether the figures are told when the stream has ended.
         tells: bool,
     },
-    /// Probes of CS 455/655.
-    Bu {
-        /// The unit of DELAY.
-        unit: DelayUnit,
-    },
     /// A1, A2, A3: messages of so many bytes both ways.
     Primitives {
         /// How replies are handed over.
@@ -63,7 +57,6 @@ impl Protocol {
             Protocol::Css432(serving) => serving.name(),
             Protocol::Echo { .. } => "line echo".into(),
             Protocol::Discard { .. } => "discard".into(),
-            Protocol::Bu { .. } => "probes of CS 455/655".into(),
             Protocol::Primitives { primitive, size } => format!("{}, messages of {size} bytes", primitive.name()),
         }
     }
@@ -336,7 +329,6 @@ fn begin(
             Protocol::Css432(serving) => css432::answer(serving, &guest),
             Protocol::Echo { longest } => echo::answer(*longest, &guest),
             Protocol::Discard { tells } => discard::answer(*tells, &guest),
-            Protocol::Bu { unit } => bu::answer(*unit, &guest),
             Protocol::Primitives { primitive, size } => primitives::answer(*primitive, *size, &guest),
         };
         let why = match end {
