@@ -15,11 +15,7 @@ fn the_copy_ladder_leaves_its_page_its_csv_its_script_and_its_pictures() {
         eprintln!("skipped: the grid could not be measured between namespaces ({})", output.err.trim());
         return;
     }
-    output.ends_with(0).shows(&[
-        "1. Throughput",
-        "cannot be answered on this path, because",
-        "claims that these runs settle",
-    ]);
+    output.ends_with(0).shows(&["1. Throughput", "cannot be answered on this path, because"]);
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let course = text("course.csv");
     assert!(course.starts_with("impl,msg_size,threads,throughput_gbps,avg_latency_us,cycles,l1_misses,llc_misses,"));
@@ -38,6 +34,4 @@ fn the_copy_ladder_leaves_its_page_its_csv_its_script_and_its_pictures() {
     }
     let page: serde_json::Value = serde_json::from_str(&text("answers.json")).unwrap();
     assert_eq!(page["answers"].as_array().unwrap().len(), 6);
-    let claims: Vec<u64> = page["claims"].as_array().unwrap().iter().filter_map(|one| one["number"].as_u64()).collect();
-    assert!([1, 3, 5, 6].iter().all(|number| claims.contains(number)), "{claims:?}");
 }

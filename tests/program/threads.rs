@@ -168,12 +168,6 @@ fn the_preset_answers_from_its_numbers() {
     let line = format!("preset threads-and-queues -q -o {} -- --time 100ms --rounds 5 --warmup 0s", folder.display());
     let output = home.run(&line).ends_with(0);
     output.shows(&["Contention or just queueing?", "One event loop, or a thread for each connection?", "rate x mean"]);
-    let page: Value = serde_json::from_slice(&std::fs::read(folder.join("answers.json")).unwrap()).unwrap();
-    let claims: Vec<u64> =
-        page["claims"].as_array().unwrap().iter().map(|one| one["number"].as_u64().unwrap()).collect();
-    for number in [7, 17] {
-        assert!(claims.contains(&number), "{claims:?}");
-    }
     let csv = std::fs::read_to_string(folder.join("threads-and-queues.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 5 + 5 + 4 + 2, "{csv}");
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Case, CaseRole, Dispatch, Load, Metric, Plan, Workload};
-use msgpath_core::schema::{EndReport, EndRound, FAR, MessageRow, NEAR, RoundRecord, RunHeader, ThreadRecord};
+use msgpath_core::schema::{EndReport, EndRound, FAR, NEAR, RoundRecord, RunHeader, ThreadRecord};
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::{Series, log_ratios, paired};
 use msgpath_stats::quantile;
@@ -275,25 +275,6 @@ pub(crate) fn implied(rounds: &[&RoundRecord]) -> Option<Estimate> {
     log_estimate(&rounds.iter().filter_map(one).collect::<Vec<_>>())
 }
 
-/// A thread's median is not given from fewer messages.
-const FEWEST: usize = 20;
-
-/// The median round trip of each of the near end's threads, from the messages that the log kept, ns; empty where it has
-/// fewer than 20 of one of them. Connections are shared out evenly, in order.
-pub fn medians_by_thread(rows: &[MessageRow], case: &Case) -> Vec<f64> {
-    let share = (case.connections / case.threads.max(1)).max(1);
-    let mut own: Vec<Vec<f64>> = vec![Vec::new(); case.threads as usize];
-    for row in rows.iter().filter(|row| row.case == case.id) {
-        if let (Some(ns), Some(times)) = (row.latency_ns, own.get_mut((row.connection / share) as usize)) {
-            times.push(ns as f64);
-        }
-    }
-    if own.iter().any(|times| times.len() < FEWEST) {
-        return Vec::new();
-    }
-    own.iter().map(|times| msgpath_stats::describe::median(times)).collect()
-}
-
 /// A case in the words of its threads: `4 connections, a thread each`, `16 connections in one event loop`.
 pub fn arrangement(case: &Case) -> String {
     let plural = |count: u32, word: &str| if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") };
@@ -429,24 +410,6 @@ mod tests {
     #[test]
     fn one_of_everything_has_no_figures() {
         assert!(summarise(&Build::echo(&["tcp:send"], &[64]).run()).cases[0].threads.is_none());
-    }
-
-    #[test]
-    fn a_thread_has_the_median_of_its_connections() {
-        let case = Case {
-            connections: 4,
-            threads: 2,
-            ..Case::new("tcp:send".parse().unwrap(), msgpath_core::units::Pieces::whole(64))
-        };
-        let row = |at: u32| MessageRow {
-            connection: at % 4,
-            sequence: (at / 4).into(),
-            latency_ns: Some(if at % 4 < 2 { 10 } else { 30 }),
-            ..MessageRow::default()
-        };
-        let rows: Vec<MessageRow> = (0..40).map(row).collect();
-        assert_eq!(medians_by_thread(&rows, &case), [10.0, 30.0]);
-        assert!(medians_by_thread(&rows[..36], &case).is_empty());
     }
 
     #[test]

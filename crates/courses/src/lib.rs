@@ -1,12 +1,12 @@
 //! What replaces the programs that people have written for courses: ready-made experiments, the pages that answer their
-//! questions, the claims that they settle, and the other end of somebody's own client or server.
+//! questions, and the other end of somebody's own client or server.
 //!
 //! It uses only what the other crates offer, and none of them knows it.
 //!
 //! | module | what |
 //! |---|---|
 //! | `preset` | an experiment as TOML data |
-//! | `answers` | pages and claims, made of the runs of a preset |
+//! | `answers` | pages, made of the runs of a preset |
 //! | `files` | pictures and files that a page has beside it |
 //! | `classic` | lines, numbers and texts of the programs, without I/O |
 //! | `peers` | their clients and servers |

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::answers::{Answer, Missing, Page, Settled, Table};
+use crate::answers::{Answer, Missing, Page, Table};
 use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
@@ -272,8 +272,6 @@ struct PresetPage<'a> {
     tables: &'a [Table],
     /// Questions in order.
     answers: &'a [Answer],
-    /// Claims that these runs settle, by number.
-    claims: &'a [Settled],
     /// The sentences of each run, by the name of the part.
     #[schemars(with = "Vec<(String, Vec<Finding>)>")]
     findings: Vec<(&'a str, Value)>,
@@ -283,9 +281,9 @@ struct PresetPage<'a> {
 
 /// The page of a preset as one JSON object on several lines.
 pub fn preset(page: &Page) -> String {
-    let Page { title, tables, answers, claims, findings, missing } = page;
+    let Page { title, tables, answers, findings, missing } = page;
     let findings = findings.iter().map(|(part, findings)| (part.as_str(), parts::findings(findings))).collect();
-    let document = PresetPage { schema: PRESET_SCHEMA, title, tables, answers, claims, findings, missing };
+    let document = PresetPage { schema: PRESET_SCHEMA, title, tables, answers, findings, missing };
     shown(serde_json::to_string_pretty(&document))
 }
 

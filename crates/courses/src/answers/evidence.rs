@@ -1,4 +1,4 @@
-//! What pages and claims ask of the rounds of a run: its cases, any two of them against each other, paired by pass and
+//! What pages ask of the rounds of a run: its cases, any two of them against each other, paired by pass and
 //! judged together as `compare` does it, and cases of different runs against each other.
 
 use std::collections::BTreeMap;
@@ -270,12 +270,6 @@ impl<'a> Family<'a> {
     /// How many have this verdict.
     pub(super) fn count(&self, verdict: Verdict) -> usize {
         self.found().filter(|(.., judged)| judged.verdict == verdict).count()
-    }
-
-    /// The least and the largest ratio.
-    pub(super) fn span(&self) -> Option<(f64, f64)> {
-        let ratios: Vec<f64> = self.found().map(|(.., judged)| judged.ratio.value).collect();
-        extremes(&ratios, |ratio| *ratio).map(|(least, most)| (*least, *most))
     }
 
     /// A table of all pairs: what each is, then more columns, then [`Rows::judged`].

@@ -9,7 +9,7 @@ use msgpath_core::plan::{CaseRole, Metric, Plan};
 use msgpath_core::schema::{DeviceKind, FAR, NEAR, RoundRecord, RunHeader};
 use msgpath_core::units;
 use msgpath_stats::control::Control;
-use msgpath_stats::crossover::{Crossing, CrossoverKind};
+use msgpath_stats::crossover::Crossing;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::{Series, log_ratios, paired};
 use msgpath_stats::verdict::{Evidence, Verdict, holm_levels, judge};
@@ -262,20 +262,6 @@ pub(super) fn crossing_at(crossing: &Crossing) -> Option<String> {
     let bytes = |size: f64| format!("{} B", (size.round().max(0.0) as u64));
     let within = crossing.low.zip(crossing.high).map(|(low, high)| format!(" ({} to {})", bytes(low), bytes(high)));
     Some(format!("{}{}", bytes(crossing.size?), within.unwrap_or_default()))
-}
-
-/// Whether there is a crossing, and what the path is beside its baseline.
-pub(super) fn crossing_words(crossing: &Crossing) -> (bool, String) {
-    let at = crossing_at(crossing).map_or_else(String::new, |at| format!(" about {at}"));
-    match crossing.kind {
-        CrossoverKind::AlwaysFaster => (false, "is faster at every size".into()),
-        CrossoverKind::NeverFaster => (false, "is slower at every size".into()),
-        CrossoverKind::Equivalent => (false, "shows no difference at any size".into()),
-        CrossoverKind::Undecided => (false, "is not decided".into()),
-        CrossoverKind::At => (true, format!("is faster from{at}")),
-        CrossoverKind::FasterBelow => (true, format!("is faster below{at}")),
-        CrossoverKind::Several => (true, format!("crosses more than once, last at{at}")),
-    }
 }
 
 /// Sums the core types of an event: `cycles`, or `cpu_core/cycles/` and `cpu_atom/cycles/`. The ends of the intervals are

@@ -1,11 +1,9 @@
 //! Pages that answer questions from several runs: what a preset is for.
 //!
 //! A page is one file in `pages/` and one line in [`PAGES`]; it finds the runs of its preset by their names and says what
-//! follows from them, or why nothing does. The claims that people get wrong (`claims/`) are settled from whatever runs
-//! there are. Everything is typed cells and sentences; `present` lays them out.
+//! follows from them, or why nothing does. Everything is typed cells and sentences; `present` lays them out.
 
 mod answered;
-pub mod claims;
 mod columns;
 mod evidence;
 pub mod ladder;
@@ -20,12 +18,12 @@ use crate::preset::Preset;
 use msgpath_analyse::{Logs, Summary};
 use msgpath_record::Run;
 
-pub use msgpath_present::answers::{Answer, Cell, Missing, Outcome, Page, Settled, Table, cell};
+pub use msgpath_present::answers::{Answer, Cell, Missing, Page, Table, cell};
 pub use pages::nagle_trap::{Waits, waits};
 pub use pages::write_shape::{ClassicRow, classic};
 pub use tools::tools;
 
-/// A run of a preset, as pages and claims look at it.
+/// A run of a preset, as pages look at it.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     /// Its name in the preset.
@@ -61,7 +59,7 @@ pub fn page(preset: &Preset, title: &str, parts: &[Part<'_>], missing: Vec<Missi
     }
     page.answers = page.answers.into_iter().map(Answer::whole).collect();
     let findings = parts.iter().map(|part| (part.name.to_owned(), part.summary.findings.clone()));
-    Page { title: title.into(), claims: claims::settled(parts), findings: findings.collect(), missing, ..page }
+    Page { title: title.into(), findings: findings.collect(), missing, ..page }
 }
 
 /// A run by its name in the preset.

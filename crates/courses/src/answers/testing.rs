@@ -32,12 +32,6 @@ impl Made {
         Self { name, run, summary, logs }
     }
 
-    /// With numbers of its summary altered: those that are long to build.
-    pub(super) fn altered(mut self, change: impl FnOnce(&mut Summary)) -> Self {
-        change(&mut self.summary);
-        self
-    }
-
     /// As pages look at them.
     pub(super) fn parts(made: &[Self]) -> Vec<Part<'_>> {
         made.iter().map(|one| Part { name: one.name, run: &one.run, summary: &one.summary, logs: &one.logs }).collect()

@@ -1,6 +1,6 @@
 //! The page as one HTML file that needs no network.
 
-use crate::answers::{Answer, Page as Answers, Settled, Table};
+use crate::answers::{Answer, Page as Answers, Table};
 use msgpath_core::units::Glyphs;
 
 use super::Pictured;
@@ -54,14 +54,6 @@ fn write(mut page: Page, answers: &Answers, told: usize, pictures: &[Pictured]) 
     for shown in &answers.tables {
         page.section(&shown.title);
         table(&mut page, shown);
-    }
-    if !answers.claims.is_empty() {
-        page.section("Claims that these runs settle");
-        for settled in &answers.claims {
-            let Settled { number, claim, outcome, .. } = settled;
-            page.raw(&format!("<h3>{number}. “{}” {}</h3>\n", escape(claim), outcome.words()));
-            says(&mut page, &settled.answer);
-        }
     }
     for (part, findings) in answers.findings.iter().filter(|(_, findings)| !findings.is_empty()) {
         page.section(&format!("Findings of the run {part}"));

@@ -1,4 +1,4 @@
-//! Pages of questions and answers: typed tables, sentences, settled claims, and how they are laid out as text, HTML, CSV
+//! Pages of questions and answers: typed tables, sentences, and how they are laid out as text, HTML, CSV
 //! and JSON. What is asked and what is answered is for whoever makes a page.
 
 pub mod cell;
@@ -87,42 +87,6 @@ impl Answer {
     }
 }
 
-/// What runs make of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Their numbers agree with it.
-    Holds,
-    /// Their numbers contradict it.
-    DoesNotHold,
-    /// Their numbers do neither.
-    CannotTell,
-}
-
-impl Outcome {
-    /// In words, after the claim.
-    pub fn words(self) -> &'static str {
-        match self {
-            Outcome::Holds => "holds here",
-            Outcome::DoesNotHold => "does not hold here",
-            Outcome::CannotTell => "cannot be told here",
-        }
-    }
-}
-
-/// A claim that people make, settled.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Settled {
-    /// Its number in the list of forty.
-    pub number: u8,
-    /// The claim as it is seen.
-    pub claim: String,
-    /// What these runs make of it.
-    pub outcome: Outcome,
-    /// What these runs say of it; the question is the claim.
-    pub answer: Answer,
-}
-
 /// What a preset says at its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
@@ -132,8 +96,6 @@ pub struct Page {
     pub tables: Vec<Table>,
     /// Questions in order.
     pub answers: Vec<Answer>,
-    /// Claims that these runs settle, by number.
-    pub claims: Vec<Settled>,
     /// The sentences of each run, by the name of the part.
     pub findings: Vec<(String, Vec<Finding>)>,
     /// Parts that there is nothing of.

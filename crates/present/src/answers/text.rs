@@ -35,15 +35,6 @@ pub fn text(answers: &Answers, style: Style) -> String {
         says(&mut page, answer);
         answer.evidence.iter().for_each(|evidence| table(&mut page, evidence));
     }
-    if !answers.claims.is_empty() {
-        page.heading("claims that these runs settle");
-        for settled in &answers.claims {
-            page.gap();
-            let lead = [format!("{:>4}  ", settled.number).into()];
-            page.hanging(&lead, 6, &format!("“{}” {}", settled.claim, settled.outcome.words()), Paint::Bold);
-            says(&mut page, &settled.answer);
-        }
-    }
     page.finish()
 }
 

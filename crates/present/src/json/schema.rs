@@ -185,7 +185,7 @@ fn keep_used(schema: &Value, shapes: &mut Map<String, Value>, used: &mut Map<Str
 mod tests {
     use super::*;
     use crate::answers::cell::Value as CellValue;
-    use crate::answers::{Answer, Cell, Missing, Outcome, Page, Settled, Table};
+    use crate::answers::{Answer, Cell, Missing, Page, Table};
     use crate::fixture;
     use crate::json::check::Checker;
     use crate::json::{doctor, paths, preset, problem_json, runs, summary_json};
@@ -293,11 +293,10 @@ mod tests {
             table.row([cell]);
         }
         let answer = Answer::cannot("why", "nobody asked").with(table.clone());
-        let settled = Settled { number: 1, claim: text.clone(), outcome: Outcome::CannotTell, answer: answer.clone() };
         let missing = Missing { name: text.clone(), why: text.clone() };
-        let (answers, claims, missing) = (vec![answer], vec![settled], vec![missing]);
+        let (answers, missing) = (vec![answer], vec![missing]);
         let findings = vec![(text.clone(), fixture::echo().1.findings)];
-        let page = Page { title: text, tables: vec![table], answers, claims, findings, missing };
+        let page = Page { title: text, tables: vec![table], answers, findings, missing };
         fits("PresetPage", &preset(&page));
     }
 

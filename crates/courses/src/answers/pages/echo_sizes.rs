@@ -523,19 +523,19 @@ fn first(parts: &[Part<'_>]) -> Answered {
 }
 
 /// What of a round trip is in which call, medians by pass, ns.
-pub(crate) struct Calls {
+struct Calls {
     /// The whole round trip.
-    pub(crate) round_trip: Estimate,
+    round_trip: Estimate,
     /// The send call.
-    pub(crate) send: Estimate,
+    send: Estimate,
     /// From its return to the end of the receive call.
-    pub(crate) rest: Estimate,
+    rest: Estimate,
     /// At the far end from the return of its receive call to the begin of its send call, where both ends have one clock.
-    pub(crate) server: Option<Estimate>,
+    server: Option<Estimate>,
 }
 
 /// What the stamps of traced messages of a run say about its calls; `None` where no send call was stamped.
-pub(crate) fn call_times(part: &Part<'_>) -> Option<Calls> {
+fn call_times(part: &Part<'_>) -> Option<Calls> {
     let rows: Vec<&MessageRow> =
         part.logs.traced.sample().iter().filter(|row| row.sent_ns.is_some() && row.latency_ns.is_some()).collect();
     let mut passes: Vec<(u32, u32)> = rows.iter().map(|row| (row.case, row.pass)).collect();

@@ -3,7 +3,7 @@
 mod aa_control;
 mod bulk_split;
 mod copy_ladder;
-pub(crate) mod echo_sizes;
+mod echo_sizes;
 mod ipc_zoo;
 mod languages;
 mod load_curve;
@@ -12,9 +12,9 @@ mod notify_modes;
 mod peers;
 mod rpc_timeline;
 mod threads_and_queues;
-pub(super) mod vehicles;
+mod vehicles;
 pub(crate) mod write_shape;
-pub(super) mod zerocopy_truth;
+mod zerocopy_truth;
 
 use super::Make;
 

@@ -144,21 +144,17 @@ fn is_quick_surely(case: &CaseSummary) -> bool {
 }
 
 /// What requests in several writes wait for, and whether it goes with one of its conditions.
-pub(crate) struct Forty {
+struct Forty {
     /// Whether they wait for about 40 ms at all.
-    pub(crate) waits: bool,
-    /// Conditions that were taken away, after which nothing waits.
-    pub(crate) cured: usize,
-    /// The same, and something still waits.
-    pub(crate) still: usize,
+    waits: bool,
     /// Every condition that was taken away is surely one, and there are several.
-    pub(crate) proved: bool,
+    proved: bool,
     /// The numbers.
-    pub(crate) text: String,
+    text: String,
 }
 
 /// Of a run in which requests go in several writes with Nagle's algorithm.
-pub(crate) fn forty(part: &Part<'_>) -> Option<Forty> {
+fn forty(part: &Part<'_>) -> Option<Forty> {
     let trap = trap(part)?;
     let middle = range_of(p50(trap)?);
     let waiting = DELAYED_ACK.share(&pooled(part, trap)).unwrap_or(0.0);
@@ -168,7 +164,7 @@ pub(crate) fn forty(part: &Part<'_>) -> Option<Forty> {
             "{writes} with Nagle take {middle}, and {waits} of them lie near 40 ms: nothing waits for a delayed \
              acknowledgement here"
         );
-        return Some(Forty { waits: false, cured: 0, still: 0, proved: false, text });
+        return Some(Forty { waits: false, proved: false, text });
     }
     let mut text = format!(
         "{writes} with Nagle's algorithm and a receiver that delays its acknowledgements take {middle}, and {waits} of the \
@@ -195,7 +191,7 @@ pub(crate) fn forty(part: &Part<'_>) -> Option<Forty> {
                  before the request is whole, keeps the acknowledgement back for 40 ms";
     }
     let proved = waits_surely(trap) && still.is_empty() && cured.len() == taken.len() && cured.len() >= 2;
-    Some(Forty { waits: true, cured: cured.len(), still: still.len(), proved, text })
+    Some(Forty { waits: true, proved, text })
 }
 
 fn forty_ms(parts: &[Part<'_>]) -> Answered {

@@ -59,36 +59,36 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
 }
 
 /// One engine of one run.
-pub(in crate::answers) struct Driven<'a> {
-    pub(in crate::answers) part: Part<'a>,
-    pub(in crate::answers) case: &'a CaseSummary,
-    pub(in crate::answers) engine: &'a Engine,
+struct Driven<'a> {
+    part: Part<'a>,
+    case: &'a CaseSummary,
+    engine: &'a Engine,
 }
 
 impl Driven<'_> {
     /// `eth`, `shm`, `udp`.
-    pub(in crate::answers) fn transport(&self) -> &str {
+    fn transport(&self) -> &str {
         &self.case.case.path.transport
     }
 
     /// How the components started.
-    pub(in crate::answers) fn start(&self) -> &str {
+    fn start(&self) -> &str {
         self.part.run.header.periodic.as_ref().map_or("", |facts| &facts.start)
     }
 
-    pub(in crate::answers) fn median(&self) -> Option<&Quantile> {
+    fn median(&self) -> Option<&Quantile> {
         p50(self.case)
     }
 
     /// So many of its messages were lost or delivered more than a period late that a queue grew from period to period: times
     /// are those of the backlog.
-    pub(in crate::answers) fn overloaded(&self) -> bool {
+    fn overloaded(&self) -> bool {
         let all = &self.engine.all;
         (self.engine.missed + all.lost) as f64 > OVERLOAD * (all.messages + all.lost) as f64
     }
 
     /// Time that receivers waited for a CPU, of the mean time of a message; at most all of it.
-    pub(in crate::answers) fn waiting_share(&self) -> Option<f64> {
+    fn waiting_share(&self) -> Option<f64> {
         Some((self.engine.receiver_delay_ns? / self.engine.all.mean_ns?).min(1.0))
     }
 
@@ -124,7 +124,7 @@ fn each_engine<'d, 'a: 'd>(name: &str, title: &str, all: &'d [Driven<'a>]) -> Co
 }
 
 /// Every engine of every periodic run that delivered something.
-pub(in crate::answers) fn engines<'a>(parts: &[Part<'a>]) -> Vec<Driven<'a>> {
+fn engines<'a>(parts: &[Part<'a>]) -> Vec<Driven<'a>> {
     let of = |part: Part<'a>| {
         let engines = part.summary.periodic.iter().flat_map(|periodic| &periodic.engines);
         engines.filter_map(move |engine| {
@@ -137,7 +137,7 @@ pub(in crate::answers) fn engines<'a>(parts: &[Part<'a>]) -> Vec<Driven<'a>> {
 
 /// Mean of the first messages over that of the rest, one value for every start of this transport. Where an engine was
 /// overloaded the rest is a backlog, and is compared with nothing.
-pub(in crate::answers) fn start_ratios(parts: &[Part<'_>], transport: &str) -> Vec<f64> {
+fn start_ratios(parts: &[Part<'_>], transport: &str) -> Vec<f64> {
     let mut ratios = Vec::new();
     for driven in engines(parts).iter().filter(|driven| driven.transport() == transport && !driven.overloaded()) {
         let run = driven.part.run;
@@ -493,7 +493,7 @@ fn deadlines(engines: &Engines<'_>) -> Answered {
 }
 
 /// First calls of the authentication over the median of the later ones, one value for every process that was started.
-pub(in crate::answers) fn cold_over_warm(parts: &[Part<'_>]) -> Vec<(f64, f64)> {
+fn cold_over_warm(parts: &[Part<'_>]) -> Vec<(f64, f64)> {
     let sessions = parts.iter().filter_map(|part| part.run.header.periodic.as_ref()).flat_map(|facts| &facts.sessions);
     let mut pairs = Vec::new();
     for session in sessions {

@@ -29,7 +29,7 @@ const QUESTIONS: &[(&str, Ask)] = &[
 ];
 
 /// The number by which the course calls a way of writing: 1 many writes, 2 one gathering write, 3 one write.
-pub(crate) fn kind(method: &str) -> Option<u8> {
+fn kind(method: &str) -> Option<u8> {
     match method {
         "writes" => Some(1),
         "writev" => Some(2),
@@ -39,7 +39,7 @@ pub(crate) fn kind(method: &str) -> Option<u8> {
 }
 
 /// The same of a case.
-pub(crate) fn is(case: &CaseSummary, number: u8) -> bool {
+fn is(case: &CaseSummary, number: u8) -> bool {
     kind(&case.case.path.method) == Some(number)
 }
 
@@ -367,7 +367,7 @@ fn limit(part: &Part<'_>, rows: &[&CaseSummary]) -> (String, bool) {
 }
 
 /// Most rows carry what the reference throughput is: one thing limits them all, and it is not how they are written.
-pub(crate) fn shared(part: &Part<'_>, rows: &[&CaseSummary]) -> Option<String> {
+fn shared(part: &Part<'_>, rows: &[&CaseSummary]) -> Option<String> {
     let reference = part.summary.cases.iter().find(|case| case.case.role == CaseRole::Reference)?;
     let most = reference.throughput.as_ref()?.receiver_bits.value;
     let of = |case: &&&CaseSummary| {

@@ -106,7 +106,7 @@ fn cycles_a_byte(part: Part<'_>, case: &CaseSummary) -> Cell {
 }
 
 /// Cases of a method with what the kernel said of their sends.
-pub(crate) fn zero_copy<'a>(
+fn zero_copy<'a>(
     part: &Part<'a>,
     method: &'static str,
 ) -> impl Iterator<Item = (&'a CaseSummary, ZeroCopyCounts)> + use<'a> {
