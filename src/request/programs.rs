@@ -108,35 +108,35 @@ fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target
     let explains = verb == Verb::Explain || evidence.stages != StagesArg::Off;
     let scheduled = message.rate.is_some() || message.every.is_some();
     let unnumbered = message.reply.is_some() || options.far.request_file.is_some();
-    match () {
-        () if target.is_some() => no(
+    if target.is_some() {
+        no(
             "--far is the far end, and so is a target",
             "one of the two; a program on another machine is started there: msgpath echo raw://HOST:PORT",
-        ),
-        () if options.connection.launch.launch.is_some() => no(
+        )
+    } else if options.connection.launch.launch.is_some() {
+        no(
             "--far starts the program on this machine, and --launch a far end of msgpath on another",
             "start it there, and msgpath echo raw://HOST:PORT",
-        ),
-        () if verb == Verb::Stream || verb == (Verb::Compare { stream: true }) => {
-            no("a program of others acknowledges no stream", "msgpath echo --far")
-        }
-        () if programs > 1 && !verb.is_compare() => {
-            no("echo has one far end", "msgpath compare --far './old {port}' --far './new {port}'")
-        }
-        () if explains => no(
+        )
+    } else if verb == Verb::Stream || verb == (Verb::Compare { stream: true }) {
+        no("a program of others acknowledges no stream", "msgpath echo --far")
+    } else if programs > 1 && !verb.is_compare() {
+        no("echo has one far end", "msgpath compare --far './old {port}' --far './new {port}'")
+    } else if explains {
+        no(
             "--stages needs the stamps of both ends, and a program of others takes none",
             "msgpath echo --far, with the CPU time of both ends",
-        ),
-        () if Stamps::from(evidence.stamps) == Stamps::Both => {
-            no("a program of others stamps nothing", "leave out --stamps")
-        }
-        () if message.service_time.is_some() => {
-            no("--service-time is spent by the far end of msgpath", "leave out --service-time")
-        }
-        () if scheduled && unnumbered => no(
+        )
+    } else if Stamps::from(evidence.stamps) == Stamps::Both {
+        no("a program of others stamps nothing", "leave out --stamps")
+    } else if message.service_time.is_some() {
+        no("--service-time is spent by the far end of msgpath", "leave out --service-time")
+    } else if scheduled && unnumbered {
+        no(
             "a schedule tells replies apart by the number in their messages",
             "leave out --rate, or --reply and --request-file",
-        ),
-        () => Ok(()),
+        )
+    } else {
+        Ok(())
     }
 }

@@ -477,10 +477,12 @@ impl Job {
         let mut delivery = Delivery::default();
         let mut first = Histogram::new();
 
-        let pace = match () {
-            () if !order.traced && self.batch > 1 => Pace::Batch(self.batch),
-            () if !order.traced && order.inflight > 1 => Pace::Window,
-            () => Pace::Single,
+        let pace = if !order.traced && self.batch > 1 {
+            Pace::Batch(self.batch)
+        } else if !order.traced && order.inflight > 1 {
+            Pace::Window
+        } else {
+            Pace::Single
         };
         let mut measure = |ends: &mut dyn EchoEnds, rows: &mut Vec<Row>, range: (u64, u64), delivery: &mut Delivery| {
             let (windows, sent) = (&mut windows, &mut sent);

@@ -109,9 +109,10 @@ pub fn execute(
     }
     let spare = spare(&order, &plan, one_machine);
     let unavailable = leave_out_unavailable(&mut plan, &spare)?;
-    let (mut near_events, mut far_events) = match plan.events {
-        true => (pair.near.events.clone(), pair.far.events.clone()),
-        false => (EventFacts::default(), EventFacts::default()),
+    let (mut near_events, mut far_events) = if plan.events {
+        (pair.near.events.clone(), pair.far.events.clone())
+    } else {
+        (EventFacts::default(), EventFacts::default())
     };
     plan.events = plan.events && replicas::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
     let mut header = RunHeader {
@@ -213,9 +214,10 @@ pub(crate) fn carry_out(
 
 /// A problem that ended a run which is kept: nothing else helps, so it says how the run goes on.
 pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
-    match problem.hint.is_empty() {
-        true => problem.hint(format!("msgpath resume {name}   goes on; what was measured before: msgpath show {name}")),
-        false => problem,
+    if problem.hint.is_empty() {
+        problem.hint(format!("msgpath resume {name}   goes on; what was measured before: msgpath show {name}"))
+    } else {
+        problem
     }
 }
 
@@ -327,13 +329,14 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
 
 /// Whether the far end can send back what comes without touching it.
 fn goes_back_untouched(case: &Case, stream: bool) -> Result<(), Unavailable> {
-    let (why, hint) = match () {
-        () if stream => {
-            ("in a stream nothing goes back, and untouched means that it does", "echo, or another send method")
-        }
-        () if case.reply != case.size => ("what is not touched goes back as long as it came", "without --reply"),
-        () if case.traits.program => ("what a program of others touches is not known", "another send method"),
-        () => return Ok(()),
+    let (why, hint) = if stream {
+        ("in a stream nothing goes back, and untouched means that it does", "echo, or another send method")
+    } else if case.reply != case.size {
+        ("what is not touched goes back as long as it came", "without --reply")
+    } else if case.traits.program {
+        ("what a program of others touches is not known", "another send method")
+    } else {
+        return Ok(());
     };
     Err(Unavailable::new(why, hint))
 }

@@ -74,15 +74,14 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
     if let Some(charged) = charged_by_page(case).filter(|_| counts[0] > Some(0)) {
         text.push_str(&charged);
     }
-    text.push_str(match () {
-        () if counts[0] > Some(0) => {
-            ". A larger receive buffer (--rcvbuf, net.core.rmem_max) or fewer messages in flight helps"
-        }
-        () if counts[2] > Some(0) => ". A longer backlog (net.core.netdev_max_backlog) helps",
-        () if unexplained > 0 => {
-            ". What no counter of the two ends explains was lost by a NIC or on the way: ethtool -S at both ends would tell"
-        }
-        () => "",
+    text.push_str(if counts[0] > Some(0) {
+        ". A larger receive buffer (--rcvbuf, net.core.rmem_max) or fewer messages in flight helps"
+    } else if counts[2] > Some(0) {
+        ". A longer backlog (net.core.netdev_max_backlog) helps"
+    } else if unexplained > 0 {
+        ". What no counter of the two ends explains was lost by a NIC or on the way: ethtool -S at both ends would tell"
+    } else {
+        ""
     });
     let confidence = match explained {
         0 => Confidence::CantTell,

@@ -122,10 +122,12 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 fn say(input: &Input, pair: &Deeper<'_>) -> Option<Sentence> {
-    let confidence = match () {
-        () if pair.stayed(STAYED) => Confidence::Sure,
-        () if pair.stayed(MAY_HAVE_STAYED) => Confidence::Likely,
-        () => return None,
+    let confidence = if pair.stayed(STAYED) {
+        Confidence::Sure
+    } else if pair.stayed(MAY_HAVE_STAYED) {
+        Confidence::Likely
+    } else {
+        return None;
     };
     let several =
         measured(input).any(|case| case.case.path != pair.many.case.path || case.case.size != pair.many.case.size);

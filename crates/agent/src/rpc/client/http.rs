@@ -58,10 +58,12 @@ fn begin(text: &str) -> String {
 fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let Some(end) = bytes.windows(4).take(MAX_HEAD).position(|four| four == b"\r\n\r\n") else {
         let begins = |with: &[u8]| bytes.iter().zip(with).all(|(byte, other)| byte == other);
-        return match () {
-            () if !begins(b"HTTP/1.") => Err("no reply of HTTP/1 begins so".into()),
-            () if bytes.len() >= MAX_HEAD => Err(format!("a head of more than {MAX_HEAD} bytes")),
-            () => Ok(None),
+        return if !begins(b"HTTP/1.") {
+            Err("no reply of HTTP/1 begins so".into())
+        } else if bytes.len() >= MAX_HEAD {
+            Err(format!("a head of more than {MAX_HEAD} bytes"))
+        } else {
+            Ok(None)
         };
     };
     let text = std::str::from_utf8(&bytes[..end]).map_err(|_| "a head that is not text".to_owned())?;
