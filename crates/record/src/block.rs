@@ -13,15 +13,10 @@ use msgpath_core::{SparseHistogram, varint};
 
 use crate::columns::{self, MAX_NUMBER};
 use crate::error::WrittenBy;
-use crate::older;
 
 const MAGIC: [u8; 4] = *b"mpl\n";
 /// The version of the block format.
 pub const VERSION: u8 = 4;
-/// From this version on rows name their columns; before, a column was known by its position.
-pub(crate) const NAMED: u8 = 4;
-/// The oldest version that is read.
-const OLDEST: u8 = 3;
 /// Bytes before the payload.
 pub(crate) const HEAD: usize = 16;
 /// The most rows of one block.
@@ -156,8 +151,6 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) length: usize,
-    /// Version of the block format.
-    pub(crate) version: u8,
     raw: [u8; HEAD],
 }
 
@@ -170,8 +163,8 @@ impl Head {
             return Err("no block begins here".into());
         }
         let (known, foreign) = match (Kind::from_byte(kind), version) {
-            (_, ..OLDEST) => (Kind::End, Some(WrittenBy::Older)),
-            (Some(kind), ..=VERSION) => (kind, None),
+            (_, ..VERSION) => (Kind::End, Some(WrittenBy::Older)),
+            (Some(kind), VERSION) => (kind, None),
             // A kind that this version does not have was added later.
             _ => (Kind::End, Some(WrittenBy::Newer)),
         };
@@ -182,7 +175,7 @@ impl Head {
         if length > known.max_length() {
             return Err(format!("a block of {length} bytes; the limit is {}", known.max_length()));
         }
-        Ok((Head { kind: known, length, version, raw }, foreign))
+        Ok((Head { kind: known, length, raw }, foreign))
     }
 
     fn checksum(&self) -> u32 {
@@ -402,10 +395,14 @@ pub(crate) fn json_fault(what: &str, error: &serde_json::Error) -> Fault {
     Fault::Damaged(format!("{what} is not what it should be: {why}"))
 }
 
-pub(crate) fn decode_round(version: u8, payload: &[u8]) -> Result<RoundRecord, Fault> {
-    let (json, found) = if version < NAMED { by_position(payload)? } else { by_name(payload)? };
-    let read = if version < NAMED { older::round(json) } else { serde_json::from_slice(json) };
-    let mut round: RoundRecord = read.map_err(|error| json_fault("the round", &error))?;
+pub(crate) fn decode_round(payload: &[u8]) -> Result<RoundRecord, Fault> {
+    let sections = sections(payload)?;
+    let json = column(&sections, "round", JSON)?.ok_or(Fault::Foreign(WrittenBy::Newer))?;
+    let mut found = [None; HISTOGRAMS];
+    for (bytes, name) in found.iter_mut().zip(HISTOGRAM_NAMES) {
+        *bytes = column(&sections, name, HISTOGRAM)?;
+    }
+    let mut round: RoundRecord = serde_json::from_slice(json).map_err(|error| json_fault("the round", &error))?;
     let histogram = |bytes: Option<&[u8]>| match bytes {
         Some(bytes) => SparseHistogram::from_bytes(bytes).ok_or("a histogram does not add up"),
         None => Ok(SparseHistogram::default()),
@@ -418,31 +415,6 @@ pub(crate) fn decode_round(version: u8, payload: &[u8]) -> Result<RoundRecord, F
     round.first = histogram(first)?;
     check(&round)?;
     Ok(round)
-}
-
-/// The JSON of a round, and the bytes of its histograms.
-type PartsOfRound<'a> = (&'a [u8], [Option<&'a [u8]>; HISTOGRAMS]);
-
-fn by_name(payload: &[u8]) -> Result<PartsOfRound<'_>, Fault> {
-    let sections = sections(payload)?;
-    let json = column(&sections, "round", JSON)?.ok_or(Fault::Foreign(WrittenBy::Newer))?;
-    let mut found = [None; HISTOGRAMS];
-    for (bytes, name) in found.iter_mut().zip(HISTOGRAM_NAMES) {
-        *bytes = column(&sections, name, HISTOGRAM)?;
-    }
-    Ok((json, found))
-}
-
-/// As version 3 has them.
-fn by_position(mut payload: &[u8]) -> Result<PartsOfRound<'_>, Fault> {
-    let parts: Option<Vec<&[u8]>> = (0..=HISTOGRAMS).map(|_| part(&mut payload)).collect();
-    let Some((json, histograms)) = parts.as_deref().and_then(<[_]>::split_first) else {
-        return Err("the parts of the round do not fill its block".into());
-    };
-    if !payload.is_empty() {
-        return Err("the round does not end where its block does".into());
-    }
-    Ok((json, std::array::from_fn(|at| histograms.get(at).copied())))
 }
 
 pub(crate) fn encode_end(end: &RunEnd) -> Result<Vec<u8>, String> {
@@ -475,20 +447,20 @@ pub(crate) fn decode_pass(payload: &[u8]) -> Result<PassRecord, Fault> {
 /// Where something that was read cannot be written again or is read differently then: a defect.
 #[doc(hidden)]
 pub fn fuzz_blocks(bytes: &[u8]) {
-    let again = |kind: Kind, version: u8, payload: &[u8]| match kind {
+    let again = |kind: Kind, payload: &[u8]| match kind {
         Kind::Round => {
-            if let Ok(round) = decode_round(version, payload) {
+            if let Ok(round) = decode_round(payload) {
                 let encoded = encode_round(&round).expect("what was read can be written");
-                assert_eq!(decode_round(VERSION, &encoded).as_ref(), Ok(&round));
+                assert_eq!(decode_round(&encoded).as_ref(), Ok(&round));
                 let mut all = msgpath_core::Histogram::new();
                 (0..3).for_each(|_| all.merge_sparse(&round.latency));
             }
         }
-        Kind::Messages => rows_again::<MessageRow>(version, payload),
-        Kind::Calls => rows_again::<RpcRow>(version, payload),
-        Kind::Events => rows_again::<KernelEvent>(version, payload),
+        Kind::Messages => rows_again::<MessageRow>(payload),
+        Kind::Calls => rows_again::<RpcRow>(payload),
+        Kind::Events => rows_again::<KernelEvent>(payload),
         Kind::End => drop(decode_end(payload)),
-        Kind::Requests => rows_again::<msgpath_core::watch::RequestRow>(version, payload),
+        Kind::Requests => rows_again::<msgpath_core::watch::RequestRow>(payload),
         Kind::WatchEnd => {
             if let Ok(end) = decode_watch_end(payload) {
                 assert_eq!(decode_watch_end(&encode_watch_end(&end).expect("what was read can be written")), Ok(end));
@@ -509,18 +481,16 @@ pub fn fuzz_blocks(bytes: &[u8]) {
     };
     let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
     while let Ok(Some(head)) = blocks.next(&mut payload) {
-        again(head.kind, head.version, &payload);
+        again(head.kind, &payload);
     }
-    for (kind, version) in Kind::ALL.into_iter().flat_map(|kind| [(kind, OLDEST), (kind, VERSION)]) {
-        again(kind, version, bytes);
-    }
+    Kind::ALL.into_iter().for_each(|kind| again(kind, bytes));
 }
 
-fn rows_again<R: columns::Logged + PartialEq>(version: u8, payload: &[u8]) {
+fn rows_again<R: columns::Logged + PartialEq>(payload: &[u8]) {
     let (mut rows, mut back) = (Vec::<R>::new(), Vec::new());
-    if let Ok((case, pass)) = columns::decode(version, payload, &mut rows) {
+    if let Ok((case, pass)) = columns::decode(payload, &mut rows) {
         let encoded = columns::encode(case, pass, &rows).expect("what was read can be written");
-        assert_eq!(columns::decode(VERSION, &encoded, &mut back), Ok((case, pass)));
+        assert_eq!(columns::decode(&encoded, &mut back), Ok((case, pass)));
         assert_eq!(rows, back);
     }
 }
@@ -562,7 +532,7 @@ mod tests {
     #[test]
     fn a_round_comes_back_whole() {
         let round = test_run::round(1, 3);
-        assert_eq!(decode_round(VERSION, &encode_round(&round).unwrap()).unwrap(), round);
+        assert_eq!(decode_round(&encode_round(&round).unwrap()).unwrap(), round);
     }
 
     #[test]
@@ -571,25 +541,7 @@ mod tests {
         round.far_mut().bytes_sent = MAX_COUNT + 1;
         assert!(encode_round(&round).unwrap_err().contains("limit"));
         let payload = columns_of_round(&round).unwrap();
-        assert!(decode_round(VERSION, &payload).unwrap_err().to_string().contains("limit"));
-        assert!(decode_round(OLDEST, &old(&round)).unwrap_err().to_string().contains("limit"));
-    }
-
-    /// The payload of a round as version 3 has it.
-    fn old(round: &RoundRecord) -> Vec<u8> {
-        let mut payload = Vec::new();
-        let json = serde_json::to_vec(round).unwrap();
-        for part in [json].into_iter().chain(histograms(round).map(SparseHistogram::to_bytes)) {
-            varint::put(&mut payload, part.len() as u64);
-            payload.extend_from_slice(&part);
-        }
-        payload
-    }
-
-    #[test]
-    fn a_round_by_position_is_read_as_well() {
-        let round = test_run::round(1, 2);
-        assert_eq!(decode_round(OLDEST, &old(&round)).unwrap(), round);
+        assert!(decode_round(&payload).unwrap_err().to_string().contains("limit"));
     }
 
     #[test]
@@ -598,15 +550,15 @@ mod tests {
         let mut payload = Vec::new();
         put_section(&mut payload, "jitter", 77, b"of a later version");
         payload.extend(encode_round(&round).unwrap());
-        assert_eq!(decode_round(VERSION, &payload).unwrap(), round);
+        assert_eq!(decode_round(&payload).unwrap(), round);
         let mut bare = Vec::new();
         put_section(&mut bare, "round", JSON, &serde_json::to_vec(&round).unwrap());
         let empty = RoundRecord { latency: SparseHistogram::default(), ..round.clone() };
-        assert_eq!(decode_round(VERSION, &bare).unwrap(), empty);
+        assert_eq!(decode_round(&bare).unwrap(), empty);
         put_section(&mut bare, "latency", 77, b"in another form");
-        assert_eq!(decode_round(VERSION, &bare), Err(Fault::Foreign(WrittenBy::Newer)));
+        assert_eq!(decode_round(&bare), Err(Fault::Foreign(WrittenBy::Newer)));
         let twice = [bare.clone(), bare].concat();
-        assert!(matches!(decode_round(VERSION, &twice), Err(Fault::Damaged(_))));
+        assert!(matches!(decode_round(&twice), Err(Fault::Damaged(_))));
     }
 
     #[test]
@@ -646,7 +598,7 @@ mod tests {
         let of = |bytes: &[u8]| Blocks::new(bytes).next(&mut Vec::new()).unwrap_err();
         for (version, kind, by) in [
             (1, 1, WrittenBy::Older),
-            (2, 3, WrittenBy::Older),
+            (VERSION - 1, 3, WrittenBy::Older),
             (VERSION + 1, 1, WrittenBy::Newer),
             (u8::MAX, 200, WrittenBy::Newer),
             (VERSION, 99, WrittenBy::Newer),

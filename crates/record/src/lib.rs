@@ -28,7 +28,6 @@ mod golden;
 pub mod import;
 mod mesh;
 mod messages;
-mod older;
 mod originals;
 pub mod owner;
 mod reader;

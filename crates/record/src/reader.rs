@@ -12,13 +12,10 @@ use serde::Deserialize;
 
 use crate::block::{self, Blocks, Fault, Head, Kind};
 use crate::error::WrittenBy;
-use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns, older};
+use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns};
 
 /// The largest `run.json` that is read, bytes.
 const MAX_HEADER: u64 = 64 << 20;
-
-/// The schemas whose headers are read, the oldest first.
-const SCHEMAS: [&str; 2] = [older::SCHEMA, SCHEMA];
 
 /// What is said of a header that does not fit its checksum, or the one that the end holds.
 pub(crate) const CHANGED: &str = "the header was changed after it was written";
@@ -77,7 +74,7 @@ struct CheckedHeader {
     header: RunHeader,
     /// CRC-32 of all bytes, to be compared with that of the end.
     sum: u32,
-    /// It fits the checksum in its first line, or it is of a version that had none.
+    /// It fits the checksum in its first line.
     whole: bool,
 }
 
@@ -91,10 +88,7 @@ fn checked_header(folder: &Path) -> Result<CheckedHeader, RecordError> {
                 _ => false,
             };
             match parse_header(&file, &bytes) {
-                Ok(header) => {
-                    let whole = fits.unwrap_or(header.schema != SCHEMA);
-                    Ok(CheckedHeader { header, sum, whole })
-                }
+                Ok(header) => Ok(CheckedHeader { header, sum, whole: fits == Some(true) }),
                 // What looks like another version's may be one of this version that somebody changed.
                 Err(_) if fits == Some(false) || (fits.is_none() && changed()) => {
                     Err(RecordError::BadHeader { file, why: CHANGED.into() })
@@ -149,7 +143,7 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
     let bad = |why: String| RecordError::BadHeader { file: file.into(), why };
     // The schema first: a header of another version need not have the fields of this one.
     let versioned: Versioned = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
-    if !SCHEMAS.contains(&versioned.schema.as_str()) {
+    if versioned.schema != SCHEMA {
         let number = |schema: &str| schema.strip_prefix("msgpath/run/")?.parse::<u64>().ok();
         return Err(match number(&versioned.schema) {
             Some(found) if Some(found) > number(SCHEMA) => other_version(file, WrittenBy::Newer),
@@ -158,12 +152,10 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
         });
     }
     let header: RunHeader =
-        if versioned.schema == older::SCHEMA { older::header(bytes) } else { serde_json::from_slice(bytes) }.map_err(
-            |error| match block::json_fault("the header", &error) {
-                Fault::Foreign(by) => other_version(file, by),
-                Fault::Damaged(_) => bad(error.to_string()),
-            },
-        )?;
+        serde_json::from_slice(bytes).map_err(|error| match block::json_fault("the header", &error) {
+            Fault::Foreign(by) => other_version(file, by),
+            Fault::Damaged(_) => bad(error.to_string()),
+        })?;
     if header.ends.len() < 2 || header.ends.iter().any(|end| end.host >= header.hosts.len()) {
         return Err(bad("it does not say where its ends ran".into()));
     }
@@ -313,7 +305,7 @@ fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassR
             if run.rounds.len() as u64 >= MAX_ROUNDS {
                 return Err(format!("more than {MAX_ROUNDS} rounds").into());
             }
-            let round = block::decode_round(head.version, payload)?;
+            let round = block::decode_round(payload)?;
             case_exists(round.case, &run.header)?;
             run.rounds.push(round);
         }
@@ -363,7 +355,7 @@ pub(crate) fn decode_messages(
     header: &RunHeader,
 ) -> Result<(), Fault> {
     expect(head.kind, Kind::Messages)?;
-    Ok(case_exists(columns::decode(head.version, payload, rows)?.0, header)?)
+    Ok(case_exists(columns::decode(payload, rows)?.0, header)?)
 }
 
 /// The log of calls of the run in `folder`, in the order in which it was written. Empty where the run has none. The case
@@ -382,7 +374,7 @@ pub(crate) fn decode_calls(
     header: &RunHeader,
 ) -> Result<(), Fault> {
     expect(head.kind, Kind::Calls)?;
-    case_exists(columns::decode(head.version, payload, rows)?.0, header)?;
+    case_exists(columns::decode(payload, rows)?.0, header)?;
     let pairs = header.rpc.as_ref().map_or(0, |rpc| rpc.pairs.len());
     match rows.iter().find(|row| row.pair as usize >= pairs) {
         Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair).into()),
@@ -512,7 +504,7 @@ impl EventsOfRounds {
         };
         expect(head.kind, Kind::Events)?;
         let mut events = Vec::new();
-        let (case, pass) = columns::decode(head.version, &self.payload, &mut events)?;
+        let (case, pass) = columns::decode(&self.payload, &mut events)?;
         case_exists(case, &self.header)?;
         Ok(Some(Events { case, pass, events }))
     }

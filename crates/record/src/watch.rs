@@ -174,7 +174,7 @@ fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fa
         match head.kind {
             _ if watched.end.is_some() => return Err("a block after the end of watching".to_owned().into()),
             Kind::Requests => {
-                columns::decode::<RequestRow>(head.version, &payload, &mut rows)?;
+                columns::decode::<RequestRow>(&payload, &mut rows)?;
                 if watched.rows.len() as u64 + rows.len() as u64 > MOST_ROWS {
                     return Err(format!("more than {MOST_ROWS} requests").into());
                 }

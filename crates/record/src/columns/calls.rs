@@ -95,7 +95,6 @@ impl Logged for RpcRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::VERSION;
     use crate::columns::{MAX_NUMBER, block_of, decode, encode};
 
     #[test]
@@ -140,6 +139,6 @@ mod tests {
         // 18 bytes are not a key.
         let key = [vec![18], vec![0; 18]].concat();
         let payload = block_of([1, 0, 0], &[("key", 7, &key)]);
-        assert!(decode::<RpcRow>(VERSION, &payload, &mut Vec::new()).is_err());
+        assert!(decode::<RpcRow>(&payload, &mut Vec::new()).is_err());
     }
 }

@@ -107,7 +107,7 @@ mod tests {
         let of = |t_ns, end| KernelEvent { t_ns, end, ..KernelEvent::default() };
         let written = [of(1, 0), of(1, 1), of(7, 0), of(9, 1)];
         let mut read: Vec<KernelEvent> = Vec::new();
-        decode(crate::block::VERSION, &encode(2, 3, &written).unwrap(), &mut read).unwrap();
+        decode(&encode(2, 3, &written).unwrap(), &mut read).unwrap();
         assert_eq!(read, written);
     }
 

@@ -104,7 +104,7 @@ mod tests {
         let most = (1 << 61) - 1;
         let written = [of(1, Some(-86_400_000_000_000), Some(-86_399_999_999_000)), of(2, None, Some(most))];
         let mut read = Vec::new();
-        let place = decode::<MessageRow>(crate::block::VERSION, &encode(2, 3, &written).unwrap(), &mut read);
+        let place = decode::<MessageRow>(&encode(2, 3, &written).unwrap(), &mut read);
         assert_eq!((place.unwrap(), read.as_slice()), ((2, 3), written.as_slice()));
     }
 }

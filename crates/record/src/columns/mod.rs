@@ -21,7 +21,7 @@ use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow};
 use msgpath_core::{Case, varint};
 
 use crate::Run;
-use crate::block::{self, Fault, MAX_ROWS, NAMED};
+use crate::block::{self, Fault, MAX_ROWS};
 use crate::error::WrittenBy;
 use crate::export::{reply, role_word};
 
@@ -43,7 +43,7 @@ pub(crate) struct Column<R: 'static> {
     stored: Option<Stored<R>>,
     /// A block without it is not read.
     required: bool,
-    /// Blocks without names of columns do not have it, nor has one in which all its cells are empty.
+    /// A block in which all its cells are empty goes without it.
     rare: bool,
     shown: Shown<R>,
 }
@@ -181,7 +181,7 @@ impl<R> Column<R> {
         self
     }
 
-    /// Added since columns have names; most blocks have nothing in it, and go without it.
+    /// Most blocks have nothing in it, and go without it.
     pub(crate) const fn rare(mut self) -> Self {
         self.rare = true;
         self
@@ -439,23 +439,15 @@ impl Form {
 }
 
 /// Replaces `rows` by those of a payload; their case and pass.
-pub(crate) fn decode<R: Logged>(version: u8, mut payload: &[u8], rows: &mut Vec<R>) -> Result<(u32, u32), Fault> {
+pub(crate) fn decode<R: Logged>(mut payload: &[u8], rows: &mut Vec<R>) -> Result<(u32, u32), Fault> {
     rows.clear();
     let damaged = || Fault::Damaged(format!("the columns of the {} do not fill their block", R::WHAT));
     let place = take_place(&mut payload, rows).ok_or_else(damaged)?;
-    let known = || R::COLUMNS.iter().filter_map(|column| Some((column, column.stored.as_ref()?)));
-    if version < NAMED {
-        for (_, stored) in known().filter(|(column, _)| !column.rare) {
-            let mut cells = Cells::new(stored, payload);
-            cells.take(rows).ok_or_else(damaged)?;
-            payload = cells.left;
-        }
-        return if payload.is_empty() { Ok(place) } else { Err(damaged()) };
-    }
+    let known = R::COLUMNS.iter().filter_map(|column| Some((column, column.stored.as_ref()?)));
     let sections = block::sections(payload)?;
     // In the order of the list, whatever theirs is: a form may need the kinds of the rows.
     let mut columns = Vec::with_capacity(R::COLUMNS.len());
-    for (column, stored) in known() {
+    for (column, stored) in known {
         match block::column(&sections, column.name, stored.number())? {
             // As in a row by default.
             Some(cells) if stored.is_optional() && cells.len() == rows.len() && cells.iter().all(|cell| *cell == 0) => {
@@ -569,16 +561,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::block::VERSION;
-
-    /// The payload as version 3 has it: the same without names, forms and lengths.
-    fn by_position<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Vec<u8> {
-        let payload = encode(case, pass, rows).unwrap();
-        let mut rest = payload.as_slice();
-        assert!((0..3).all(|_| varint::take(&mut rest).is_some()));
-        let cells = block::sections(rest).unwrap().into_iter().flat_map(|section| section.bytes);
-        payload[..payload.len() - rest.len()].iter().chain(cells).copied().collect()
-    }
 
     /// A payload of one row of which one column is left out, or replaced by another of this name and form.
     fn without<R: Logged>(row: &R, name: &str, instead: Option<(&str, u64)>) -> Vec<u8> {
@@ -600,7 +582,7 @@ mod tests {
         let row = MessageRow { connection: 3, sequence: 9, start_ns: 5, latency_ns: Some(7), ..MessageRow::default() };
         let read = |payload: &[u8]| {
             let mut rows = Vec::<MessageRow>::new();
-            decode(VERSION, payload, &mut rows).map(|_| rows[0])
+            decode(payload, &mut rows).map(|_| rows[0])
         };
         assert_eq!(read(&without(&row, "", None)), Ok(row), "in another order");
         assert_eq!(read(&without(&row, "sent_ns", Some(("noise", 99)))), Ok(row), "one that nobody knows");
@@ -617,7 +599,7 @@ mod tests {
         let kind = msgpath_core::schema::EventKind::SchedSwitch;
         let event = KernelEvent { t_ns: 8, kind, cpu: 1, tid: -4, a: u64::MAX, b: 2, len: 3, flags: 1, end: 0 };
         let mut rows = Vec::<KernelEvent>::new();
-        decode(VERSION, &without(&event, "", None), &mut rows).unwrap();
+        decode(&without(&event, "", None), &mut rows).unwrap();
         assert_eq!(rows, [event]);
     }
 
@@ -646,22 +628,12 @@ mod tests {
         rows.iter_mut().for_each(|row| row.set_place(case, pass));
         let payload = encode(case, pass, &rows).unwrap();
         let mut back = vec![R::default()];
-        assert_eq!(decode(VERSION, &payload, &mut back), Ok((case, pass)));
+        assert_eq!(decode(&payload, &mut back), Ok((case, pass)));
         assert!(back == rows, "{back:?} and {rows:?}");
         // What is cut off between two columns is whole, and lacks those after it.
-        if decode(VERSION, &payload[..cut.index(payload.len())], &mut back).is_ok() {
+        if decode(&payload[..cut.index(payload.len())], &mut back).is_ok() {
             assert_eq!(back.len(), rows.len());
         }
-        // Version 3 has no columns that were added later.
-        for column in R::COLUMNS.iter().filter(|column| column.rare) {
-            if let Some(Stored::Number(_, _, set)) = &column.stored {
-                rows.iter_mut().for_each(|row| set(row, None).expect("an empty cell"));
-            }
-        }
-        let old = by_position(case, pass, &rows);
-        assert_eq!(decode(NAMED - 1, &old, &mut back), Ok((case, pass)));
-        assert!(back == rows, "{back:?} and {rows:?}");
-        assert!(decode(NAMED - 1, &old[..cut.index(old.len())], &mut back).is_err());
     }
 
     fn values() -> impl Strategy<Value = Vec<Vec<Option<u64>>>> {

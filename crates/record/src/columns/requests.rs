@@ -182,7 +182,7 @@ mod tests {
             what: *b"POST /login\0\0\0\0\0",
         };
         let (rows, mut back) = (vec![row, RequestRow::default()], Vec::new());
-        decode(crate::block::VERSION, &encode(0, 0, &rows).unwrap(), &mut back).unwrap();
+        decode(&encode(0, 0, &rows).unwrap(), &mut back).unwrap();
         assert_eq!(rows, back);
     }
 }
