@@ -151,13 +151,6 @@ pub struct ProgramFacts {
     pub ready_ns: Option<u64>,
 }
 
-impl ProgramFacts {
-    /// Whether a fresh start of it is the same program: of a command line the files decide, not the port.
-    pub fn is_like(&self, other: &Self) -> bool {
-        self.name == other.name && self.files == other.files && self.command.is_empty() == other.command.is_empty()
-    }
-}
-
 /// A program that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadProgram {

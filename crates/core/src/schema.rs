@@ -217,13 +217,6 @@ pub struct DataRoute {
     pub near_seen: String,
 }
 
-impl DataRoute {
-    /// Whether something in between translates the address of the near end.
-    pub fn is_translated(&self) -> bool {
-        self.near != self.near_seen
-    }
-}
-
 /// A process that takes part in a run.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct End {
