@@ -67,7 +67,8 @@ fn write(folder: &Path) -> Result<(), RecordError> {
                 histogram.record(ns);
                 if left > 0 {
                     left -= 1;
-                    let (case, connection) = (case.id, 0);
+                    let case = case.id;
+                    let connection = 0;
                     let start_ns = start_ns + sequence * 20_000;
                     rows.push(MessageRow {
                         case,
@@ -97,7 +98,9 @@ fn write(folder: &Path) -> Result<(), RecordError> {
             writer.round(&round, &rows)?;
         }
     }
-    let (status, problem, granted) = (Status::Ok, None, Default::default());
+    let status = Status::Ok;
+    let problem = None;
+    let granted = Default::default();
     writer.finish(RunEnd {
         status,
         ended: String::new(),

@@ -49,7 +49,11 @@ pub(crate) fn rates<'a>(
 
 /// One event: the mean over rounds of its count per message, with the 95 % t interval.
 fn rate<'a>(name: &str, rounds: impl Iterator<Item = (&'a EndReport, &'a EventCounts)>) -> EventRate {
-    let (mut each, mut user, mut split, mut enabled, mut running) = (Vec::new(), 0.0, 0.0, 0.0, 0.0);
+    let mut each = Vec::new();
+    let mut user = 0.0;
+    let mut split = 0.0;
+    let mut enabled = 0.0;
+    let mut running = 0.0;
     for (end, counts) in rounds {
         let (messages, Some(count)) = (handled(end), counts.get(name)) else { continue };
         if messages == 0 {

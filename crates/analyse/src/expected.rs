@@ -133,9 +133,10 @@ fn wakes(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Option<Floo
     }
     let placement = header.plan.placement_of(&case.case);
     let one_cpu = matches!((placement.of(NEAR), placement.of(FAR)), ([near], [far]) if near == far);
-    let (value, how) = match one_cpu {
-        true => (floors.switch_round_trip_ns?, "on one CPU"),
-        false => (floors.wake_round_trip_ns?, "between CPUs"),
+    let (value, how) = if one_cpu {
+        (floors.switch_round_trip_ns?, "on one CPU")
+    } else {
+        (floors.wake_round_trip_ns?, "between CPUs")
     };
     let basis = format!("two wake-ups a round trip {how}: {} with a futex and nothing else", time(value));
     Some(Floor { name: "wake-ups".into(), value, basis })

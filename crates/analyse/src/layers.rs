@@ -44,9 +44,10 @@ pub fn layers(results: &Results) -> Vec<Layer> {
 
 /// A path as short as it is clear among these: its transport, where that has one path.
 pub fn short_name<'a>(path: &PathName, mut among: impl Iterator<Item = &'a PathName>) -> String {
-    match among.all(|other| other.transport != path.transport || other == path) {
-        true => path.transport.clone(),
-        false => path.to_string(),
+    if among.all(|other| other.transport != path.transport || other == path) {
+        path.transport.clone()
+    } else {
+        path.to_string()
     }
 }
 

@@ -47,7 +47,8 @@ impl Logs {
     /// # Errors
     /// A log that cannot be read. Damage is in [`Run::damage`] already; what is before it is used.
     pub fn of(run: &Run) -> Result<Self, RecordError> {
-        let (plan, kept) = (&run.header.plan, !run.folder.as_os_str().is_empty());
+        let plan = &run.header.plan;
+        let kept = !run.folder.as_os_str().is_empty();
         let mut logs = Self::default();
         if run.header.rpc.is_some() {
             logs.rpcs = CallLog::of_calls(run)?.into();

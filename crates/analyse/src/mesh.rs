@@ -212,7 +212,8 @@ impl Fold {
         self.steps.insert(slot.step);
         match block {
             PairBlock::Failed(failed) => {
-                let (tries, problem) = (failed.attempt + 1, failed.problem.clone());
+                let tries = failed.attempt + 1;
+                let problem = failed.problem.clone();
                 self.failed.insert(slot.key(), Missing { slot, tries, problem });
                 self.last_ns = self.last_ns.max(failed.start_ns);
             }

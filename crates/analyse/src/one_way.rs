@@ -100,7 +100,8 @@ impl OneWay {
         }
         // The step of the far end's clock was not asked for; it has the kernel's resolution as well.
         let allow = clocks::allowance(2 * run.header.end(NEAR).clock.step_ns.max(1));
-        let (mut envelope, mut messages) = (Envelope::new(allow, clocks::KEPT), 0);
+        let mut envelope = Envelope::new(allow, clocks::KEPT);
+        let mut messages = 0;
         logged.rounds(&|_, _| true, &mut |rows| {
             for stamps in rows.iter().filter_map(stamps) {
                 messages += 1;

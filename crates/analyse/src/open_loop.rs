@@ -161,7 +161,8 @@ impl Growth {
     /// takes the mean on average. Where it grows from nothing the times grow as well, the last takes twice the mean, and
     /// what it takes beyond the mean is half of the time by which the far end is behind when the schedule ends.
     fn from_the_end(round: &RoundRecord, open: &OpenRound) -> Self {
-        let (messages, span) = (open.offered as f64, open.span_ns as f64);
+        let messages = open.offered as f64;
+        let span = open.span_ns as f64;
         let last = round.near().elapsed_ns as f64 - (span - span / messages.max(1.0));
         let behind = 2.0 * (last - round.latency.mean().unwrap_or(last));
         let per_s = 1e9 * messages * (1.0 / span - 1.0 / (span + behind.max(-0.5 * span)));

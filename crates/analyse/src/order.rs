@@ -74,7 +74,8 @@ impl OrderStatistics {
         }
         let (from, counts) = self.first.get_or_insert_with(|| (key, Default::default()));
         self.count += 1;
-        let (side, bucket) = (&mut counts[usize::from(key >= *from)], bucket(key.abs_diff(*from)));
+        let side = &mut counts[usize::from(key >= *from)];
+        let bucket = bucket(key.abs_diff(*from));
         if side.len() <= bucket {
             side.resize(bucket + 1, 0);
         }

@@ -20,7 +20,8 @@ pub fn cost(rounds: &[RoundRecord]) -> Option<f64> {
             across.push(gap);
         }
     }
-    let (restart, pass) = (median(&across) - median(&usual), mean(&starts) * cases as f64);
+    let restart = median(&across) - median(&usual);
+    let pass = mean(&starts) * cases as f64;
     // Nothing to compare makes NaN, which is not above 0 either.
     (restart > 0.0 && pass > 0.0).then(|| restart / pass)
 }

@@ -76,7 +76,8 @@ pub fn round_line(run: &str, plan: &Plan, round: &RoundRecord, done: u64, of: u6
         let near = round.near();
         (near.elapsed_ns, near.delivery.sent, near.delivery.received, near.delivery.lost, None)
     } else {
-        let (end, sent) = (receiver(plan, round), sender(plan, round).delivery.sent);
+        let end = receiver(plan, round);
+        let sent = sender(plan, round).delivery.sent;
         let received = end.delivery.received;
         let lost = end.delivery.lost.max(sent.saturating_sub(received));
         (end.elapsed_ns, sent, received, lost, per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns))

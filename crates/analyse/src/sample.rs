@@ -73,7 +73,8 @@ pub struct Selection {
 pub fn shares(counts: &[usize], limit: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|case| counts[*case]);
-    let (mut shares, mut left) = (vec![0; counts.len()], limit);
+    let mut shares = vec![0; counts.len()];
+    let mut left = limit;
     for (at, case) in order.iter().enumerate() {
         shares[*case] = counts[*case].min(left / (order.len() - at));
         left -= shares[*case];
@@ -111,7 +112,8 @@ pub fn select<T: Timed>(count: usize, budget: usize, walk: &Walk<'_, T>) -> Sele
     certain.dedup();
     keep_around(&worst.into_sorted(), budget / 4, &mut certain, walk);
     // Positions among the rest become positions among all by counting those before them that are certain.
-    let (rest, places) = (count - certain.len(), budget - certain.len());
+    let rest = count - certain.len();
+    let places = budget - certain.len();
     let mut before = 0;
     let sampled = (0..places).map(|place| {
         let among = (2 * place + 1) * rest / (2 * places);
@@ -260,7 +262,8 @@ pub fn messages<T: Timed + OfCase + Copy>(messages: &dyn Rows<T>, cases: &[u32],
             continue;
         }
         let mut picked = selection.picked.iter().peekable();
-        let (mut rows, mut connections) = (Vec::with_capacity(selection.picked.len()), 0);
+        let mut rows = Vec::with_capacity(selection.picked.len());
+        let mut connections = 0;
         own.walk(&|_, _| true, &mut |at, row| {
             connections = connections.max(row.connection().saturating_add(1));
             if let Some((_, sampled)) = picked.next_if(|(next, _)| *next == at) {

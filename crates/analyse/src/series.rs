@@ -84,7 +84,8 @@ pub(crate) fn cell(case: &Case) -> Cell {
         Load::Closed => None,
         Load::Open { rate, arrivals } => Some((rate, arrivals == Arrivals::Constant)),
     };
-    let (threads, label) = (case.threads, case.label.clone());
+    let threads = case.threads;
+    let label = case.label.clone();
     (case.size, case.pieces.count, case.reply, threads, case.connections, case.inflight, load, case.phase, label)
 }
 

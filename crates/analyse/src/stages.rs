@@ -136,7 +136,8 @@ pub fn stages(run: &Run, case: &Case, logged: &dyn Messages) -> Result<Stages, S
             rows.iter().filter_map(|row| Some((row, row.latency_ns?))).for_each(|(row, ns)| each(row, ns));
         });
     };
-    let (mut latencies, mut occur) = (Histogram::new(), [false; Stage::ALL.len()]);
+    let mut latencies = Histogram::new();
+    let mut occur = [false; Stage::ALL.len()];
     walk(&mut |row, ns| {
         latencies.record(ns);
         occur.iter_mut().zip(Stage::ALL).for_each(|(occurs, stage)| *occurs |= stage.occurs(row));

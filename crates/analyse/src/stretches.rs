@@ -44,7 +44,8 @@ pub fn choose(messages: &dyn Messages, case: u32, limit: usize) -> Chosen {
     let step = if out.of <= limit as u64 { 1 } else { out.of.div_ceil(limit.saturating_sub(STRETCHES).max(1) as u64) };
     // Each with its position in the log.
     let mut slowest: Vec<Option<(u64, MessageRow)>> = vec![None; STRETCHES];
-    let (mut sample, mut at) = (Vec::new(), 0);
+    let mut sample = Vec::new();
+    let mut at = 0;
     walk(&mut |row| {
         let slot = &mut slowest[((row.start_ns - from) as u128 * STRETCHES as u128 / (to - from) as u128) as usize];
         if row.latency_ns.is_some() && slot.is_none_or(|(_, known)| known.latency_ns < row.latency_ns) {

@@ -218,7 +218,8 @@ fn summarise_case(
 
 /// Widens the ranges of a case that never settled to those of its levels.
 fn widen(summary: &mut CaseSummary, run: &Run, levels: &[Vec<&RoundRecord>], rates: &[Series]) {
-    let (plan, case) = (&run.header.plan, &summary.case);
+    let plan = &run.header.plan;
+    let case = &summary.case;
     let of_levels = |of: fn(&RoundRecord) -> &SparseHistogram, places: &[f64]| -> Vec<Vec<Quantile>> {
         let of_level = |level: &Vec<&RoundRecord>| {
             let own: Vec<&SparseHistogram> = level.iter().map(|round| of(round)).collect();

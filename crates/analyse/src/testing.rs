@@ -98,7 +98,8 @@ impl Build {
             (Workload::Stream, _) => "stream",
         };
         let plan = Plan { seed: 7, message_log: 0, ..Plan::new(workload, cases) };
-        let (factor, rates) = (Box::new(|_: &Case| 1.0), Box::new(|_, _| 1e9));
+        let factor = Box::new(|_: &Case| 1.0);
+        let rates = Box::new(|_, _| 1e9);
         Self { plan, verb, messages: 200, spread: 0.1, noise: 0.01, factor, rates }
     }
 

@@ -306,7 +306,8 @@ impl Maker<'_> {
 
     /// The sender, after its send at `t_ns`: it sleeps, is preempted, or spins on.
     fn leave(&mut self, t_ns: u64, end: usize, how: Found) {
-        let (tid, cpu) = ([NEAR, FAR][end], self.cpu(end));
+        let tid = [NEAR, FAR][end];
+        let cpu = self.cpu(end);
         self.left[end] = how;
         match how {
             Found::Asleep | Found::Woken => {
@@ -355,7 +356,8 @@ pub(crate) fn traced(setup: &Setup, messages: u64) -> Traced {
         tasks,
         ..TraceRound::default()
     };
-    let (mut logs, mut truth) = (Logs::default(), Vec::new());
+    let mut logs = Logs::default();
+    let mut truth = Vec::new();
     let mut random = fastrand::Rng::with_seed(setup.seed);
     for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
         round.trace = Some(trace.clone());

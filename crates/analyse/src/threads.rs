@@ -184,7 +184,9 @@ fn cores(header: &RunHeader, case: &Case, rounds: &[&RoundRecord]) -> Vec<CoreUs
         let elapsed = round.near().elapsed_ns.max(round.far().elapsed_ns) as f64;
         let mut sums: BTreeMap<(&str, u32), (u64, f64)> = BTreeMap::new();
         for (at, end) in header.ends.iter().enumerate() {
-            let (EndRound { threads, report, .. }, cpus, end) = (round.end(at), placement.of(at), end.name.as_str());
+            let EndRound { threads, report, .. } = round.end(at);
+            let cpus = placement.of(at);
+            let end = end.name.as_str();
             let key = |cpu: u32| (if one_machine { "" } else { end }, cpu);
             let alone = (case.threads == 1 && threads.is_empty()).then(|| (cpus.first().copied(), report));
             for (cpu, report) in threads.iter().map(|thread| (thread.cpu, &thread.report)).chain(alone) {
@@ -325,7 +327,8 @@ pub mod testing {
     /// Makes a round that of a closed loop whose capacity is `workers` messages in 20 µs.
     pub fn serve(round: &mut msgpath_core::schema::RoundRecord, case: &Case, workers: f64) {
         let in_flight = msgpath_core::Plan::in_flight(case) as f64;
-        let (messages, service) = (400, 20_000.0);
+        let messages = 400;
+        let service = 20_000.0;
         let served = workers.min(in_flight);
         let time = service * in_flight / served;
         let seed = u64::from(round.pass * 100 + round.case);

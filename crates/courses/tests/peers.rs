@@ -36,7 +36,8 @@ impl Running {
             protocol,
         });
         let server = server.unwrap();
-        let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
+        let address = server.address();
+        let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut server_reply = Vec::new();
@@ -263,7 +264,8 @@ fn an_answer_that_cannot_be_is_an_error() {
         // "1111" is 825 million in either order.
         let _ = stream.write_all(b"1111");
     });
-    let (shape, order) = (Shape::Writev, Some(Order::Host));
+    let shape = Shape::Writev;
+    let order = Some(Order::Host);
     let asked = css432::Asked { target, repetition: 100, nbufs: 100, bufsize: 15, shape, order, nodelay: false };
     let problem = css432::run(&asked, &GO_ON).unwrap_err();
     assert!(problem.exit == msgpath_core::Exit::Unfinished && problem.what.contains("825307441 reads"), "{problem}");

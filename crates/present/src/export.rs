@@ -53,7 +53,8 @@ fn numbers(case: &CaseSummary) -> Vec<(&'static str, String, String)> {
     const GLYPHS: Glyphs = Glyphs::Unicode;
     if let Some(throughput) = &case.throughput {
         let bits = |bits| words::throughput(bits, BitUnits::Si);
-        let (own, messages) = (&throughput.receiver_bits, &throughput.messages);
+        let own = &throughput.receiver_bits;
+        let messages = &throughput.messages;
         return vec![
             ("throughput", bits(own.value), words::estimate_interval(own, bits)),
             ("messages", words::per_second(messages.value), words::estimate_interval(messages, words::per_second)),

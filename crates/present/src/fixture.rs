@@ -437,9 +437,10 @@ fn build_compare() -> (Run, Summary) {
                 path: decided.then(|| best.case.path.clone()),
                 best: best.case.path.clone(),
                 margin: decided.then_some(1.0 + *size as f64 / 700_000.0),
-                unbeaten: match decided {
-                    true => vec![best.case.path.clone()],
-                    false => row.iter().take(2).map(|case| case.case.path.clone()).collect(),
+                unbeaten: if decided {
+                    vec![best.case.path.clone()]
+                } else {
+                    row.iter().take(2).map(|case| case.case.path.clone()).collect()
                 },
             });
         }

@@ -86,9 +86,10 @@ impl OpenMetrics {
     pub fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
         let Some(plan) = &self.plan else { return };
         (self.done, self.of) = (done, of);
-        let (sender, receiver) = match plan.workload.is_timed() {
-            true => (round.near(), round.near()),
-            false => (sender(plan, round), receiver(plan, round)),
+        let (sender, receiver) = if plan.workload.is_timed() {
+            (round.near(), round.near())
+        } else {
+            (sender(plan, round), receiver(plan, round))
         };
         let case = self.cases.entry(round.case).or_default();
         case.rounds += 1;
@@ -172,8 +173,11 @@ impl OpenMetrics {
     /// The labels of a case.
     fn of_case(&self, id: u32) -> Option<String> {
         let case: &Case = self.plan.as_ref()?.cases.get(id as usize)?;
-        let (id, size) = (id.to_string(), case.size.to_string());
-        let (path, threads, pieces) = (case.path.to_string(), case.threads.to_string(), case.pieces.to_string());
+        let id = id.to_string();
+        let size = case.size.to_string();
+        let path = case.path.to_string();
+        let threads = case.threads.to_string();
+        let pieces = case.pieces.to_string();
         let role = serde_json::to_value(case.role).ok().and_then(|role| role.as_str().map(str::to_owned));
         let role = role.unwrap_or_default();
         let mut all = vec![

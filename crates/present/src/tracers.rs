@@ -219,7 +219,8 @@ fn table(text: &TextSummary) -> Vec<Answer> {
         note += &format!(" {} more.", counted((text.counted.len() - rows.len()) as u64, "name"));
     }
     let table = of_calls("counted", "Calls as strace -c counted them", rows, false).note(note);
-    let (kind, calls) = (&first.name, counted(first.calls, "call"));
+    let kind = &first.name;
+    let calls = counted(first.calls, "call");
     let words = match first.share {
         Some(share) => format!(
             "{kind}: {} of the time of all, {} in {calls}; {} in all, {failed} failed",

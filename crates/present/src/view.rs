@@ -171,9 +171,10 @@ pub(crate) fn goes_on(run: &Run, summary: &Summary) -> Option<String> {
 pub(crate) fn calm_rounds(summary: &Summary) -> Option<String> {
     let calm = summary.calm.filter(|calm| calm.calm < calm.rounds)?;
     let rounds = format!("{} of {} rounds were calm", calm.calm, calm.rounds);
-    Some(match calm.used {
-        true => format!("{rounds}; the numbers are theirs."),
-        false => format!("{rounds}, too few: the numbers are those of all rounds."),
+    Some(if calm.used {
+        format!("{rounds}; the numbers are theirs.")
+    } else {
+        format!("{rounds}, too few: the numbers are those of all rounds.")
     })
 }
 

@@ -26,7 +26,9 @@ fn recorded(folder: &Path, rounds: u32) -> Run {
     let mut writer = RunWriter::create(folder, &RunHeader::new("long", "echo", plan)).unwrap();
     let mut now = 0;
     for pass in 0..rounds {
-        let (start_ns, mut histogram, mut rows) = (now, Histogram::new(), Vec::new());
+        let start_ns = now;
+        let mut histogram = Histogram::new();
+        let mut rows = Vec::new();
         for sequence in 0..ROUND {
             let there = 6_000 + sequence * 7_919 % 4_000 + if sequence % 500 == 3 { 180_000 } else { 0 };
             let latency = there + 9_000 + sequence * 104_729 % 6_000;
@@ -48,7 +50,8 @@ fn recorded(folder: &Path, rounds: u32) -> Run {
 }
 
 fn finished(mut writer: RunWriter, folder: &Path) -> Run {
-    let (status, granted) = (Status::Ok, Default::default());
+    let status = Status::Ok;
+    let granted = Default::default();
     let end = RunEnd { status, ended: String::new(), problem: None, messages_not_kept: 0, granted, header_crc32: None };
     writer.finish(end).unwrap();
     msgpath_record::read(folder).unwrap()
@@ -104,7 +107,9 @@ fn called(folder: &Path, rounds: u32) -> (Run, Logs) {
     let mut writer = RunWriter::create(folder, &header).unwrap();
     let mut now = 0;
     for pass in 0..rounds {
-        let (start_ns, mut histogram, mut rows) = (now, Histogram::new(), Vec::new());
+        let start_ns = now;
+        let mut histogram = Histogram::new();
+        let mut rows = Vec::new();
         for sequence in 0..ROUND {
             let there = 60_000 + sequence * 7_919 % 40_000;
             let latency = there + 5_000 + 50_000 + sequence * 104_729 % 60_000;
@@ -181,13 +186,16 @@ fn logged(folder: &Path, rounds: u32, traced: bool) -> (Run, Logs) {
     let own = u32::from(traced);
     let mut header =
         RunHeader::new("long", "echo", Plan { rounds, stamps: Stamps::Both, ..Plan::new(workload, cases) });
-    match traced {
-        true => header.tracing = Some(Tracing { backend: Some("none".into()), ..Tracing::default() }),
-        false => header.periodic = Some(PeriodicFacts { processes: 2, components: 1, ..PeriodicFacts::default() }),
+    if traced {
+        header.tracing = Some(Tracing { backend: Some("none".into()), ..Tracing::default() })
+    } else {
+        header.periodic = Some(PeriodicFacts { processes: 2, components: 1, ..PeriodicFacts::default() })
     }
     let mut writer = RunWriter::create(folder, &header).unwrap();
     for pass in 0..rounds {
-        let (start_ns, mut histogram, mut rows) = (u64::from(pass) * ROUND * 1_000_000, Histogram::new(), Vec::new());
+        let start_ns = u64::from(pass) * ROUND * 1_000_000;
+        let mut histogram = Histogram::new();
+        let mut rows = Vec::new();
         for sequence in 0..ROUND {
             let latency = 15_000 + sequence * 7_919 % 6_000 + if sequence % 500 < 9 { 800_000 } else { 0 };
             histogram.record(latency);
@@ -211,9 +219,10 @@ fn logged(folder: &Path, rounds: u32, traced: bool) -> (Run, Logs) {
         writer.round(&round, &rows).unwrap();
     }
     let run = finished(writer, folder);
-    let logs = match traced {
-        true => Logs { traced: MessageLog::traced(&run).unwrap().into(), ..Logs::default() },
-        false => Logs { periodic: MessageLog::open(&run).unwrap().into(), ..Logs::default() },
+    let logs = if traced {
+        Logs { traced: MessageLog::traced(&run).unwrap().into(), ..Logs::default() }
+    } else {
+        Logs { periodic: MessageLog::open(&run).unwrap().into(), ..Logs::default() }
     };
     (run, logs)
 }
@@ -228,9 +237,10 @@ fn four_times_the_periodic_or_traced_messages_do_not_take_more_memory() {
             let of = |logs: &Logs, messages: u64| {
                 allocation_counter::measure(|| {
                     let summary = summarise_with(&run, logs);
-                    match traced {
-                        true => assert_eq!(summary.attribution[0].messages, messages),
-                        false => assert_eq!(summary.periodic.unwrap().engines[0].logged, messages),
+                    if traced {
+                        assert_eq!(summary.attribution[0].messages, messages)
+                    } else {
+                        assert_eq!(summary.periodic.unwrap().engines[0].logged, messages)
                     }
                 })
                 .bytes_max

@@ -289,7 +289,9 @@ pub fn monotone(values: &[f64], weights: &[f64], falling: bool) -> Vec<f64> {
     // Mean, weight and length of every block.
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(values.len());
     for (value, weight) in values.iter().zip(weights) {
-        let (mut mean, mut sum, mut length) = (*value, *weight, 1);
+        let mut mean = *value;
+        let mut sum = *weight;
+        let mut length = 1;
         while let Some((before, more, others)) = blocks.last().copied() {
             if if falling { before >= mean } else { before <= mean } {
                 break;

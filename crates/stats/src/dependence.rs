@@ -29,7 +29,8 @@ pub const LEAST_WORTH: f64 = 6.0;
 /// docs/method/quantiles.md#interval-of-a-quantile). All of them where neighbours resemble each other no more than chance
 /// has it: independent rounds are not punished for what few of them happen to show.
 pub fn worth(values: &[f64]) -> f64 {
-    let (n, r1) = (values.len() as f64, lag1(values));
+    let n = values.len() as f64;
+    let r1 = lag1(values);
     // Of five values or fewer none goes beyond the limit.
     if r1 <= lag1_limit(values.len()) {
         return n;

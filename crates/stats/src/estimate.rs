@@ -65,12 +65,11 @@ pub fn log_estimate_in_time(values: &[f64]) -> Option<Estimate> {
     if estimate.low.is_none() || worth >= logs.len() as f64 {
         return Some(estimate);
     }
-    let ends = match worth >= LEAST_WORTH {
-        true => {
-            let half = t_quantile(0.975, worth - 1.0) * deviation(&logs) / worth.sqrt();
-            (estimate.value.ln() - half, estimate.value.ln() + half)
-        }
-        false => ends(&logs),
+    let ends = if worth >= LEAST_WORTH {
+        let half = t_quantile(0.975, worth - 1.0) * deviation(&logs) / worth.sqrt();
+        (estimate.value.ln() - half, estimate.value.ln() + half)
+    } else {
+        ends(&logs)
     };
     let [low, high] = [ends.0.exp().min(estimate.value), ends.1.exp().max(estimate.value)];
     Some(Estimate { low: Some(low), high: Some(high), ..estimate })

@@ -133,10 +133,8 @@ fn of_level(rounds: &[&SparseHistogram], pooled: &Pooled, p: f64, worth_at: Opti
 /// [`estimate`], or with `queued` [`estimate_queued`], at many places (0 < p < 1): each round is unpacked once. Empty
 /// without a message.
 pub fn curve(rounds: &[&SparseHistogram], pooled: &Pooled, places: &[f64], queued: bool) -> Vec<Quantile> {
-    let worth = match queued {
-        true => of_level(rounds, pooled, QUEUED_LEVEL, None).and_then(|level| level.effective),
-        false => None,
-    };
+    let worth =
+        if queued { of_level(rounds, pooled, QUEUED_LEVEL, None).and_then(|level| level.effective) } else { None };
     let filled: Vec<_> = rounds.iter().copied().filter(|round| round.total() > 0).collect();
     let unpacked: Vec<Vec<(u64, u64)>> = filled
         .iter()
@@ -178,17 +176,16 @@ fn judge(
         filled.iter().zip(within).map(|(round, within)| *within as f64 / round.total() as f64).collect();
     // Harmonic, because rounds are weighted equally: a round of few messages is the less certain one.
     let per_round = filled.len() as f64 / filled.iter().map(|round| 1.0 / round.total() as f64).sum::<f64>();
-    let (effective, drifting) = match few {
-        true => (None, false),
-        false => {
-            let (units, drifting) = independent(&shares);
-            let per_unit = per_round * filled.len() as f64 / units.len() as f64;
-            // Joining hides levels that last for many rounds: the few stretches that are left look independent.
-            let worth = worth(&shares);
-            let effective = effective_messages(&units, units.len() as f64, per_unit, p)
-                .min(effective_messages(&shares, worth, per_round, p));
-            (Some(effective.min(most.unwrap_or(f64::INFINITY))), drifting || worth < LEAST_WORTH)
-        }
+    let (effective, drifting) = if few {
+        (None, false)
+    } else {
+        let (units, drifting) = independent(&shares);
+        let per_unit = per_round * filled.len() as f64 / units.len() as f64;
+        // Joining hides levels that last for many rounds: the few stretches that are left look independent.
+        let worth = worth(&shares);
+        let effective = effective_messages(&units, units.len() as f64, per_unit, p)
+            .min(effective_messages(&shares, worth, per_round, p));
+        (Some(effective.min(most.unwrap_or(f64::INFINITY))), drifting || worth < LEAST_WORTH)
     };
     let mut out = Estimated {
         quantile: Quantile { p, ns: value, beyond, bursts, ..Quantile::default() },

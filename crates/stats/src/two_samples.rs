@@ -70,7 +70,8 @@ const DEALS: usize = 9_999;
 /// else `DEALS` random ones of a fixed seed, with p = (1 + hits) / (1 + deals).
 pub fn permutation(a: &[f64], b: &[f64]) -> f64 {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
-    let (n, total) = (all.len(), all.iter().sum::<f64>());
+    let n = all.len();
+    let total = all.iter().sum::<f64>();
     if a.is_empty() || b.is_empty() {
         return 1.0;
     }

@@ -121,7 +121,9 @@ mod tests {
         let mut window = Window::new(far.as_fd()).inspect_err(|error| println!("skipped: {error}")).ok()?;
         let mut message = Scatter::new(1, bytes);
         message.piece_mut(0).iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7) as u8);
-        let (mut sent, mut got, mut mapped) = (0, vec![0; bytes], 0);
+        let mut sent = 0;
+        let mut got = vec![0; bytes];
+        let mut mapped = 0;
         let mut have = 0;
         while have < bytes {
             if sent < bytes {

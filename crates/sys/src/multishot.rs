@@ -114,9 +114,10 @@ impl Multishot {
         let bytes = into.len().min(left.to - left.from);
         let at = FIRST + usize::from(left.buffer) * BUFFER + left.from;
         self.memory().copy_to(at, &mut into[..bytes]);
-        match left.from + bytes < left.to {
-            true => self.left = Some(Left { from: left.from + bytes, ..left }),
-            false => self.give(left.buffer),
+        if left.from + bytes < left.to {
+            self.left = Some(Left { from: left.from + bytes, ..left })
+        } else {
+            self.give(left.buffer)
         }
         bytes
     }

@@ -86,7 +86,8 @@ impl Netlink {
         message.extend_from_slice(&[0; 8]); // sequence and port: one question at a time on a socket of its own
         message.extend_from_slice(body);
         send(self.fd.as_fd(), &message, SendFlags::empty())?;
-        let (mut answers, mut buffer) = (Vec::new(), vec![0_u8; 64 << 10]);
+        let mut answers = Vec::new();
+        let mut buffer = vec![0_u8; 64 << 10];
         loop {
             let (length, _) = recv(self.fd.as_fd(), &mut buffer[..], RecvFlags::empty())?;
             if length == 0 || split(&buffer[..length], &mut answers)? {

@@ -22,10 +22,7 @@ pub fn read(process: i32, address: u64, into: &mut [u8]) -> io::Result<()> {
     let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: into.len() };
     // SAFETY: the local vector describes `into`, which nobody else touches during the call; the remote one is the kernel's to check.
     let read = check(unsafe { libc::process_vm_readv(process, &raw const local, 1, &raw const remote, 1, 0) })?;
-    match read == into.len() {
-        true => Ok(()),
-        false => Err(io::Error::from_raw_os_error(libc::EFAULT)),
-    }
+    if read == into.len() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EFAULT)) }
 }
 
 #[cfg(all(test, not(miri)))]
@@ -35,7 +32,8 @@ mod tests {
     #[test]
     fn what_stands_there_is_read_and_nothing_else() {
         let own = std::process::id() as i32;
-        let (there, mut got) = (vec![7_u8; 10_000], vec![0; 10_000]);
+        let there = vec![7_u8; 10_000];
+        let mut got = vec![0; 10_000];
         match read(own, there.as_ptr().addr() as u64, &mut got) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => return println!("skipped: {error}"),
             result => result.unwrap(),

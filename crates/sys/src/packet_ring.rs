@@ -169,7 +169,8 @@ mod tests {
             send_to(fd.as_fd(), &frame(tag, b"hello"), &to).unwrap();
         }
         // A busy machine delivers a little later.
-        let (mut lost, until) = (0, Instant::now() + Duration::from_secs(20));
+        let mut lost = 0;
+        let until = Instant::now() + Duration::from_secs(20);
         while lost < ring.frames as u64 && Instant::now() < until {
             lost += dropped(fd.as_fd()).unwrap();
         }

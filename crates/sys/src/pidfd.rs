@@ -40,10 +40,7 @@ impl Process {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         // Opened first: what is checked afterwards is then checked of the process that will be ended.
         let fd = pidfd_open(number, PidfdFlags::empty()).map_err(|_| gone())?;
-        match started(pid) == Some(start) && name(pid).as_deref() == Some(wanted) {
-            true => Ok(Self { fd }),
-            false => Err(gone()),
-        }
+        if started(pid) == Some(start) && name(pid).as_deref() == Some(wanted) { Ok(Self { fd }) } else { Err(gone()) }
     }
 
     /// Ends it (SIGKILL) and waits up to `timeout_ns` until it is gone. `false`: it is still there.

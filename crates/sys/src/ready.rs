@@ -279,7 +279,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
-        let (set, mut events) = (ReadySet::new().unwrap(), Events::new(4));
+        let set = ReadySet::new().unwrap();
+        let mut events = Events::new(4);
         set.add(far.as_fd(), 7).unwrap();
         set.wait(&mut events, 1000).unwrap();
         let first: Vec<Event> = events.iter().collect();
@@ -299,7 +300,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
-        let (set, mut events) = (ReadySet::new().unwrap(), Events::new(4));
+        let set = ReadySet::new().unwrap();
+        let mut events = Events::new(4);
         set.watch(far.as_fd(), Direction::Input, 3).unwrap();
         set.wait(&mut events, 0).unwrap();
         assert_eq!(events.iter().count(), 0, "room to write is not asked for");
@@ -317,7 +319,9 @@ mod tests {
 
     #[test]
     fn a_waker_is_heard_again_after_it_was_quieted() {
-        let (set, mut events, waker) = (ReadySet::new().unwrap(), Events::new(1), Waker::new().unwrap());
+        let set = ReadySet::new().unwrap();
+        let mut events = Events::new(1);
+        let waker = Waker::new().unwrap();
         waker.watch(&set, 1).unwrap();
         set.wait(&mut events, 0).unwrap();
         for _ in 0..2 {

@@ -82,7 +82,8 @@ impl Scatter {
     pub fn behind(sizes: &[usize], copies: usize, head: &[u8]) -> Self {
         assert!(head.len() <= HEAD_ROOM, "a head of at most {HEAD_ROOM} bytes");
         assert!(!sizes.is_empty(), "a message has at least one buffer");
-        let (count, copies) = (sizes.len(), copies.max(1).next_power_of_two());
+        let count = sizes.len();
+        let copies = copies.max(1).next_power_of_two();
         // The message keeps its alignment: the head stands at the end of a cache line before it.
         let room = if head.is_empty() { 0 } else { HEAD_ROOM };
         let room_of = |at: usize| if at.is_multiple_of(count) { room } else { 0 };
@@ -100,7 +101,8 @@ impl Scatter {
             // into it exists.
             unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), start, head.len()) };
         }
-        let (total, mask) = (sizes.iter().sum(), copies - 1);
+        let total = sizes.iter().sum();
+        let mask = copies - 1;
         Self { _blocks: blocks, _file: None, stride: 0, vectors, framed, count, total, copy: 0, mask, begin: 0 }
             .touched()
     }
@@ -118,8 +120,10 @@ impl Scatter {
         let base = mapping.base();
         let vector = |at: usize| libc::iovec { iov_base: base.wrapping_add(at * stride).cast(), iov_len: size };
         let vectors = (0..copies).map(vector).collect();
-        let (framed, mask) = (Vec::new(), copies - 1);
-        let (_blocks, _file) = (Vec::new(), Some(mapping));
+        let framed = Vec::new();
+        let mask = copies - 1;
+        let _blocks = Vec::new();
+        let _file = Some(mapping);
         let scatter = Self { _blocks, _file, stride, vectors, framed, count: 1, total: size, copy: 0, mask, begin: 0 };
         Ok((fd, scatter.touched()))
     }

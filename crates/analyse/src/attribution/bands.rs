@@ -150,7 +150,9 @@ pub fn first(attributed: &[Attributed], stages: &[Stage]) -> Option<Band> {
 
 fn band<'a>(members: impl Iterator<Item = &'a Attributed>, stages: &[Stage], name: String) -> Band {
     let mut sums = vec![0_u64; stages.len()];
-    let (mut messages, mut total, mut passes) = (0_u64, 0_u64, BTreeSet::new());
+    let mut messages = 0_u64;
+    let mut total = 0_u64;
+    let mut passes = BTreeSet::new();
     for Attributed { split, pass, .. } in members {
         messages += 1;
         total += split.total();
@@ -253,7 +255,8 @@ fn by_pass(attributed: &[Attributed], members: &[u32], kinds: &[Kind]) -> Vec<Su
 }
 
 fn mean<'a>(sums: impl Iterator<Item = &'a Sums>, kinds: usize) -> Option<Vec<f64>> {
-    let (mut messages, mut ns) = (0_u64, vec![0_u64; kinds]);
+    let mut messages = 0_u64;
+    let mut ns = vec![0_u64; kinds];
     for own in sums {
         messages += own.messages;
         ns.iter_mut().zip(&own.ns).for_each(|(sum, own)| *sum += own);

@@ -436,7 +436,8 @@ impl<'a> Work<'a> {
 
     /// Pulls the messages of each round of these passes, with its events where there are any.
     fn rounds(&mut self, mut left: BTreeSet<u32>) {
-        let (logs, case) = (self.logs, self.replica.id);
+        let logs = self.logs;
+        let case = self.replica.id;
         logs.events.rounds(case, |round| {
             if left.remove(&round.pass) {
                 rows_of(logs, case, round.pass, &mut |rows| self.of_pass(rows, &round.events));

@@ -329,7 +329,8 @@ impl<'a> Round<'a> {
         let Question { case, trace, .. } = self.question;
         let share = (case.connections / case.threads.max(1)).max(1);
         let of = |end: usize, role: fn(&TracedThread) -> bool| {
-            let (host, threads) = (self.at(end), trace.of(end));
+            let host = self.at(end);
+            let threads = trace.of(end);
             let thread = threads.iter().filter(|thread| role(thread)).nth((connection / share) as usize)?;
             let cookie = thread.cookies.get((connection % share) as usize).map(|cookie| *cookie as u32);
             let cookie = cookie.and_then(|cookie| host.cookies.binary_search(&cookie).ok());
@@ -472,14 +473,13 @@ impl<'a> Round<'a> {
         if !host.seen {
             return Err(Reason::NoEvents);
         }
-        let (readable, packet) = match shape.ready {
-            true => {
-                let first = host.readiness(between, after, end, None);
-                let ready = if own { first } else { host.latest(between, after, end) };
-                let ready = ready.ok_or(Reason::NoReady)?;
-                (ready.t_ns, host.index.packets.get(ready.packet as usize))
-            }
-            false => (host.ready(shape, between, after, end, None)?, None),
+        let (readable, packet) = if shape.ready {
+            let first = host.readiness(between, after, end, None);
+            let ready = if own { first } else { host.latest(between, after, end) };
+            let ready = ready.ok_or(Reason::NoReady)?;
+            (ready.t_ns, host.index.packets.get(ready.packet as usize))
+        } else {
+            (host.ready(shape, between, after, end, None)?, None)
         };
         let received = match packet {
             Some(packet) if shape.receive => {
@@ -564,7 +564,8 @@ impl<'a> Round<'a> {
             until = last.unwrap_or(end);
             leg.ns[slot(Kind::Deliver)] = short(end - until)?;
         }
-        let (mut ran, mut last) = (false, None);
+        let mut ran = false;
+        let mut last = None;
         for stretch in line.stretches(readable, until, between.near[2]) {
             let kind = match stretch.state {
                 State::Running => Kind::Return,
@@ -672,7 +673,8 @@ impl Host {
         let near = between.way == 0;
         let whole = if near { case.size } else { case.reply };
         let least = if near && case.traits.apart { u64::from(case.pieces.size) } else { whole };
-        let (len, headers) = (u64::from(packet.len), u64::from(self.headers));
+        let len = u64::from(packet.len);
+        let headers = u64::from(self.headers);
         // From netif_rx on the Ethernet header does not count.
         let headers = if packet.xmit_ns == NEVER { headers.saturating_sub(14) } else { headers };
         if case.traits.segments && least == whole && whole < 40 {

@@ -196,9 +196,12 @@ impl Lines {
 /// The constraints of the calls that agree are kept as their hulls, so a try costs the calls it adds; a piece of n calls
 /// costs O(n log n).
 fn breaks(calls: &[Exchange]) -> Option<Vec<usize>> {
-    let (mut found, mut hulls) = (Vec::new(), Hulls::default());
+    let mut found = Vec::new();
+    let mut hulls = Hulls::default();
     // The calls before `at` agree since the last break; `bad`: those before it do not.
-    let (mut at, mut chunk, mut bad) = (0, calls.len(), None::<usize>);
+    let mut at = 0;
+    let mut chunk = calls.len();
+    let mut bad = None::<usize>;
     while at < calls.len() {
         if bad == Some(at + 1) {
             if found.len() >= MOST_BREAKS || found.last() == Some(&at) {

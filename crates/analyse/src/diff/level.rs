@@ -82,7 +82,8 @@ fn lost(plan: &Plan, round: &RoundRecord) -> Option<f64> {
     let (sent, lost) = match plan.workload {
         Workload::Echo | Workload::Rpc | Workload::Periodic => (round.near().delivery.sent, round.near().delivery.lost),
         Workload::Stream => {
-            let (sent, end) = (sender(plan, round).delivery.sent, receiver(plan, round));
+            let sent = sender(plan, round).delivery.sent;
+            let end = receiver(plan, round);
             (sent, end.delivery.lost.max(sent.saturating_sub(end.delivery.received)))
         }
     };

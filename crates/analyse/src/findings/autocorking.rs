@@ -44,9 +44,10 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let calls = case.end(NEAR).calls.send_calls + case.end(FAR).calls.send_calls;
     let most = calls.max(sent.least) as f64 * sent.most as f64 / sent.least as f64;
     let numbers = [("held_writes", held as f64), ("messages", sent.least as f64), ("send_calls", calls as f64)];
-    let next = match case.case.traits.apart {
-        true => again_joined(&input.run.header, &case.case).into_iter().collect(),
-        false => Vec::new(),
+    let next = if case.case.traits.apart {
+        again_joined(&input.run.header, &case.case).into_iter().collect()
+    } else {
+        Vec::new()
     };
     let confidence = if fits(held, sent.least, most as u64) { Confidence::Sure } else { Confidence::Likely };
     Some(finding("W38", confidence, sentence(&text) + ".", numbers, next))

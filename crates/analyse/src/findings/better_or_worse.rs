@@ -23,7 +23,8 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     let (low, _) = stretch.ends(|ratio| ratio.low.unwrap_or(f64::NAN));
     let (_, high) = stretch.ends(|ratio| ratio.high.unwrap_or(f64::NAN));
     let time = comparison.metric == "p50";
-    let (path, baseline) = (stretch.path, &comparison.baseline);
+    let path = stretch.path;
+    let baseline = &comparison.baseline;
     let more = |ratio: f64| percent(ratio - 1.0);
     let less = |ratio: f64| percent(1.0 - ratio);
     let times = |ratio: f64| three_digits(ratio);

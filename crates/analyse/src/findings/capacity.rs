@@ -25,9 +25,10 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let of = case.case.of_capacity.as_ref()?;
     let capacity = of.capacity()?.value();
     let (low, high) = (of.attempts.first()?.value(), of.attempts.last()?.value());
-    let prefix = match measured(input).all(|other| same_line(&other.case, &case.case)) {
-        true => String::new(),
-        false => format!("{}, {}: ", case.case.path, message(&case.case)),
+    let prefix = if measured(input).all(|other| same_line(&other.case, &case.case)) {
+        String::new()
+    } else {
+        format!("{}, {}: ", case.case.path, message(&case.case))
     };
     let mut text = format!(
         "{prefix}the rates are shares of {} messages/s, what was answered while more was offered (best of {} attempts, the lowest {})",

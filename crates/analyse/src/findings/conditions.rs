@@ -49,7 +49,8 @@ impl End<'_> {
 
 /// Both ends.
 pub(super) fn ends<'a>(input: &Input<'a>) -> [End<'a>; 2] {
-    let (header, placement) = (&input.run.header, &input.plan.placement);
+    let header = &input.run.header;
+    let placement = &input.plan.placement;
     [
         End {
             key: "near",
@@ -208,7 +209,8 @@ pub(super) fn levels(input: &Input, rounds: &[&RoundRecord]) -> Vec<Option<f64>>
 fn slow_share(input: &Input, round: &RoundRecord) -> Option<f64> {
     let case = input.summary.cases.iter().find(|case| case.case.id == round.case)?;
     let p99 = case.quantiles.iter().find(|quantile| quantile.p == 0.99)?.ns?;
-    let (total, ranges) = (round.latency.total(), round.latency.ranges());
+    let total = round.latency.total();
+    let ranges = round.latency.ranges();
     let faster: u64 = ranges.filter(|(_, to, _)| *to <= p99).map(|(.., count)| count).sum();
     (total > 0).then(|| (total - faster) as f64 / total as f64)
 }

@@ -17,7 +17,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 fn say(input: &Input, comparison: &Comparison, crossover: &Crossover) -> Option<Sentence> {
-    let (path, baseline) = (&crossover.path, &comparison.baseline);
+    let path = &crossover.path;
+    let baseline = &comparison.baseline;
     let several_counts = measured(input).any(|case| case.case.threads != crossover.threads);
     let with = if several_counts { format!("with {} ", threads(crossover.threads)) } else { String::new() };
     let size = crossover.crossing.size.map(about_size);

@@ -51,7 +51,8 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let waiting = DELAYED_ACK.of(input, case.case.id);
     match &waiting {
         Some(waiting) if waiting.share >= SHARE => {
-            let (share, time) = (percent(waiting.share), waiting.time());
+            let share = percent(waiting.share);
+            let time = waiting.time();
             text.push_str(&format!(
                 ". {share} % of the messages take as long as that timer, most of them {time}: reply earlier, or set \
                  TCP_QUICKACK again after each receive call"

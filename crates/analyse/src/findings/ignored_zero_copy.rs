@@ -21,7 +21,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 /// One sentence for the transports that have zero copy, one for those that do not.
 fn say(input: &Input, unix: bool) -> Option<Sentence> {
-    let (mut sends, mut paths) = (0, BTreeSet::new());
+    let mut sends = 0;
+    let mut paths = BTreeSet::new();
     for case in measured(input).filter(|case| unset(case) && (case.case.traits.stack == Stack::Local) == unix) {
         // An answer would show that the kernel knows of the option after all.
         let Some(counts) = case.zerocopy.filter(|counts| counts.zero_copied + counts.copied == 0) else { continue };

@@ -27,10 +27,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         return None;
     }
     let each = taken as f64 / calls as f64;
-    let then = match each < SOME {
-        true => ": the kernel joined none, and each was copied once more for nothing",
-        false => "",
-    };
+    let then = if each < SOME { ": the kernel joined none, and each was copied once more for nothing" } else { "" };
     let text = format!("{} {}: {each:.1} datagrams a receive call{then}", case.case.path, message(&case.case));
     let numbers = [("datagrams", taken as f64), ("calls", calls as f64)];
     Some(finding("W131", Confidence::Sure, text, numbers, Vec::new()))

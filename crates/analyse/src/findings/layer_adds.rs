@@ -64,12 +64,11 @@ fn say(input: &Input, layer: &Layer, times: &Ratio) -> Sentence {
             return finding("V17", Confidence::CantTell, text, numbers, next());
         }
     };
-    match agree {
-        true => finding("V17", Confidence::Sure, text + ".", numbers, vec![]),
-        false => {
-            let text = text + " over the whole run, but its two halves disagree.";
-            finding("V17", Confidence::CantTell, text, numbers, next())
-        }
+    if agree {
+        finding("V17", Confidence::Sure, text + ".", numbers, vec![])
+    } else {
+        let text = text + " over the whole run, but its two halves disagree.";
+        finding("V17", Confidence::CantTell, text, numbers, next())
     }
 }
 

@@ -37,7 +37,8 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         percent(waiting.share),
         waiting.time(),
     );
-    let (delayed, sent) = (rose(input, case, &["TcpExt.DelayedACKs"]), sent(input, case));
+    let delayed = rose(input, case, &["TcpExt.DelayedACKs"]);
+    let sent = sent(input, case);
     // Every wait has one delayed acknowledgement, and a message meets at most one in each direction.
     let counted = delayed.is_some_and(|count| fits(count, waiting.waits, 2 * sent.most));
     if let Some(count) = delayed {

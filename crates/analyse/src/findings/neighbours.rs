@@ -111,9 +111,10 @@ fn whose(input: &Input, here: bool, waited: f64) -> String {
     let near = others().find(|task| task.share >= WORTH_NAMING && task.cpu.is_some_and(|cpu| pinned.contains(&cpu)));
     if let Some(task) = near.or_else(|| others().next()) {
         let who = format!("{} (pid {}, {} % of a CPU)", task.name, task.pid, percent(task.share));
-        return match waited > 2.0 * task.share {
-            true => format!(", whose is not clear: of the tasks that were seen {who} used most"),
-            false => format!(", mostly {who}"),
+        return if waited > 2.0 * task.share {
+            format!(", whose is not clear: of the tasks that were seen {who} used most")
+        } else {
+            format!(", mostly {who}")
         };
     }
     if let Some(task) = traced_holder(input) {

@@ -17,7 +17,9 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
-    let (path, baseline, place) = (stretch.path, &comparison.baseline, &stretch.place);
+    let path = stretch.path;
+    let baseline = &comparison.baseline;
+    let place = &stretch.place;
     let (low, _) = stretch.ends(|ratio| ratio.low.unwrap_or(f64::NAN));
     let (_, high) = stretch.ends(|ratio| ratio.high.unwrap_or(f64::NAN));
     if stretch.ratios.iter().any(|ratio| ratio.low.is_none()) {

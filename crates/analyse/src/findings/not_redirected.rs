@@ -19,7 +19,8 @@ fn say(case: &CaseSummary) -> Option<Sentence> {
     case.granted.iter().find(|entry| entry.option == REDIRECTED)?;
     let near = case.end(NEAR);
     // The program runs for messages and for replies, and more than once for a long one.
-    let (messages, redirected) = (case.delivery.sent + case.delivery.received, near.calls.redirected);
+    let messages = case.delivery.sent + case.delivery.received;
+    let redirected = near.calls.redirected;
     let missing = messages.checked_sub(redirected).filter(|missing| *missing > 0)?;
     let segments = near.tcp.map_or(0, |tcp| tcp.data_segs_out);
     Some(Sentence::Warning(Warning {

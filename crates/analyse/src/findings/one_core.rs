@@ -11,7 +11,8 @@ pub(super) const DETECTOR: Detector = Detector { code: "W44", detect };
 
 /// The CPUs on which both threads of every connection run, where that is so: pinned alike, or only one to run on.
 pub(super) fn shared_cpus(input: &Input) -> Option<Vec<u32>> {
-    let (plan, header) = (input.plan, &input.run.header);
+    let plan = input.plan;
+    let header = &input.run.header;
     let threads = measured(input).filter(|case| case.rounds > 0).map(|case| case.case.threads).max()?;
     if !one_machine(input) {
         return None;

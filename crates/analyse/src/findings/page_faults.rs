@@ -30,7 +30,8 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         .iter()
         .filter_map(|end| {
             let sum = |of: fn(&EndReport) -> u64| rounds.iter().map(|round| of(end.report(round))).sum::<u64>();
-            let (faults, messages) = (sum(|r| r.minor_faults), sum(|r| r.delivery.sent.max(r.delivery.received)));
+            let faults = sum(|r| r.minor_faults);
+            let messages = sum(|r| r.delivery.sent.max(r.delivery.received));
             (faults >= FEWEST && faults as f64 > PER_MESSAGE * messages as f64)
                 .then(|| (end, faults as f64 / messages.max(1) as f64))
         })

@@ -34,32 +34,27 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         let options = format!("--restarts {restarts} -r {rounds}");
         possible.then(|| again(&input.run.header, &["--restarts", "-r", "--rounds"], &options)).into_iter().collect()
     };
-    let (confidence, text, next) = match p < LEVEL {
-        true if found.dominate => {
-            let text = format!("restarts dominate: {differ}; more rounds will not help, more restarts will");
-            (Confidence::Sure, text, more(2))
-        }
-        true => {
-            let best = found.best_rounds.map_or_else(String::new, |rounds| {
-                format!("; {rounds} round{} a restart use the time best", if rounds == 1 { "" } else { "s" })
-            });
-            (Confidence::Sure, format!("restarts matter: {differ}{best}"), more(found.best_rounds.unwrap_or(2).max(2)))
-        }
-        false if most <= found.within.max(LEAST_MARGIN) => {
-            let text = format!(
-                "restarts do not matter: fresh processes differ by at most {} % (standard deviation, 97.5 %), {within}",
-                percent(most)
-            );
-            (Confidence::Sure, text, vec![])
-        }
-        false => {
-            let text = format!(
-                "whether restarts matter: fresh processes differ by at most {} % (standard deviation, 97.5 %), \
-                 {within}; more restarts would tell",
-                percent(most)
-            );
-            (Confidence::CantTell, text, more(2))
-        }
+    let (confidence, text, next) = if p < LEVEL && found.dominate {
+        let text = format!("restarts dominate: {differ}; more rounds will not help, more restarts will");
+        (Confidence::Sure, text, more(2))
+    } else if p < LEVEL {
+        let best = found.best_rounds.map_or_else(String::new, |rounds| {
+            format!("; {rounds} round{} a restart use the time best", if rounds == 1 { "" } else { "s" })
+        });
+        (Confidence::Sure, format!("restarts matter: {differ}{best}"), more(found.best_rounds.unwrap_or(2).max(2)))
+    } else if most <= found.within.max(LEAST_MARGIN) {
+        let text = format!(
+            "restarts do not matter: fresh processes differ by at most {} % (standard deviation, 97.5 %), {within}",
+            percent(most)
+        );
+        (Confidence::Sure, text, vec![])
+    } else {
+        let text = format!(
+            "whether restarts matter: fresh processes differ by at most {} % (standard deviation, 97.5 %), \
+             {within}; more restarts would tell",
+            percent(most)
+        );
+        (Confidence::CantTell, text, more(2))
     };
     let numbers = [
         ("restarts", found.restarts as f64),

@@ -31,10 +31,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
         return Vec::new();
     }
     let within = clock.pieces.iter().map(|piece| piece.within_ns).fold(0.0, f64::max);
-    let drift = match clock.pieces.iter().all(|piece| piece.drift_known) {
-        true => "",
-        false => ", and their drift is not determined",
-    };
+    let drift =
+        if clock.pieces.iter().all(|piece| piece.drift_known) { "" } else { ", and their drift is not determined" };
     vec![warning(
         "W65",
         format!(

@@ -20,7 +20,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let facts = input.run.header.periodic.as_ref()?;
-    let (delay, mean) = (engine.receiver_delay_ns?, engine.all.mean_ns?);
+    let delay = engine.receiver_delay_ns?;
+    let mean = engine.all.mean_ns?;
     // A receiver that waits once for its CPU delays all messages that wait with it, so the part of each message is at least
     // this.
     let share = (delay / mean).min(1.0);

@@ -35,7 +35,8 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let (low, high) = (change.low?, change.high?);
     let from = format!("from round {} of {} on", last + 1, times.len());
     let text = if low > 1.0 || high < 1.0 {
-        let (name, direction) = (found.class.words(), if change.value > 1.0 { "higher" } else { "lower" });
+        let name = found.class.words();
+        let direction = if change.value > 1.0 { "higher" } else { "lower" };
         let away = |ratio: f64| percent((ratio - 1.0).abs());
         let (least, most) = if change.value > 1.0 { (low, high) } else { (high, low) };
         format!(

@@ -16,10 +16,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     if paths.is_empty() {
         return Vec::new();
     }
-    let beside = match others.is_empty() {
-        true => "",
-        false => "; the far ends of the other paths had each message in memory",
-    };
+    let beside = if others.is_empty() { "" } else { "; the far ends of the other paths had each message in memory" };
     vec![warning(
         "W130",
         format!("payload untouched by the far end with {}{beside}", list(&paths)),

@@ -22,9 +22,10 @@ fn detect(input: &Input) -> Vec<Sentence> {
     };
     let (user, system) = (sum(|cost| cost.user_ns), sum(|cost| cost.system_ns));
     let share = if user + system > 0.0 { system / (user + system) } else { f64::NAN };
-    let missing = match share.is_finite() {
-        true => format!("; of the CPU time {} % is the kernel's", super::wording::percent(share)),
-        false => String::new(),
+    let missing = if share.is_finite() {
+        format!("; of the CPU time {} % is the kernel's", super::wording::percent(share))
+    } else {
+        String::new()
     };
     let text = format!(
         "Only user mode was counted at {end}: what the kernel does for a message, its copies too, is in none of the \

@@ -162,7 +162,8 @@ fn pairs_of<'a>(model: &'a Model, pairs: &'a [PairValues], host: u32) -> impl It
 /// What is said where waits may explain a part of it, or all.
 pub(super) fn may_explain(header: &MeshHeader, confidence: Confidence, ends: &[Waited], hosts: &[u32]) -> String {
     let waits = Waits::of(ends);
-    let (part, cause) = (if confidence == Confidence::CantTell { "all" } else { "most" }, waits.cause(header, hosts));
+    let part = if confidence == Confidence::CantTell { "all" } else { "most" };
+    let cause = waits.cause(header, hosts);
     format!(
         "; its threads waited {} of the time for a CPU ({cause}), which may explain {part} of it",
         percent(waits.share)
@@ -221,7 +222,8 @@ fn slow_hosts(
         // More than half of its hosts are at least so sure.
         let mut confidences: Vec<Confidence> = own.iter().map(|(_, confidence)| *confidence).collect();
         confidences.sort_unstable_by_key(|confidence| *confidence as u8);
-        let (confidence, factor) = (confidences[confidences.len() / 2], median(&factors).exp());
+        let confidence = confidences[confidences.len() / 2];
+        let factor = median(&factors).exp();
         let waits = match confidence {
             Confidence::CantTell => "; their threads waited for CPUs, which may explain all of it",
             _ => "",
@@ -239,7 +241,8 @@ fn slow_hosts(
     slow.sort_by(|(a, _), (b, _)| log_of(*b).total_cmp(&log_of(*a)));
     for (at, confidence) in slow {
         let Some(effect) = model.fitted.effects[at] else { continue };
-        let (name, factor) = (&header.hosts[at].spec.name, effect.factor());
+        let name = &header.hosts[at].spec.name;
+        let factor = effect.factor();
         let mut text = format!("{name} is {} to everyone, over {} pairs{several}", times(factor), effect.pairs);
         if judged(|share| effect.at_least(share)) != Some(confidence) {
             let ends = pairs_of(model, &summary.pairs, at as u32);
@@ -279,7 +282,8 @@ fn slow_rack_pairs(
         if residuals.len() < LEAST_BETWEEN || slow_racks.contains(a) || slow_racks.contains(b) {
             continue;
         }
-        let (log, error) = (median(&residuals), 1.2533 * model.fitted.spread / (residuals.len() as f64).sqrt());
+        let log = median(&residuals);
+        let error = 1.2533 * model.fitted.spread / (residuals.len() as f64).sqrt();
         let effect = msgpath_stats::additive::Effect { log, error, pairs: residuals.len() as u32, camp: 0 };
         if let Some(confidence) = judged_without(|share| effect.at_least(share), median(&shifts)) {
             let place = if a == b { format!("inside rack {a}") } else { format!("rack {a} to {b}") };
@@ -432,14 +436,10 @@ fn missing(header: &MeshHeader, summary: &mut MeshSummary) {
     let why = &summary.missing[0].problem;
     let count = summary.missing.len();
     let pairs = if count == 1 { "1 pair has".into() } else { format!("{count} pairs have") };
-    let text = match dead.is_empty() {
-        true => format!("{pairs} no result: {} {}", why.what, why.why),
-        false => format!(
-            "{pairs} no result: nothing was measured with {}: {} {}",
-            fold(dead.iter().copied()),
-            why.what,
-            why.why
-        ),
+    let text = if dead.is_empty() {
+        format!("{pairs} no result: {} {}", why.what, why.why)
+    } else {
+        format!("{pairs} no result: nothing was measured with {}: {} {}", fold(dead.iter().copied()), why.what, why.why)
     };
     let next = [format!("msgpath mesh --resume {}", header.name)];
     push(summary, "M07", Confidence::Sure, text.trim().into(), &[("pairs", count as f64)], &next);

@@ -264,10 +264,8 @@ fn compared(
     let usual = [Usual::of(&a.1.pairs, before), Usual::of(&b.1.pairs, after)];
     // What waits for a CPU may have added, after where it is slower and before where it is faster.
     let waits = |at: usize, slower: bool, name: Option<&str>| -> (f64, Vec<Waited>) {
-        let (header, pair, usual) = match slower {
-            true => (b.0, both[at].1[1].1, &usual[1]),
-            false => (a.0, both[at].1[0].1, &usual[0]),
-        };
+        let (header, pair, usual) =
+            if slower { (b.0, both[at].1[1].1, &usual[1]) } else { (a.0, both[at].1[0].1, &usual[0]) };
         let is_its = |end: &usize| {
             let host = header.host(if *end == NEAR { pair.slot.near } else { pair.slot.far });
             name.is_none_or(|name| name == host)
@@ -314,12 +312,13 @@ fn compared(
             let change = residual.abs().exp();
             let word = if *residual > 0.0 { "slower" } else { "faster" };
             let share = ends.iter().map(|end| end.share).fold(0.0, f64::max);
-            let waited = match left {
-                true => String::new(),
-                false => format!(
+            let waited = if left {
+                String::new()
+            } else {
+                format!(
                     "; threads waited {:.0} % of the time for a CPU there, which may explain all of it",
                     share * 100.0
-                ),
+                )
             };
             let text = format!(
                 "{to} is {} times {word} than before, beyond what its hosts explain{several}{waited}",

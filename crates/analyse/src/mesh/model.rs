@@ -64,9 +64,10 @@ pub(super) struct Model {
 
 /// The names of the levels of pairs.
 pub(super) fn levels(header: &MeshHeader) -> Vec<&'static str> {
-    match header.hosts.iter().any(|host| host.spec.rack.is_some()) {
-        true => vec!["same rack", "other rack"],
-        false => vec!["all pairs"],
+    if header.hosts.iter().any(|host| host.spec.rack.is_some()) {
+        vec!["same rack", "other rack"]
+    } else {
+        vec!["all pairs"]
     }
 }
 

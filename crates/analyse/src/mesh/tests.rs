@@ -84,7 +84,8 @@ impl Truth<'_> {
         let mut latency = Histogram::new();
         let ns = (1e6 * log.exp()) as u64;
         (0..5).for_each(|_| latency.record(ns));
-        let (elapsed_ns, ends) = (5 * ns, [a, b].map(|host| (self.wait)(host, 5 * ns)).into());
+        let elapsed_ns = 5 * ns;
+        let ends = [a, b].map(|host| (self.wait)(host, 5 * ns)).into();
         let round = PairRound { sent: 5, received: 5, lost: 0, elapsed_ns, ends, latency: latency.to_sparse() };
         let cases = vec![PairCase { case: 0, rounds: vec![round], unavailable: None }];
         PairBlock::Pair(Box::new(PairRecord { slot, start_ns: 0, tries: 0, cases }))
@@ -92,7 +93,8 @@ impl Truth<'_> {
 
     /// Everything is measured, what is suspicious twice more; what is said.
     fn summary(&self, seed: u64) -> (MeshSummary, usize) {
-        let (header, mut random) = (self.header(), fastrand::Rng::with_seed(seed));
+        let header = self.header();
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut fold = Fold::new(&header.sla);
         for (near, far) in (0..self.hosts).flat_map(|a| (a + 1..self.hosts).map(move |b| (a, b))) {
             fold.take(&self.measured(&mut random, Slot { near, far, ..Slot::default() }));
@@ -191,7 +193,8 @@ fn a_rack_is_named_instead_of_its_hosts_and_a_pair_of_racks_instead_of_its_links
 #[test]
 fn what_parallel_steps_cost_is_said() {
     let truth = Truth { noise: 0.05, ..Truth::default() };
-    let (header, mut random) = (truth.header(), fastrand::Rng::with_seed(9));
+    let header = truth.header();
+    let mut random = fastrand::Rng::with_seed(9);
     let mut fold = Fold::new(&[]);
     for (near, far) in (0..12).flat_map(|a| (a + 1..12).map(move |b| (a, b))) {
         fold.take(&truth.measured(&mut random, Slot { near, far, ..Slot::default() }));
@@ -209,7 +212,8 @@ fn what_parallel_steps_cost_is_said() {
 #[test]
 fn pairs_without_a_result_are_counted_and_never_zero() {
     let truth = Truth::default();
-    let (header, mut random) = (truth.header(), fastrand::Rng::with_seed(9));
+    let header = truth.header();
+    let mut random = fastrand::Rng::with_seed(9);
     let mut fold = Fold::new(&[]);
     let problem = msgpath_core::Problem::new("E19", Exit::CannotStart, "no agent");
     for (near, far) in (0..12).flat_map(|a| (a + 1..12).map(move |b| (a, b))) {
@@ -271,7 +275,8 @@ fn an_idle_host_that_is_slow_is_surely_slow() {
     let summary = with_a_busy_host(1.5, &|_, ns| waits(ns, 0.4, 1_000_000));
     assert_eq!((codes(&summary), summary.findings[0].confidence), (vec!["M01"], Confidence::Sure));
     // A record of before says nothing of waits.
-    let (mut random, truth) = (fastrand::Rng::with_seed(1), Truth::default());
+    let mut random = fastrand::Rng::with_seed(1);
+    let truth = Truth::default();
     let PairBlock::Pair(mut pair) = truth.measured(&mut random, Slot { far: 1, ..Slot::default() }) else {
         unreachable!()
     };
@@ -296,7 +301,8 @@ fn who_took_the_cpu_is_named() {
     let preempted = |at: u32, ns: u64| EndWait { preempted: 9, ..waits(ns, if at == 7 { 0.4 } else { 0.01 }, 1_000) };
     let host = |at: u32| if at == 7 { 1.5_f64.ln() } else { 0.0 };
     let truth = Truth { noise: 0.05, host: &host, wait: &preempted, ..Truth::default() };
-    let (mut header, mut random) = (truth.header(), fastrand::Rng::with_seed(11));
+    let mut header = truth.header();
+    let mut random = fastrand::Rng::with_seed(11);
     for at in [3, 4, 7] {
         header.hosts[at].environment =
             Some(msgpath_core::schema::Environment { boot_id: "one".into(), ..Default::default() });

@@ -326,7 +326,8 @@ type Walk<'a> = &'a dyn Fn(&mut dyn FnMut(&[MessageRow]));
 
 /// The stages of the messages that `walk` gives again and again.
 fn stages(walk: Walk<'_>, authenticated: bool) -> Vec<Stage> {
-    let (mut ways, mut passes) = (Ways::default(), 0);
+    let mut ways = Ways::default();
+    let mut passes = 0;
     while ways.all().any(|part| part.order.is_open()) {
         walk(&mut |rows| rows.iter().for_each(|row| ways.add(row)));
         ways.all().for_each(|part| part.order.narrow());

@@ -106,7 +106,8 @@ impl<'a> Stalls<'a> {
 
     /// What arrived before a time is in order: nothing that is made later comes between.
     fn settle(&mut self, before: u64) {
-        let (mut receivers, slow) = (std::mem::take(&mut self.receivers), self.slow);
+        let mut receivers = std::mem::take(&mut self.receivers);
+        let slow = self.slow;
         for ((restart, number), receiver) in &mut receivers {
             receiver.ahead.sort_unstable();
             let certain = match before {

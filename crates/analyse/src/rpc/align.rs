@@ -87,7 +87,8 @@ mod tests {
         // pairs of clocks, each known at the time of each call.
         let mut narrower = 0;
         for seed in 0..1_000 {
-            let (mut random, spread) = (fastrand::Rng::with_seed(seed), 60.0 * US);
+            let mut random = fastrand::Rng::with_seed(seed);
+            let spread = 60.0 * US;
             let (offset, drift) = ((random.f64() - 0.5) * 20.0 * MS, (random.f64() - 0.5) * 200e-6);
             let mut calls = Calls::with(seed, 1, move |t| offset + drift * t);
             for _ in 0..60 {

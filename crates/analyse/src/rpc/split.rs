@@ -103,7 +103,8 @@ pub(super) fn kind(
 ) -> RpcKind {
     let step = facts.client_step_ns.saturating_add(facts.server_step_ns) as f64;
     let mut orders = Orders::new();
-    let (mut good, mut first_ns) = (Good::default(), Vec::new());
+    let mut good = Good::default();
+    let mut first_ns = Vec::new();
     while orders.is_open() {
         let begins = good.calls == 0;
         let mut seen = BTreeSet::new();
@@ -389,7 +390,8 @@ pub fn middle_and_slowest(calls: &dyn Calls, case: u32) -> Option<[RpcRow; 2]> {
         order.narrow();
     }
     let ((middle, below), slowest) = (order.at(0)?, order.value(1)?);
-    let (mut found, mut ties) = ([None; 2], (order.count() - 1) / 2 - below);
+    let mut found = [None; 2];
+    let mut ties = (order.count() - 1) / 2 - below;
     of_case(calls, case, &mut |row| {
         let Some(ns) = row.latency_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)) else { return };
         if ns == middle && found[0].is_none() {
@@ -500,10 +502,11 @@ impl Sums {
         if known.send {
             part(RpcStage::ClientSend, send, 0.0);
         }
-        match apart {
-            true => part(RpcStage::RequestPath, request_leg - wait - send, within),
+        if apart {
+            part(RpcStage::RequestPath, request_leg - wait - send, within);
+        } else {
             // Outside the server both clocks measure durations only, and those do not depend on the offset.
-            false => part(RpcStage::BothPaths, latency_ns - work - lock - wait - send, 0.0),
+            part(RpcStage::BothPaths, latency_ns - work - lock - wait - send, 0.0);
         }
         if known.wait {
             part(RpcStage::ServerWait, wait, 0.0);

@@ -124,15 +124,16 @@ fn of_stage(
     }
     let time = |ns: f64| Glyphs::Unicode.time(ns);
     let percent = share * 100.0;
-    let begin = match first {
-        true => format!(
+    let begin = if first {
+        format!(
             "{percent:.0} % of the extra time of slow requests to {} ({}: {}; usual: {}) is",
             server.name,
             bands.slow.name,
             time(bands.slow.mean_ns),
             time(bands.typical.mean_ns)
-        ),
-        false => format!("Another {percent:.0} % is"),
+        )
+    } else {
+        format!("Another {percent:.0} % is")
     };
     let text = format!("{begin} {words}: {} instead of {}.", time(slow), time(typical));
     let sure = share >= SURE_SHARE && halves_agree(&bands.slow_rows, stage);

@@ -233,7 +233,8 @@ impl Choice {
 
 /// What a record says.
 pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
-    let (header, end) = (&watched.header, watched.end.clone().unwrap_or_else(|| counted(&watched.rows)));
+    let header = &watched.header;
+    let end = watched.end.clone().unwrap_or_else(|| counted(&watched.rows));
     let seconds = end.duration_ns as f64 / 1e9;
     let begin = watched.rows.iter().map(|row| row.t0_ns).min().unwrap_or(0);
     let mut servers: Vec<(u32, Server)> = end

@@ -189,12 +189,11 @@ impl<'a> Row<'a> {
         let header = &self.part.run.header;
         let threads = self.case.case.threads as usize;
         let one_machine = header.one_machine();
-        let (needed, cpus) = match one_machine {
-            true => {
-                let all: BTreeSet<u32> = header.host(NEAR).cpus.iter().chain(&header.host(FAR).cpus).copied().collect();
-                (2 * threads, all.len())
-            }
-            false => (threads, header.host(NEAR).cpus.len().min(header.host(FAR).cpus.len())),
+        let (needed, cpus) = if one_machine {
+            let all: BTreeSet<u32> = header.host(NEAR).cpus.iter().chain(&header.host(FAR).cpus).copied().collect();
+            (2 * threads, all.len())
+        } else {
+            (threads, header.host(NEAR).cpus.len().min(header.host(FAR).cpus.len()))
         };
         (cpus > 0 && needed > cpus).then(|| format!("oversubscribed: {needed} measuring threads on {cpus} CPUs"))
     }
@@ -444,7 +443,8 @@ mod tests {
         let build = Build::echo(&["tcp:flatten", "tcp:sendmsg"], &[64, 4096])
             .factor(|case| if case.path.method == "flatten" && case.size == 4096 { 1.2 } else { 1.0 });
         let run = build.run();
-        let (summary, logs) = (summarise(&run), Logs::default());
+        let summary = summarise(&run);
+        let logs = Logs::default();
         let part = Part { name: "grid", run: &run, summary: &summary, logs: &logs };
         let versus = Bench::of_run(part).versus("sendmsg", "flatten");
         assert_eq!(versus.iter().map(|one| one.size).collect::<Vec<_>>(), [64, 4096]);
@@ -464,7 +464,8 @@ mod tests {
             let mean = round.latency.mean().unwrap();
             round.far_mut().elapsed_ns = (mean * round.far().delivery.received as f64) as u64;
         }
-        let (summary, logs) = (summarise(&run), Logs::default());
+        let summary = summarise(&run);
+        let logs = Logs::default();
         let part = Part { name: "grid", run: &run, summary: &summary, logs: &logs };
         let rows = rows(part);
         assert!((rows[0].in_flight().unwrap() - 1.0).abs() < 0.02, "{:?}", rows[0].in_flight());

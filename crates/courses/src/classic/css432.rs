@@ -155,7 +155,9 @@ pub struct Sent {
 impl Sent {
     /// The newer client's row.
     pub fn newer(&self, classic: Classic) -> String {
-        let (kind, reads, bits) = (self.shape.number(), self.reads, self.bytes as f64 * 8.0);
+        let kind = self.shape.number();
+        let reads = self.reads;
+        let bits = self.bytes as f64 * 8.0;
         let seconds = self.total_ns as f64 / 1e9;
         match classic {
             Classic::Seconds => format!(

@@ -144,7 +144,9 @@ pub fn by_sender(arrivals: &[Arrival]) -> Vec<OfSender> {
 }
 
 fn of_sender(sender: i64, frames: &[&Arrival]) -> Option<OfSender> {
-    let (mut seen, mut twice, mut late) = (HashSet::new(), 0, 0);
+    let mut seen = HashSet::new();
+    let mut twice = 0;
+    let mut late = 0;
     let (mut least, mut most) = (i64::MAX, i64::MIN);
     for number in frames.iter().map(|frame| frame.stamp.number) {
         if !seen.insert(number) {

@@ -224,7 +224,10 @@ mod tests {
             bytes in prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
             cuts in prop::collection::vec(1_usize..20, 1..20),
         ) {
-            let (mut lines, mut out, mut rest, mut cuts) = (Lines::default(), Vec::new(), &bytes[..], cuts.iter().cycle());
+            let mut lines = Lines::default();
+            let mut out = Vec::new();
+            let mut rest = &bytes[..];
+            let mut cuts = cuts.iter().cycle();
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
                 lines.push(now);

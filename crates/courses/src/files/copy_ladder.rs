@@ -194,7 +194,8 @@ pub(super) mod testing {
             let received = round.far().delivery.received as f64;
             round.far_mut().elapsed_ns = (each * received * (1.0 + 0.01 * f64::from(round.pass % 4))) as u64;
         }
-        let (summary, logs) = (summarise(&run), Logs::default());
+        let summary = summarise(&run);
+        let logs = Logs::default();
         then(&[Part { name: "grid", run: &run, summary: &summary, logs: &logs }]);
     }
 }

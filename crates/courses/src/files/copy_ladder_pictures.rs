@@ -68,10 +68,7 @@ pub(super) fn draw(parts: &[Part<'_>]) -> Vec<Pictured> {
 
 /// Two panels a row; where there is none, a frame that says so.
 fn pictured(name: &str, title: &str, how: String, panels: Vec<Svg>) -> Pictured {
-    let panels = match panels.is_empty() {
-        true => vec![frame(title, "the grid was not measured")],
-        false => panels,
-    };
+    let panels = if panels.is_empty() { vec![frame(title, "the grid was not measured")] } else { panels };
     Pictured { name: name.into(), title: title.into(), how, panels: vec![svg::grid(&panels, 2)] }
 }
 
@@ -135,9 +132,10 @@ fn by_size(rows: &[Row<'_>], threads: u32, name: &str, value: impl Fn(&Row<'_>) 
         return frame(name, &why.unwrap_or_else(|| "nothing was measured".into()));
     };
     let x = Axis::sizes(own.map(|row| row.case.case.size));
-    let y = match name.starts_with("throughput") {
-        true => Axis::throughputs(name, extent),
-        false => Axis::values(name, extent, three_digits),
+    let y = if name.starts_with("throughput") {
+        Axis::throughputs(name, extent)
+    } else {
+        Axis::values(name, extent, three_digits)
     };
     let mut chart = Chart::new(PANEL, &x, &y);
     chart.lines(&lines);
@@ -150,9 +148,10 @@ fn by_threads(rows: &[Row<'_>], size: u64, what: &str, value: fn(&Row<'_>) -> Va
     let name = format!("{what}, {} (log)", units::size(size));
     let Some(extent) = extent(&lines) else { return frame(&name, &why.unwrap_or_default()) };
     let x = Axis::counts("threads (log)", own.map(|row| row.case.case.threads));
-    let y = match what.starts_with("throughput") {
-        true => Axis::throughputs(&name, extent),
-        false => Axis::values(&name, extent, tick_name),
+    let y = if what.starts_with("throughput") {
+        Axis::throughputs(&name, extent)
+    } else {
+        Axis::values(&name, extent, tick_name)
     };
     let mut chart = Chart::new(PANEL, &x, &y);
     chart.lines(&lines);
@@ -226,7 +225,8 @@ fn bars_of(rows: &[Row<'_>], size: u64) -> Svg {
     let mut drawing = Drawing::new(width, height);
     let scale = Scale::linear((0.0, most), (LEFT, width - RIGHT));
     drawing.text("b", (8.0, 20.0), Anchor::Start, &name);
-    let (mut y, mut before) = (TOP, None);
+    let mut y = TOP;
+    let mut before = None;
     for (row, bits) in &own {
         let threads = row.case.case.threads;
         if before.replace(threads).is_some_and(|before| before != threads) {

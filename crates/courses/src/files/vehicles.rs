@@ -153,7 +153,8 @@ fn ranges(engines: &[Driven<'_>]) -> Option<Svg> {
     for (at, driven) in engines.iter().enumerate() {
         let times = &driven.engine.all;
         let (Some(min), Some(max), Some(mean)) = (times.min_ns, times.max_ns, times.mean_ns) else { continue };
-        let (x, series) = (LEFT + step * (at as f64 + 0.5), colour(driven.transport));
+        let x = LEFT + step * (at as f64 + 0.5);
+        let series = colour(driven.transport);
         let name = format!("{} {}", driven.part.name, driven.transport);
         drawing.line(&format!("ln s{series}"), (x, up.at(min as f64)), (x, up.at(max as f64)));
         for (what, ns) in [("min", min), ("max", max)] {
@@ -250,7 +251,8 @@ fn section(text: &mut String, driven: &Driven<'_>) {
     let rows: Vec<(i64, i64)> = rows.iter().map(|(sender, row)| (i64::from(*sender) + 1, us(row))).collect();
     let interface = (driven.transport == "eth").then_some(header.plan.options.interface.as_str());
     text.push_str(&frames::listing(interface, &rows));
-    let (all, name) = (&driven.engine.all, name(driven.transport));
+    let all = &driven.engine.all;
+    let name = name(driven.transport);
     let lines = [("Média", all.mean_ns.map(|ns| ns as u64)), ("Máximo", all.max_ns), ("Mínimo", all.min_ns)];
     for (what, ns) in lines {
         if let Some(ns) = ns {

@@ -71,7 +71,8 @@ pub fn run(asked: &Asked, stop: &AtomicBool, begun: &mut dyn FnMut()) -> Result<
         }
         match packet::hear(listener.as_fd(), &mut buffer) {
             Ok((bytes, outgoing)) => {
-                let (at_ns, now) = (clock::now() - first, SystemTime::now());
+                let at_ns = clock::now() - first;
+                let now = SystemTime::now();
                 let stamp = buffer[..bytes].get(ETHERNET..).and_then(|payload| Stamp::read(asked.layout, payload));
                 let Some(stamp) = stamp else {
                     heard.others += 1;

@@ -301,7 +301,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let _far = listener.accept().unwrap();
-        let (watch, stop) = (Watch::default(), AtomicBool::new(false));
+        let watch = Watch::default();
+        let stop = AtomicBool::new(false);
         watch.expect(Duration::from_millis(20));
         let got =
             watched(&[&near], &[&watch], &stop, Duration::ZERO, || Ok(receive(&near, &mut [0; 4]).unwrap())).unwrap();
@@ -310,7 +311,8 @@ mod tests {
 
     #[test]
     fn steps_that_go_on_are_never_late() {
-        let (watch, mut seen) = (Watch::default(), Seen::new());
+        let watch = Watch::default();
+        let mut seen = Seen::new();
         for _ in 0..20 {
             watch.expect(Duration::from_secs(5));
             assert!(!seen.is_late(&watch));

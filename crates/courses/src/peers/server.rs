@@ -313,7 +313,9 @@ fn begin(
     stream.set_nonblocking(false)?;
     let watch = Arc::new(Watch::default());
     watch.expect(options.idle);
-    let (kept, options, lines) = (stream.try_clone()?, Arc::clone(options), lines.clone());
+    let kept = stream.try_clone()?;
+    let options = Arc::clone(options);
+    let lines = lines.clone();
     let (watched, over) = (Arc::clone(&watch), Arc::clone(over));
     let thread = std::thread::Builder::new().name("guest".into()).spawn(move || {
         let guest = Guest {

@@ -20,7 +20,8 @@ fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
         Work::AtRate(rate) => rate.round(),
         Work::Stream => return None,
     };
-    let (protocol, port) = (exchange.protocol(), ports.0[0]);
+    let protocol = exchange.protocol();
+    let port = ports.0[0];
     // Bins of 1 µs: by default they are of 1 ms, and its median of a round trip on one machine is then half a millisecond.
     (!spin).then(|| Commands {
         server: words(&format!("fortio {protocol}-echo -{protocol}-port {HOST}:{port}")),

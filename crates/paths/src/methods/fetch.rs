@@ -52,7 +52,8 @@ impl Method<ProcessEnd> for Fetch {
 
     /// Waits until the receiver has all messages: they are freed with this.
     fn drain(&mut self, channel: &mut ProcessEnd) -> io::Result<()> {
-        let (since, slice) = (clock::now(), channel.limits().slice.as_nanos() as u64);
+        let since = clock::now();
+        let slice = channel.limits().slice.as_nanos() as u64;
         while channel.ring().unread() > 0 && clock::now() - since < slice {
             std::thread::sleep(Duration::from_micros(50));
         }

@@ -35,9 +35,10 @@ impl Part for Gso {
 
 /// Whether datagrams of this transport are those of UDP.
 pub(crate) fn of_udp(transport: &TransportMeta) -> Result<(), &'static str> {
-    match transport.inet && transport.lossy && transport.family == Family::Socket {
-        true => Ok(()),
-        false => Err("only datagrams of UDP are cut and joined by the kernel"),
+    if transport.inet && transport.lossy && transport.family == Family::Socket {
+        Ok(())
+    } else {
+        Err("only datagrams of UDP are cut and joined by the kernel")
     }
 }
 

@@ -76,7 +76,8 @@ pub(crate) fn wait_for_room<C: Channel>(
     ring: impl Fn(&mut C) -> &mut Ring,
     message: &[u8],
 ) -> io::Result<()> {
-    let (since, notifies) = (clock::now(), ring(channel).notifies());
+    let since = clock::now();
+    let notifies = ring(channel).notifies();
     let mut spins = 0_u32;
     while !ring(channel).try_send(message)? {
         if notifies {

@@ -32,9 +32,10 @@ impl Part for ZeroCopyUnset {
     const ASKS_IN_VAIN: bool = true;
 
     fn fits(transport: &TransportMeta) -> Result<(), &'static str> {
-        match transport.inet || transport.meta.name.starts_with("unix") {
-            true => Ok(()),
-            false => Err("nobody expects zero copy of MSG_ZEROCOPY here"),
+        if transport.inet || transport.meta.name.starts_with("unix") {
+            Ok(())
+        } else {
+            Err("nobody expects zero copy of MSG_ZEROCOPY here")
         }
     }
 }

@@ -135,7 +135,8 @@ mod tests {
             looks += 1;
             Ok((looks == 4).then_some(64))
         };
-        let (mut sleeps, mut all) = (0, Vec::new());
+        let mut sleeps = 0;
+        let mut all = Vec::new();
         let mut sleep = |_: &mut Nowhere, timeout: Option<Duration>| {
             sleeps += 1;
             all.push(timeout);

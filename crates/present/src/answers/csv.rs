@@ -56,9 +56,8 @@ pub fn csv(table: &Table) -> String {
 }
 
 fn line(fields: Vec<String>) -> String {
-    let quoted = fields.iter().map(|field| cell(field)).map(|cell| match cell.contains([',', '"']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.into_owned(),
+    let quoted = fields.iter().map(|field| cell(field)).map(|cell| {
+        if cell.contains([',', '"']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.into_owned() }
     });
     quoted.collect::<Vec<_>>().join(",") + "\n"
 }

@@ -67,10 +67,12 @@ pub(crate) fn verdict(page: &mut Page, earlier: &Earlier<'_>) {
     }
     let undecided = count(Verdict::Undecided);
     if undecided > 0 {
-        let (numbers, margin) = (words::counted(undecided, "number"), words::bound(diff.margin));
-        let text = match may_be_the_same(diff.margin) {
-            true => format!("Whether {numbers} changed by more than {margin}."),
-            false => format!("Whether {numbers} changed: below {margin} these runs cannot show a change."),
+        let numbers = words::counted(undecided, "number");
+        let margin = words::bound(diff.margin);
+        let text = if may_be_the_same(diff.margin) {
+            format!("Whether {numbers} changed by more than {margin}.")
+        } else {
+            format!("Whether {numbers} changed: below {margin} these runs cannot show a change.")
         };
         page.computed(Confidence::CantTell, &text, &[]);
     }

@@ -120,7 +120,8 @@ impl Page {
     /// The sentence that answers, as the heading of the page, and what to type next.
     pub(crate) fn headline(&mut self, confidence: Confidence, text: &str, next: Option<&String>) {
         let (first, rest) = first_sentence(text);
-        let (class, tag) = (class(confidence), escape(confidence.word()));
+        let class = class(confidence);
+        let tag = escape(confidence.word());
         self.raw(&format!("<h1 class=\"{class}\"><span class=\"tag\">{tag}</span>{}</h1>\n", escape(first)));
         if !rest.is_empty() {
             self.raw(&format!("<p>{}</p>\n", escape(rest)));

@@ -49,7 +49,8 @@ mod tests {
         let pixels = [0, 1, 2, 2, 1, 0];
         let png = indexed(3, &pixels, &[[0, 0, 0, 0], [1, 2, 3, 255], [9, 8, 7, 255]]);
         assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
-        let (mut rest, mut kinds) = (&png[8..], Vec::new());
+        let mut rest = &png[8..];
+        let mut kinds = Vec::new();
         while let Some((length, tail)) = rest.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*length) as usize;
             let (body, tail) = tail.split_at(4 + length);

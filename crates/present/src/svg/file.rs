@@ -34,7 +34,9 @@ impl Svg {
 /// Pictures side by side in rows of `columns`, as one.
 pub fn grid(panels: &[Svg], columns: usize) -> Svg {
     let columns = columns.clamp(1, panels.len().max(1));
-    let (mut body, mut width, mut y) = (String::new(), 0.0_f64, 0.0);
+    let mut body = String::new();
+    let mut width = 0.0_f64;
+    let mut y = 0.0;
     for row in panels.chunks(columns) {
         let mut x = 0.0;
         for panel in row {

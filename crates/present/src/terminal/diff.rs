@@ -131,7 +131,8 @@ fn gates(page: &mut Page, diff: &Diff) {
         .column("", Align::Left)
         .wrap_last();
     for gate in &diff.gates {
-        let (value, why) = (judged(gate, style), gate.why.as_deref().unwrap_or_default());
+        let value = judged(gate, style);
+        let why = gate.why.as_deref().unwrap_or_default();
         let shown = match (value.as_str(), why) {
             ("", why) => why.into(),
             (value, "") => value.into(),
@@ -183,9 +184,10 @@ fn margin(diff: &Diff) -> String {
     } else {
         "assumed: neither run has an A/A control"
     };
-    let unseen = match may_be_the_same(diff.margin) {
-        true => "",
-        false => " Smaller differences cannot be seen between these runs, and nothing is called the same.",
+    let unseen = if may_be_the_same(diff.margin) {
+        ""
+    } else {
+        " Smaller differences cannot be seen between these runs, and nothing is called the same."
     };
     format!(
         "Verdicts are about these two runs. They followed each other, so what changed on the machine between them counts as well; \

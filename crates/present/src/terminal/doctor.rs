@@ -66,9 +66,8 @@ fn in_short(page: &mut Page, doctor: &Doctor) {
             None => worst.push((check, end)),
         }
     }
-    let name = |(check, end): &(&Check, bool)| match end {
-        true => format!("{}, {}", check.name, check.end),
-        false => check.name.clone(),
+    let name = |(check, end): &(&Check, bool)| {
+        if *end { format!("{}, {}", check.name, check.end) } else { check.name.clone() }
     };
     let bad: Vec<&(&Check, bool)> = worst.iter().filter(|(check, _)| check.state >= CheckState::Warn).collect();
     let widest = bad.iter().map(|line| width(&page.style.clean(&name(line)))).max().unwrap_or(0);

@@ -59,7 +59,8 @@ impl Page {
         if summary.ablations.is_empty() {
             return;
         }
-        let (plan, glyphs) = (&run.header.plan, self.style.glyphs);
+        let plan = &run.header.plan;
+        let glyphs = self.style.glyphs;
         let stream = plan.workload == Workload::Stream;
         let metric = if stream { Metric::Throughput } else { Metric::P50 };
         let print = |value: f64| if stream { bits_per_second(value, BitUnits::Si) } else { glyphs.time(value) };

@@ -11,7 +11,8 @@ use crate::{view, words};
 /// What else a run tells of its rounds and of where it was made. A far end, or a record, can say anything of a machine.
 pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
-    let (header, clock) = (&run.header, &run.header.end(NEAR).clock);
+    let header = &run.header;
+    let clock = &run.header.end(NEAR).clock;
     let seed = header.plan.seed;
     line(&mut page, 0, &format!("seed {seed}   clock {:.0} ns a reading, step {} ns", clock.cost_ns, clock.step_ns));
     let beside = view::beside(&summary.cases, style.glyphs);
@@ -26,9 +27,10 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
     }
     if let Some(DataRoute { far, found, near, near_seen }) = &header.data {
         let found = found.as_ref().map(|found| format!(" ({found})")).unwrap_or_default();
-        let seen = match near == near_seen {
-            true => String::new(),
-            false => format!(", seen there as {near_seen}: something in between translates addresses"),
+        let seen = if near == near_seen {
+            String::new()
+        } else {
+            format!(", seen there as {near_seen}: something in between translates addresses")
         };
         line(&mut page, 0, &format!("data  from {near} to {far}{found}{seen}"));
     }

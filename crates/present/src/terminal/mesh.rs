@@ -78,9 +78,10 @@ pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> Str
     let mut row =
         |name: &str, text: String| page.hanging(&[format!("{name:<TEXT$}").into()], TEXT, &text, Paint::Plain);
     row("pairs", header.planned.to_string());
-    let least = match preview.steps as u32 > preview.fewest {
-        true => format!(", at least {} by what hosts share", preview.fewest),
-        false => String::new(),
+    let least = if preview.steps as u32 > preview.fewest {
+        format!(", at least {} by what hosts share", preview.fewest)
+    } else {
+        String::new()
     };
     row(
         "steps",
@@ -201,7 +202,8 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String 
 }
 
 pub(super) fn findings(page: &mut Page, findings: &[Finding]) {
-    let (columns, mut left) = (page.style.columns(), SENTENCES);
+    let columns = page.style.columns();
+    let mut left = SENTENCES;
     for (at, finding) in findings.iter().enumerate() {
         let lines = wrap(&finding.text, columns, TEXT, TEXT).len();
         if lines > left && at > 0 && !page.style.verbose {

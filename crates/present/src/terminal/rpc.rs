@@ -195,10 +195,8 @@ fn at_the_server(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
     for head in ["T3 - T2, p50", "p90", "p99", "T2 - T1, p50", "p90", "p99"] {
         table = table.column(head, Align::Right);
     }
-    let time = |ns: i64| match ns < 0 {
-        true => format!("−{}", glyphs.time(ns.unsigned_abs() as f64)),
-        false => glyphs.time(ns as f64),
-    };
+    let time =
+        |ns: i64| if ns < 0 { format!("−{}", glyphs.time(ns.unsigned_abs() as f64)) } else { glyphs.time(ns as f64) };
     for kind in kinds {
         let cells = [kind.served, kind.received]
             .into_iter()
@@ -213,9 +211,10 @@ fn at_the_server(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
         Paint::Dim,
     );
     let same = run.header.rpc.as_ref().is_some_and(|facts| facts.pairs.iter().all(|pair| pair.same_machine.is_some()));
-    let clocks = match same {
-        true => "T2 - T1: until the server has read the request; both stamps are of one machine's clock.",
-        false => "T2 - T1 is the difference of two clocks as they were read: it holds how far the clocks are apart.",
+    let clocks = if same {
+        "T2 - T1: until the server has read the request; both stamps are of one machine's clock."
+    } else {
+        "T2 - T1 is the difference of two clocks as they were read: it holds how far the clocks are apart."
     };
     page.text(2, clocks, Paint::Dim);
     page.text(

@@ -45,7 +45,8 @@ pub fn stage_bars(run: &Run, summary: &Summary, logged: &dyn Messages, style: St
     table.row(std::iter::once(Span::from("mean")).chain(mean));
     for (at, stage) in stages.stages.iter().enumerate() {
         let cell = |band: &&Band| -> Span {
-            let (part, mean) = (band.parts_ns[at], band.mean_ns.max(1.0));
+            let part = band.parts_ns[at];
+            let mean = band.mean_ns.max(1.0);
             let time = style.glyphs.time(part);
             let bar = if part > 0.0 { bar_of(part / mean, BAR, style.glyphs) } else { String::new() };
             format!("{}{time} {bar}", " ".repeat(8_usize.saturating_sub(width(&time)))).into()

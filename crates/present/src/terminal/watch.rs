@@ -138,9 +138,12 @@ impl Page {
         };
         let more = means[1] - means[0];
         // Where slow requests are hardly slower, nothing has a share of it. Adding 0 makes a rounded -0 a 0.
-        let share = |share: f64| match more < LEAST * means[0] {
-            true => Span::from("n/a"),
-            false => Span::from(format!("{:.0} %", (share * 100.0).round() + 0.0)),
+        let share = |share: f64| {
+            if more < LEAST * means[0] {
+                Span::from("n/a")
+            } else {
+                Span::from(format!("{:.0} %", (share * 100.0).round() + 0.0))
+            }
         };
         let small = |ns: [f64; 2]| ns[0] < LEAST * means[0] && ns[1] < LEAST * means[1];
         let (mut others, mut left_out) = ([0.0; 2], 0);
@@ -273,9 +276,10 @@ impl Page {
             self.text(2, &text, Paint::Dim);
         }
         if let Some(stolen) = summary.stolen.filter(|stolen| *stolen >= STOLEN) {
-            let whose = match summary.steal_split {
-                true => "of a server's work it is a stage; of other stages it is a part",
-                false => "this kernel does not tell of which request, and it is in what is called on CPU",
+            let whose = if summary.steal_split {
+                "of a server's work it is a stage; of other stages it is a part"
+            } else {
+                "this kernel does not tell of which request, and it is in what is called on CPU"
             };
             let text =
                 format!("the hypervisor took {} % of the CPUs' time meanwhile: {whose}", three_digits(100.0 * stolen));

@@ -69,14 +69,13 @@ impl Signals {
         if result != 0 {
             return Err(io::Error::from_raw_os_error(result));
         }
-        let fd = match self.by_descriptor {
-            false => None,
-            true => {
-                // SAFETY: `set` is initialised; -1 asks for a new descriptor.
-                let fd = check_int(unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC) })?;
-                // SAFETY: `fd` was just returned and is owned by nobody else.
-                Some(unsafe { OwnedFd::from_raw_fd(fd) })
-            }
+        let fd = if self.by_descriptor {
+            // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+            let fd = check_int(unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC) })?;
+            // SAFETY: `fd` was just returned and is owned by nobody else.
+            Some(unsafe { OwnedFd::from_raw_fd(fd) })
+        } else {
+            None
         };
         self.armed = Some(Armed { set, fd });
         self.slept_at.word().store(crate::affinity::thread_id() as u32, Ordering::SeqCst);

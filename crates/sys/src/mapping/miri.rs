@@ -36,7 +36,8 @@ impl Memory {
 
     /// Memory and a descriptor that stands for it.
     pub(super) fn create(length: usize) -> io::Result<(OwnedFd, Arc<Self>)> {
-        let (fd, memory) = (OwnedFd::from(File::open("/dev/null")?), Self::new(length)?);
+        let fd = OwnedFd::from(File::open("/dev/null")?);
+        let memory = Self::new(length)?;
         MADE.lock().expect("no panic").insert(fd.as_raw_fd(), Arc::downgrade(&memory));
         Ok((fd, memory))
     }

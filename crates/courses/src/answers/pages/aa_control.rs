@@ -119,19 +119,19 @@ fn smallest(pairs: &[Same]) -> Answered {
     let rounds = pairs.iter().map(|one| one.d.len()).min();
     let rounds = rounds.ok_or("no run measured a path against itself in enough rounds")?;
     let resolution = percent(worst(&|one| one.resolution(rounds)));
-    let unseen = match may_be_the_same(worst(&|one| one.resolution(rounds))) {
-        true => String::new(),
-        false => format!(
-            " Nothing can be told about differences below {resolution}, and nothing can be called the same here."
-        ),
+    let unseen = if may_be_the_same(worst(&|one| one.resolution(rounds))) {
+        String::new()
+    } else {
+        format!(" Nothing can be told about differences below {resolution}, and nothing can be called the same here.")
     };
     let needs = worst(&|one| one.needed(0.003) as f64) as u64;
     let (published, needed) = (percent(0.003), needs.to_string());
-    let verdict = match needs > rounds as u64 {
-        true => format!(
+    let verdict = if needs > rounds as u64 {
+        format!(
             "a published difference of {published} cannot be shown here with {rounds} rounds; needed: {needed} rounds"
-        ),
-        false => format!("a difference of {published} can be shown with {rounds} rounds ({needed} are enough)"),
+        )
+    } else {
+        format!("a difference of {published} can be shown with {rounds} rounds ({needed} are enough)")
     };
     Ok(sure(format!(
         "with {rounds} rounds taken in turn, measurements of the same path differ by up to {resolution} (p95 of |A'/A - 1|, the worse of \
@@ -159,7 +159,8 @@ fn one_after_the_other(parts: &[Part<'_>]) -> Answered {
     let reach =
         |ratio: &Value| [ratio.low, ratio.high].map(|end| end.map_or(f64::INFINITY, |end| end.ln().abs().exp_m1()));
     let unseen = ratios.iter().flat_map(|(.., ratio)| reach(ratio)).fold(0.0, f64::max);
-    let (all, most) = (ratios.len(), ratio_with(ratio));
+    let all = ratios.len();
+    let most = ratio_with(ratio);
     let widest = format!("{} {replica}", size(*bytes));
     let evidence = table("run-to-run", "the same case in the second run and in the first", &ratios)
         .col("message", |(bytes, ..)| Cell::size(*bytes))

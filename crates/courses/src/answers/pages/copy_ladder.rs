@@ -105,9 +105,10 @@ mod tests {
                 }
                 if case.path.method == "zerocopy" {
                     let counts = ZeroCopyCounts { asked: sent, notifications: 9, ..ZeroCopyCounts::default() };
-                    round.near_mut().zerocopy = match copied {
-                        true => ZeroCopyCounts { copied: sent, ..counts },
-                        false => ZeroCopyCounts { zero_copied: sent, ..counts },
+                    round.near_mut().zerocopy = if copied {
+                        ZeroCopyCounts { copied: sent, ..counts }
+                    } else {
+                        ZeroCopyCounts { zero_copied: sent, ..counts }
                     };
                 }
                 if let Some(mean) = round.latency.mean().filter(|_| echo) {

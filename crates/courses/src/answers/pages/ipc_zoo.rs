@@ -141,9 +141,10 @@ fn not_slower(part: &Part<'_>) -> Vec<String> {
         own.sort_unstable_by_key(|(bytes, _)| *bytes);
         for pair in own.windows(2).filter(|pair| pair[1].1.value < pair[0].1.value) {
             let ((small, one), (large, other)) = (pair[0], pair[1]);
-            let how = match other.high.zip(one.low).is_some_and(|(high, low)| high < low) {
-                true => "lie apart: between rounds of two cases more changed than the size",
-                false => "are equal: the intervals overlap",
+            let how = if other.high.zip(one.low).is_some_and(|(high, low)| high < low) {
+                "lie apart: between rounds of two cases more changed than the size"
+            } else {
+                "are equal: the intervals overlap"
             };
             let (one, other) = (time(one.value), time(other.value));
             output.push(format!("{path}: {one} at {} and {other} at {} {how}", size(small), size(large)));
@@ -251,7 +252,8 @@ fn limits(runs: &[(Part<'_>, &str)]) -> Table {
 
 fn fastest(part: &Part<'_>) -> Answered {
     let winners = part.summary.comparison.as_ref().map_or(&[][..], |comparison| &comparison.winners);
-    let (mut sure, mut output) = (0, Vec::new());
+    let mut sure = 0;
+    let mut output = Vec::new();
     for winner in winners.iter().filter(|winner| sizes(part).contains(&winner.size)) {
         let cases = by_speed(part, winner.size);
         let [(best, fastest), (second, _), ..] = &cases[..] else { continue };

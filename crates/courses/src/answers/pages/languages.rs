@@ -45,7 +45,8 @@ fn own<'a>(part: &Part<'a>) -> Option<&'a CaseSummary> {
 fn cpu(part: &Part<'_>, case: &CaseSummary, end: usize) -> Option<Value> {
     let each = part.rounds(&case.case).into_iter().filter_map(|round| {
         let report = &round.end(end).report;
-        let (spent, messages) = (report.user_ns + report.system_ns, round.near().delivery.sent);
+        let spent = report.user_ns + report.system_ns;
+        let messages = round.near().delivery.sent;
         (spent > 0 && messages > 0).then(|| (round.pass, spent as f64 / messages as f64))
     });
     over_passes(&each.collect::<Series>()).map(|each| Value::from(&each))

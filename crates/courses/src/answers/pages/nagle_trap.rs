@@ -158,7 +158,8 @@ fn forty(part: &Part<'_>) -> Option<Forty> {
     let trap = trap(part)?;
     let middle = range_of(p50(trap)?);
     let waiting = DELAYED_ACK.share(&pooled(part, trap)).unwrap_or(0.0);
-    let (writes, waits) = (writes(trap), percent(waiting));
+    let writes = writes(trap);
+    let waits = percent(waiting);
     if waiting < 0.05 {
         let text = format!(
             "{writes} with Nagle take {middle}, and {waits} of them lie near 40 ms: nothing waits for a delayed \
@@ -305,22 +306,19 @@ fn tails(parts: &[Part<'_>]) -> Answered {
     let clauses =
         tails.iter().filter_map(|tail| Some(format!("{} {}", tail.case.case.path, range(&tail.mean()?, time))));
     let by_chance = sign_test(waiting, turned);
-    let (confidence, verdict) = match waiting > turned && by_chance < 0.05 {
-        true => {
-            let verdict = format!(
-                "By chance that would be so with probability {by_chance:.2e}: a localhost row that ends 37 to 40 ms later fits \
-                 a last small piece that waited for a delayed acknowledgement"
-            );
-            (sure_if(by_chance < 0.001), verdict)
-        }
-        false => {
-            let verdict = format!(
-                "At most {} of such streams wait so on this path (95 %), and what else delays a stream does so in both \
-                 directions: that the tails of localhost tables are delayed acknowledgements is not confirmed here",
-                percent(upper_share(waiting, all))
-            );
-            (Confidence::CantTell, verdict)
-        }
+    let (confidence, verdict) = if waiting > turned && by_chance < 0.05 {
+        let verdict = format!(
+            "By chance that would be so with probability {by_chance:.2e}: a localhost row that ends 37 to 40 ms later fits \
+             a last small piece that waited for a delayed acknowledgement"
+        );
+        (sure_if(by_chance < 0.001), verdict)
+    } else {
+        let verdict = format!(
+            "At most {} of such streams wait so on this path (95 %), and what else delays a stream does so in both \
+             directions: that the tails of localhost tables are delayed acknowledgements is not confirmed here",
+            percent(upper_share(waiting, all))
+        );
+        (Confidence::CantTell, verdict)
     };
     let text = format!(
         "{waiting} of {all} short streams ({messages} messages each) with Nagle's algorithm end 32 to 48 ms later than the one \

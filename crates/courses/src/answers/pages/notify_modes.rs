@@ -29,7 +29,8 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
 
 /// The case that differs from `case` in its wait alone.
 fn other_wait<'a>(part: &Part<'a>, case: &CaseSummary, wait: &str) -> Option<&'a CaseSummary> {
-    let (path, load) = (&case.case.path, case.case.load);
+    let path = &case.case.path;
+    let load = case.case.load;
     part.find(|other| {
         let own = &other.case.path;
         (own.transport.as_str(), own.wait.as_str()) == (&*path.transport, wait) && other.case.load == load
@@ -114,7 +115,8 @@ fn sleeping(parts: &[Part<'_>]) -> Answered {
     for case in closed.measured().filter(|case| ["epoll", "sigio", "busy-poll"].contains(&&*case.case.path.wait)) {
         let blocked = other_wait(&closed, case, "block").and_then(median_of);
         let Some((own, blocked)) = median_of(case).zip(blocked) else { continue };
-        let (path, ratio) = (&case.case.path, over(own, blocked));
+        let path = &case.case.path;
+        let ratio = over(own, blocked);
         groups[beside_one(ratio, 0, 1, 2)].push(format!("{}/{} {}", path.transport, path.wait, ratio_with(&ratio)));
     }
     let all = groups.iter().map(Vec::len).sum::<usize>();
@@ -184,7 +186,8 @@ fn frames(parts: &[Part<'_>]) -> Answered {
     let merged: Vec<String> = merged
         .map(|(run, case, counts)| {
             let (messages, signals) = (counts.0.to_string(), counts.1.to_string());
-            let (path, each) = (&case.case.path, three_digits(each(counts)));
+            let path = &case.case.path;
+            let each = three_digits(each(counts));
             format!("{path} in the run {run}: {messages} messages with {signals} signals, {each} a signal")
         })
         .collect();

@@ -92,12 +92,13 @@ fn halves(parts: &[Part<'_>]) -> Answered {
         [one] => format!("; {one} prints it whole"),
         several => format!("; {} print it whole", list(several)),
     };
-    match half.is_empty() {
-        true => Err(format!("no tool that does is installed{others}").into()),
-        false => Ok(sure(format!(
+    if half.is_empty() {
+        Err(format!("no tool that does is installed{others}").into())
+    } else {
+        Ok(sure(format!(
             "{}{others}. Half a round trip is the way there only where both ways cost the same",
             list(&half)
-        ))),
+        )))
     }
 }
 

@@ -240,15 +240,19 @@ impl Largest {
     }
 
     fn words(&self, sure: bool) -> String {
-        let (at, percent) = (self.at(), |leg: usize| three_digits(self.sums[leg] / self.sum() * 100.0));
+        let at = self.at();
+        let percent = |leg: usize| three_digits(self.sums[leg] / self.sum() * 100.0);
         // A few long calls may have another part for the largest of their sum.
         let most = (0..5).max_by(|a, b| self.sums[*a].total_cmp(&self.sums[*b])).unwrap_or(at);
-        let other = match most == at {
-            true => String::new(),
-            false => format!("; the {} has {} %, by fewer and longer calls", LEGS[most], percent(most)),
+        let other = if most == at {
+            String::new()
+        } else {
+            format!("; the {} has {} %, by fewer and longer calls", LEGS[most], percent(most))
         };
         let usually = if sure { "" } else { ", which is too few to say that it usually is" };
-        let (leg, some, count) = (LEGS[at], self.largest[at], self.count);
+        let leg = LEGS[at];
+        let some = self.largest[at];
+        let count = self.count;
         format!("{} % {leg}, the largest part in {some} of {count}{usually}{other}", percent(at))
     }
 }
@@ -270,7 +274,8 @@ fn where_it_went(calls: &[Calls<'_>]) -> Answered {
 }
 
 fn estimates(calls: &[Calls<'_>]) -> Answered {
-    let (mut texts, mut confidence) = (Vec::new(), Confidence::Sure);
+    let mut texts = Vec::new();
+    let mut confidence = Confidence::Sure;
     for of in every(calls) {
         let (Some(expected), Some(measured)) = (of.kind.expected, of.median()) else { continue };
         let interval = measured.lo_ns.zip(measured.hi_ns).filter(|_| measured.is_interval());
@@ -306,7 +311,8 @@ fn first_calls(calls: &[Calls<'_>]) -> Answered {
             methods.push(&of.kind.method);
         }
     }
-    let (mut texts, mut confidence) = (Vec::new(), Confidence::Sure);
+    let mut texts = Vec::new();
+    let mut confidence = Confidence::Sure;
     for method in methods {
         let of_kind = |of: Kind<'_, '_>| -> Vec<f64> {
             let later = of.kind.later_p50_ns.filter(|later| *later > 0);
@@ -350,7 +356,8 @@ fn four_clients(calls: &[Calls<'_>]) -> Answered {
             Some(false) => "no difference shown, the intervals overlap".to_owned(),
             None => format!("{ratio:.2} times as long, but too few calls for an interval"),
         };
-        let (method, times) = (&of.kind.method, (time(many_ns as f64), time(one_ns as f64)));
+        let method = &of.kind.method;
+        let times = (time(many_ns as f64), time(one_ns as f64));
         rows.push((of.kind, one, many, ratio, apart, format!("{method}: {verdict} ({} against {})", times.0, times.1)));
     }
     if rows.is_empty() {

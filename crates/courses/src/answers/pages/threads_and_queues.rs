@@ -220,7 +220,8 @@ fn cores(parts: &[Part<'_>]) -> Answered {
         let unpinned = "no thread was pinned, or threads were not recorded one by one";
         return Err(if pinned { "no CPU time was counted" } else { unpinned }.into());
     };
-    let (cpu, share) = (core.cpu, 100.0 * busy.value.min(1.0));
+    let cpu = core.cpu;
+    let share = 100.0 * busy.value.min(1.0);
     let what = format!("CPU {cpu} ran measuring threads {share:.0} % of the time at most ({run}, {case})");
     let output = match busy {
         busy if above(busy, 0.9) => sure(format!("CPU {cpu} is: {what}")),
@@ -241,7 +242,8 @@ fn cores(parts: &[Part<'_>]) -> Answered {
 /// The same connections in one loop and in a loop each, paired.
 fn event_loop(parts: &[Part<'_>]) -> Option<Answered> {
     let part = part(parts, "event-loop")?;
-    let (rounds, plan) = (rounds(&part), &part.run.header.plan);
+    let rounds = rounds(&part);
+    let plan = &part.run.header.plan;
     let one = part.find(|case| case.case.threads == 1 && case.case.connections > 1);
     let each = part.find(|case| case.case.threads == case.case.connections && case.case.threads > 1);
     let Some((one, each)) = one.zip(each) else { return Some(Err("not both of them were measured".into())) };

@@ -254,7 +254,8 @@ fn start_and_steady(engines: &Engines<'_>) -> Answered {
         .col("steady p99", |(_, engine)| p99(&engine.steady))
         .col("steady max", |(_, engine)| ns_or(engine.steady.max_ns, NONE))
         .col("mean ratio", |(driven, _)| ratio_or(driven.first_to_steady(), "no message of one of them"));
-    let (mut texts, mut confidence) = (Vec::new(), Confidence::Sure);
+    let mut texts = Vec::new();
+    let mut confidence = Confidence::Sure;
     for transport in transports(all) {
         let ratios = start_ratios(engines.parts, &transport);
         let Some(estimate) = log_estimate(&ratios) else { continue };
@@ -472,7 +473,8 @@ fn deadlines(engines: &Engines<'_>) -> Answered {
         .col("before ready", |(_, engine)| Cell::count(engine.before_ready))
         .col("latest send p99", |(_, engine)| p99(&engine.lateness))
         .col("latest send", |(_, engine)| ns_or(engine.lateness.max_ns, NONE));
-    let (mut kept, mut missed) = (0, Vec::new());
+    let mut kept = 0;
+    let mut missed = Vec::new();
     for driven in &engines.all {
         let (late, delivered, all) = (driven.engine.late, driven.engine.missed, &driven.engine.all);
         if late + delivered + all.lost == 0 {
@@ -484,12 +486,14 @@ fn deadlines(engines: &Engines<'_>) -> Answered {
         missed.push(format!("{run} {transport} ({late} made late, {delivered} delivered late, {lost} lost of {of})"));
     }
     // Counted, not estimated.
-    Ok(sure(match missed.is_empty() {
-        true => format!("All {kept} runs of an engine made and delivered every message within a period of its time."),
-        false if kept == 0 => format!("In none: {}.", missed.join(", ")),
-        false => format!("Not in {}. In {kept} others every message was in time.", missed.join(", ")),
-    })
-    .with(evidence))
+    let text = if missed.is_empty() {
+        format!("All {kept} runs of an engine made and delivered every message within a period of its time.")
+    } else if kept == 0 {
+        format!("In none: {}.", missed.join(", "))
+    } else {
+        format!("Not in {}. In {kept} others every message was in time.", missed.join(", "))
+    };
+    Ok(sure(text).with(evidence))
 }
 
 /// First calls of the authentication over the median of the later ones, one value for every process that was started.

@@ -309,7 +309,9 @@ fn bandwidth(Shapes { part, rows, .. }: &Shapes<'_>) -> Answered {
     let reference = part.summary.cases.iter().find(|case| case.case.role == CaseRole::Reference);
     let bulk = reference.and_then(|case| Some((case, case.throughput.as_ref()?)));
     let bulk = bulk.map_or_else(String::new, |(case, of)| {
-        let (path, bytes, carried) = (&case.case.path, size(case.case.size), range(&of.receiver_bits, bits));
+        let path = &case.case.path;
+        let bytes = size(case.case.size);
+        let carried = range(&of.receiver_bits, bits);
         format!(". The reference throughput, bulk transfer by {path} in messages of {bytes}, is {carried}")
     });
     let over = rows.iter().filter(|case| above(&throughput(case).receiver_bits, 1e9)).count();
@@ -344,7 +346,8 @@ fn limit(part: &Part<'_>, rows: &[&CaseSummary]) -> (String, bool) {
             0 => String::new(),
             _ => format!(": {full} of {} rows use {} or more of it{limits}", rows.len(), percent(FULL)),
         };
-        let (device, share) = (&route.device, percent(fastest / line));
+        let device = &route.device;
+        let share = percent(fastest / line);
         let has = bits(line);
         let reference = part.summary.cases.iter().find(|case| case.case.role == CaseRole::Reference);
         let reference = reference.map_or_else(String::new, |case| {
@@ -377,7 +380,9 @@ fn shared(part: &Part<'_>, rows: &[&CaseSummary]) -> Option<String> {
     let link =
         part.run.header.plan.options.between.as_ref().map(|between| between.properties.as_str()).unwrap_or_default();
     let link = if link.is_empty() { String::new() } else { format!(" (the link of the lab: {link})") };
-    let (all, within, most) = (rows.len(), percent(ALIKE), bits(most));
+    let all = rows.len();
+    let within = percent(ALIKE);
+    let most = bits(most);
     (2 * alike > all).then(|| {
         format!(
             "{alike} of {all} rows lie within {within} of the reference throughput of {most}: something that all share limits \
@@ -412,7 +417,8 @@ fn carried(family: &Family<'_>, number: u8, what: &str) -> Option<String> {
         .filter(|(_, count)| *count > 0)
         .map(|(of, count)| format!("{} in {count}", verdict_word(of, SAME)))
         .collect();
-    let (clauses, all) = (clauses.join(", "), counted(own.len(), "row"));
+    let clauses = clauses.join(", ");
+    let all = counted(own.len(), "row");
     let spread = match own.len() {
         1 => own[0].text(),
         _ => format!("{:.3} to {:.3}", least.ratio.value, most.ratio.value),
@@ -482,7 +488,9 @@ fn buffers(shapes: &Shapes<'_>) -> Answered {
         }
     }
     for (case, fewest, judged) in &by_path {
-        let (name, pieces, verdict) = (name(case), fewest.case.pieces, verdict_word(judged.verdict, SAME));
+        let name = name(case);
+        let pieces = fewest.case.pieces;
+        let verdict = verdict_word(judged.verdict, SAME);
         text += &format!("; {name} carries {} of {pieces}: {verdict}", judged.text());
     }
     let sure = by_path.iter().all(|(.., judged)| judged.confidence() == Confidence::Sure);

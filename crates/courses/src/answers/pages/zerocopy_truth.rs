@@ -264,7 +264,8 @@ mod tests {
     }
 
     fn page_of(run: &Run) -> Page {
-        let (summary, logs) = (summarise(run), Logs::default());
+        let summary = summarise(run);
+        let logs = Logs::default();
         page(&[Part { name: "lo", run, summary: &summary, logs: &logs }])
     }
 

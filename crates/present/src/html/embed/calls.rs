@@ -84,7 +84,8 @@ pub(crate) fn key_text(key: &[u8; 16]) -> String {
 pub(crate) fn embed_calls(calls: &dyn Calls, cases: &[u32], clocks: &[PairClock], limit: usize) -> EmbeddedCalls {
     let place: HashMap<u32, usize> = cases.iter().enumerate().map(|(at, case)| (*case, at)).collect();
     let samples = sample::messages::<RpcRow>(calls, cases, limit);
-    let (mut weights, mut logged) = (vec![1.0; cases.len()], 0);
+    let mut weights = vec![1.0; cases.len()];
+    let mut logged = 0;
     let mut chosen: Vec<(RpcRow, bool)> = Vec::new();
     for sample in samples {
         weights[place[&sample.case]] = sample.weight;

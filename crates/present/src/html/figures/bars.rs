@@ -50,9 +50,10 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let grid = scene.grid();
     let Some(threads) = grid.threads.first().copied().filter(|_| grid.paths.len() > 1) else { return Drawn::Nothing };
     let is_stream = scene.measured().iter().any(|case| case.throughput.is_some());
-    let (what, saved) = match is_stream {
-        true => ("throughput".to_owned(), "bits_per_s"),
-        false => (format!("median {}", scene.timed().name), "p50_ns"),
+    let (what, saved) = if is_stream {
+        ("throughput".to_owned(), "bits_per_s")
+    } else {
+        (format!("median {}", scene.timed().name), "p50_ns")
     };
     // One scale for all panels, unless the shortest would be too short to be seen.
     let longest = |shape: &Shape| longest(&bars_of(&grid, *shape, threads));

@@ -57,7 +57,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 fn numbers(scene: &Scene<'_>, grid: &Grid, comparison: &Comparison) -> DataTable {
     let time = words::is_time(&comparison.metric);
     let mut data = DataTable::new(&[("path", "path"), ("threads", "threads"), ("size", "size_bytes")]);
-    let (name, unit) = (comparison.metric.as_str(), if time { "ns" } else { "bit_per_s" });
+    let name = comparison.metric.as_str();
+    let unit = if time { "ns" } else { "bit_per_s" };
     for (shown, saved) in
         [(name, name.to_owned()), ("range from", format!("{name}_low")), ("to", format!("{name}_high"))]
     {

@@ -97,7 +97,8 @@ impl Lanes<'_> {
         let mut before: Option<(f64, f64)> = Some(begin);
         for (bar, (start, end)) in self.bars.iter().zip(&spans) {
             let Some(row) = bar.lane else { continue };
-            let (y, long) = (TOP + LANE * row as f64 + (LANE - BAR) / 2.0, (end - start).max(0.0));
+            let y = TOP + LANE * row as f64 + (LANE - BAR) / 2.0;
+            let long = (end - start).max(0.0);
             let middle = y + BAR / 2.0;
             // The step from one lane to the next.
             if let Some((x, from_y)) = before.filter(|(_, from_y)| (from_y - middle).abs() > 1.0) {

@@ -57,7 +57,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         ("sequence", "sequence"),
         ("latency", "latency_ns"),
     ]);
-    let (mut panels, mut drawn, mut of) = (Vec::new(), 0, 0);
+    let mut panels = Vec::new();
+    let mut drawn = 0;
+    let mut of = 0;
     let all_chosen: Vec<Chosen> = shown.iter().map(|case| choose(all, case.case.id, POINTS / shown.len())).collect();
     // One scale for all panels.
     let (low, high) = all_chosen

@@ -36,7 +36,8 @@ struct Row<'a> {
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
-    let (measured, all) = (scene.chosen(), scene.measured().len());
+    let measured = scene.chosen();
+    let all = scene.measured().len();
     let ends = measured.iter().flat_map(|case| [case.fastest_ns, case.slowest_ns]).flatten().map(|ns| ns.max(1) as f64);
     let Some((low, high)) = range(ends) else { return Drawn::Nothing };
     let mut rows: Vec<Row> = measured

@@ -118,7 +118,8 @@ fn draw(kind: &RpcKind, pair: &[Shown; 2]) -> Svg {
             let text = format!("{} {}", part.name, G.time(part.to - part.from));
             let title = format!("{}, {which}: {text}, {share} of {}", kind.method, G.time(latency));
             drawing.rectangle(&format!("stage st{}", part.colour), (x.at(part.from), y), (wide, BAR), 1.0, &title);
-            let (end, long) = (x.at(part.to), text.chars().count() as f64 * 6.4);
+            let end = x.at(part.to);
+            let long = text.chars().count() as f64 * 6.4;
             if wide > long + 10.0 {
                 let class = format!("on on{}", part.colour);
                 drawing.text(&class, (x.at(part.from) + wide / 2.0, y + BAR - 4.0), Anchor::Middle, &text);

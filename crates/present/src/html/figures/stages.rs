@@ -191,9 +191,10 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         note += &format!(" The log was full: {} were not kept.", scene.messages.not_kept);
     }
     if let Some(within) = found.iter().filter_map(|bars| bars.within_ns).reduce(f64::max) {
-        let borders = match found.iter().any(|bars| bars.traced && bars.within_ns.is_some()) {
-            true => "when the request came to the far end's host and when the reply left it is",
-            false => "where the request ends and where the reply begins is",
+        let borders = if found.iter().any(|bars| bars.traced && bars.within_ns.is_some()) {
+            "when the request came to the far end's host and when the reply left it is"
+        } else {
+            "where the request ends and where the reply begins is"
         };
         note += &format!(
             " The ends have no common clock: {borders} known within ±{} (the bars across both borders); they move together, in \
@@ -292,7 +293,8 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
 fn doubt(drawing: &mut Drawing, bars: &Bars<'_>, band: &Band, (y, wide): (f64, f64)) {
     let Some(within) = bars.within_ns.filter(|_| band.mean_ns > 0.0) else { return };
     let x = |ns: f64| LEFT + (ns / band.mean_ns).clamp(0.0, 1.0) * (wide - LEFT - RIGHT);
-    let (mut border, mut heights) = (0.0, [0.2, 0.85].into_iter());
+    let mut border = 0.0;
+    let mut heights = [0.2, 0.85].into_iter();
     for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {
         border += ns;
         // Each in a height of its own: they may overlap.
@@ -327,7 +329,8 @@ mod tests {
     fn rows() -> Vec<MessageRow> {
         let row = |at: u64| {
             let far = if at % 50 == 3 { 90_000 } else { 8_000 } + at % 7;
-            let (pass, latency) = ((at / 250) as u32, far + 11_000 + at % 13 * 100);
+            let pass = (at / 250) as u32;
+            let latency = far + 11_000 + at % 13 * 100;
             MessageRow {
                 pass,
                 start_ns: at * 50_000,

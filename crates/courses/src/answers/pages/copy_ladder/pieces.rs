@@ -43,7 +43,8 @@ mod tests {
         let plain = Made::of("plain", &build);
         assert_eq!(table_of(&Made::parts(&[plain])), None);
         let mut run = build.run();
-        let (pieces, reaped_ns) = (Pieces::of(8, 128), None);
+        let pieces = Pieces::of(8, 128);
+        let reaped_ns = None;
         let send =
             SendCosts { pieces, iovec_ns: 6.0, empty_ns: 210.0, copied_ns: 900.0, pinned_ns: 1_900.0, reaped_ns };
         run.header.floors = Some(Floors { send: Some(send), ..Floors::default() });

@@ -107,7 +107,8 @@ impl Sorted {
 
 fn why_not_always(ladder: &Ladder<'_>) -> Answer {
     const QUESTION: &str = "Why is zero copy not always best?";
-    let (mut texts, mut table) = (Vec::new(), zero_copy_table());
+    let mut texts = Vec::new();
+    let mut table = zero_copy_table();
     let (mut sure, mut against, mut decided) = (false, false, false);
     for (part, what) in ladder.parts() {
         let rows = ladder::rows(part);
@@ -282,9 +283,10 @@ fn not_counted(rows: &[Row<'_>], event: Event) -> String {
     let Some(row) = rows.first() else { return NOT_THERE.into() };
     let why = |end: End| row.event(end, event).err().unwrap_or_else(|| "counted".into());
     let (near, far) = (why(End::Near), why(End::Far));
-    match near == far {
-        true => format!("{} are not counted here: {near}", event.words()),
-        false => format!("{} are not counted here: near end {near}; far end {far}", event.words()),
+    if near == far {
+        format!("{} are not counted here: {near}", event.words())
+    } else {
+        format!("{} are not counted here: near end {near}; far end {far}", event.words())
     }
 }
 
@@ -453,7 +455,8 @@ impl Checked {
     fn check(&mut self, row: &Row<'_>, expected: &str, seen: impl FnOnce() -> Option<String>) {
         self.checks += 1;
         let Some(seen) = seen() else { return };
-        let (case, manner) = (&row.case.case, ladder::manner(&row.part.run.header).unwrap_or("an unknown path"));
+        let case = &row.case.case;
+        let manner = ladder::manner(&row.part.run.header).unwrap_or("an unknown path");
         let at =
             format!("{} at {}, {}", row.method.name, units::size(case.size), counted(case.threads as usize, "thread"));
         self.found.push(format!("{at} ({} over {manner}): expected {expected}, seen {seen}", row.part.name));
