@@ -1,7 +1,7 @@
 //! `msgpath serve --compat` and `msgpath compat`: golden conversations over sockets that are written here, and everything
 //! that a peer must not do.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;

@@ -156,7 +156,6 @@ fn idle_connections_keep_nobody_out() {
         shapes(1500, None),
         Protocol::Echo { longest: 100 },
         Protocol::Discard { tells: true },
-        Protocol::Bu { unit: DelayUnit::Ms },
         Protocol::Primitives { primitive: Primitive::A1, size: 5 },
     ];
     for protocol in protocols {
@@ -179,10 +178,6 @@ fn idle_connections_keep_nobody_out() {
             }
             Protocol::Discard { .. } => {
                 discard::run(&discard::Asked { target, bytes: 100_000, block: 10_000 }, &GO_ON).map(drop)
-            }
-            Protocol::Bu { .. } => {
-                let setups = vec![Setup::parse("s rtt 3 1 0", DelayUnit::Ms).unwrap()];
-                bu::run(&bu::Asked { target, setups }, &GO_ON).map(drop)
             }
             Protocol::Primitives { size, .. } => {
                 let (threads, time) = (2, Duration::from_millis(20));
