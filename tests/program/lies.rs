@@ -7,8 +7,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use msgpath_agent::greeting::{GREETING, service_name};
 use msgpath_agent::wire::{self, Frame, FromEnd, Opening};
 use msgpath_core::doctor::CheckState;
 use msgpath_core::schema::{EndReport, Granted, KernelCounts, ThreadRecord};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -407,15 +408,21 @@ fn files_that_a_far_end_names_are_not_written_to() {
     let offered = [1, 2, 3, 4].map(|at| format!("{}/0", folder(at)));
     for (at, offered) in offered.into_iter().chain([outside.display().to_string(), above]).enumerate() {
         let name = format!("files-{}-{at}", std::process::id());
-        let lie = offered.clone();
+        let (lie, temporary, taken) = (offered.clone(), temporary.clone(), Mutex::new(Vec::new()));
         let talk = Liar::under_name(address, &name, move |message| {
             if let FromEnd::Offered { addresses, .. } = message {
+                // The liar takes what was offered, so that the real far end is ready and the near end begins to send.
+                let folders = addresses.iter().map(|address| temporary.join(address));
+                let ends = folders
+                    .flat_map(|folder| [(folder.join("down"), OFlags::RDONLY), (folder.join("up"), OFlags::WRONLY)]);
+                let open = |(path, flags)| rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty()).unwrap();
+                taken.lock().unwrap().extend(ends.map(open));
                 addresses.fill(lie.clone());
             }
         });
         let output = home.run(&format!("echo fifo:{name} -l 64 -c 50 -r 2 -w 0 --no-save"));
         talk.join().unwrap();
-        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine", "{offered}");
+        assert!(std::fs::read(&victim).unwrap() == b"mine", "{offered}: the victim was written to");
         assert!(matches!(output.code, Some(3 | 4)) && output.err.contains("fifo:write"), "{offered}: {output:?}");
     }
 }

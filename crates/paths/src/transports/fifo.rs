@@ -140,3 +140,52 @@ impl Transport for Fifo {
         Ok((AnyChannel::Pipe(Pipe::new(read, write, need.limits.clone())), String::new()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, chown, symlinkat, unlink};
+    use std::path::Path;
+
+    /// How an offer is refused whose folder was changed so.
+    fn refused(change: impl FnOnce(&Path)) -> io::Error {
+        let home = Temporary::new().unwrap();
+        let folder = open(home.path(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let _files = Files::new(folder.as_fd(), "0").unwrap();
+        change(&home.path().join("0"));
+        let address = format!("{}/0", home.path().file_name().unwrap().display());
+        Fifo.connect(&address, &Need::local(64)).err().expect("it was opened")
+    }
+
+    #[test]
+    fn what_is_no_fifo_of_this_user_is_not_opened() {
+        let link = refused(|folder| {
+            unlink(folder.join(UP)).unwrap();
+            symlinkat("/dev/null", CWD, folder.join(UP)).unwrap();
+        });
+        assert_eq!(link.raw_os_error(), Some(rustix::io::Errno::LOOP.raw_os_error()));
+        let file = refused(|folder| {
+            unlink(folder.join(UP)).unwrap();
+            std::fs::write(folder.join(UP), "").unwrap();
+        });
+        assert!(file.to_string().contains("it is a regular file, not a FIFO"), "{file}");
+        for elsewhere in ["/etc", "../0", "msgpath-tmp-0/0", "/tmp/msgpath-tmp-00000000000000000000000000000000/0"] {
+            let error = Fifo.connect(elsewhere, &Need::local(64)).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{elsewhere}");
+        }
+        let nowhere = Fifo.connect(&format!("msgpath-tmp-{:032x}/0", 0), &Need::local(64)).err().unwrap();
+        assert!(nowhere.kind() == io::ErrorKind::NotFound && nowhere.to_string().contains("TMPDIR"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_not_entered() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only root can make a folder for another user");
+        }
+        let other = refused(|folder| {
+            let user = (rustix::fs::Uid::from_raw(65_534), rustix::fs::Gid::from_raw(65_534));
+            chown(folder, Some(user.0), Some(user.1)).unwrap();
+        });
+        assert_eq!(other.to_string(), "it belongs to user 65534, not to this user or root");
+    }
+}

@@ -278,4 +278,27 @@ mod tests {
         assert_eq!(connect_local(&address, SocketType::STREAM).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(net::accept(&listener).unwrap_err(), rustix::io::Errno::AGAIN, "nobody came");
     }
+
+    #[test]
+    fn a_listener_of_another_user_gets_no_key() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only root can become another user");
+        }
+        let name = unique_name().unwrap();
+        let at = net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        let listens = || {
+            // Of this thread alone.
+            let other = rustix::process::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(other, other, other).unwrap();
+            let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+            net::bind(&fd, &at).unwrap();
+            net::listen(&fd, 1).unwrap();
+            fd
+        };
+        let listener = std::thread::scope(|scope| scope.spawn(listens).join().unwrap());
+        let error = connect_local(&format!("{name} {:032x}", 1), SocketType::STREAM).unwrap_err();
+        assert_eq!(error.to_string(), "user 65534 is at the other end, not this user or root");
+        let accepted = net::accept(&listener).unwrap();
+        assert_eq!(net::recv(&accepted, &mut [0_u8; 1], net::RecvFlags::empty()).unwrap().0, 0, "nothing was sent");
+    }
 }
