@@ -77,7 +77,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 26] = [
+const NAMES: [(&str, &str); 27] = [
     ("crates/paths/", "parts name themselves"),
     ("crates/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -92,6 +92,7 @@ const NAMES: [(&str, &str); 26] = [
     ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
     ("crates/sys/src/watch/calls.rs", "names of system calls"),
     ("crates/sys/src/ethtool.rs", "names of offloads"),
+    ("src/preset/allowed.rs", "names of options"),
     ("crates/agent/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
     ("crates/present/src/json/parts.rs", "a field of the JSON"),
