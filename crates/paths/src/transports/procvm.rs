@@ -156,7 +156,8 @@ fn far(socket: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
     let [address] = hear(&socket, &need.limits)?;
     let end = ProcessEnd::new(Ring::attach(&fd, need.wakes != Wakes::Nobody)?, &socket, need)?;
     others_memory::read(end.process, address, &mut [0; NOTE]).map_err(|error| {
-        let what = format!("memory of the other end cannot be read: {error} (the same user, CAP_SYS_PTRACE)");
+        let what =
+            format!("memory of the other end cannot be read: {error} (the same user, CAP_SYS_PTRACE, no Landlock)");
         io::Error::new(error.kind(), what)
     })?;
     Ok(AnyChannel::Process(end))
