@@ -17,7 +17,7 @@ use rustix::time::{
 };
 use serde_json::Value;
 
-use crate::command::{Home, LIMIT, free_port, listening, within};
+use crate::command::{Home, LIMIT, Output, Running, free_port, listening, within};
 use crate::schema::fits;
 
 /// What is planted.
@@ -870,6 +870,38 @@ fn a_command_is_started_and_its_unix_sockets_are_watched() {
     // The first request of a connection that nobody knew may be seen in part only.
     assert!(server["requests"].as_u64().is_some_and(|requests| (58..=60).contains(&requests)), "{server:#}");
     assert_eq!((&server["port"], &server["findings"][0]["code"]), (&Value::Null, &"X06".into()));
+}
+
+#[test]
+fn a_command_runs_as_the_user_who_started_sudo() {
+    skip_without_bpf!();
+    let nobody = msgpath_sys::user::User::named("nobody").unwrap();
+    let Some(nobody) = nobody.filter(|_| msgpath_sys::user::is_root()) else {
+        return println!("skipped: needs root and a user nobody");
+    };
+    let home = Home::new();
+    let watched = |sudo: Option<u32>, words: &[&str]| {
+        let mut command = home.command(&[&["watch", "--no-save"], words, &["--", "id", "-u"]].concat());
+        for name in ["SUDO_USER", "SUDO_UID", "SUDO_GID"] {
+            command.env_remove(name);
+        }
+        if let Some(uid) = sudo {
+            command.env("SUDO_USER", "nobody").env("SUDO_UID", uid.to_string());
+            command.env("SUDO_GID", nobody.gid.to_string());
+        }
+        Running::new(command).finish(LIMIT)
+    };
+    let prints = |output: Output, uid: u32| {
+        let output = output.ends_with(4);
+        assert!(output.err.lines().any(|line| line == uid.to_string()), "not as {uid}:\n{}", output.err);
+        output
+    };
+    prints(watched(Some(nobody.uid), &[]), nobody.uid).says(&["runs as nobody", "--as-root"]);
+    prints(watched(Some(nobody.uid), &["--as-root"]), 0);
+    prints(watched(None, &[]), 0);
+    prints(watched(None, &["--user", "nobody"]), nobody.uid);
+    watched(Some(nobody.uid - 1), &[]).ends_with(2).says(&["SUDO_UID", "--user NAME"]);
+    watched(None, &["--user", "no-such-user-here"]).ends_with(2).says(&["there is no user"]);
 }
 
 const ONE_EACH: &str = "
