@@ -5,7 +5,8 @@
 
 mod bare;
 
-use msgpath_core::plan::{Change, Extent, Placement, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Change, Extent, Placement};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Plan};
 
@@ -23,7 +24,7 @@ fn median(path: &str, counting: bool) -> f64 {
         message_log: 0,
         events: counting,
         events_forced: counting,
-        ..Plan::new(Workload::Echo, vec![Case::new(path.parse().expect("a path"), Pieces::whole(SIZE))])
+        ..Plan::new(Workload::ECHO, vec![Case::new(path.parse().expect("a path"), Pieces::whole(SIZE))])
     };
     let run = bare::execute(plan);
     let counted = run.header.plan.cases.iter().filter_map(|case| case.ablation.as_ref());

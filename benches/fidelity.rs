@@ -32,7 +32,7 @@ fn main() {
     for pass in 0..passes {
         for (at, (path, kind, messages, batch)) in kinds.iter().enumerate() {
             let mut measure_ours = || {
-                let run = bare::msgpath(path, Workload::Echo, SIZE, *messages, 1);
+                let run = bare::msgpath(path, Workload::ECHO, SIZE, *messages, 1);
                 // Beside it there may be a round that counts events.
                 let round = run.rounds.iter().find(|round| round.case == 0).expect("a round");
                 ours[at].push(round.latency.quantile(0.5).flatten().expect("messages arrived") as f64);

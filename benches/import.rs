@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use msgpath_core::PathName;
-use msgpath_core::plan::{Case, Plan, Workload};
+use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::units::Pieces;
 use msgpath_record::import::read_files;
@@ -58,7 +58,10 @@ fn write_log(file: &Path, records: u64) {
 
 /// The time of one import, s.
 fn import(log: &Path, folder: PathBuf, calls: u64) -> f64 {
-    let plan = Plan::new(Workload::Rpc, vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))]);
+    let plan = Plan::new(
+        &msgpath_core::workload::CALLS,
+        vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))],
+    );
     let begun = Instant::now();
     let header = read_files(&[log.to_owned()])
         .expect("a log")

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use msgpath_core::plan::{Case, Plan, Stamps, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Case, Plan, Stamps};
 use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::units::Pieces;
@@ -78,7 +79,7 @@ fn write(folder: &Path, messages: u64) -> Result<(), RecordError> {
         |(method, id): (&str, u32)| Case { id, ..Case::new(PathName::new("tcp", method, "block"), Pieces::whole(64)) };
     let cases: Vec<Case> = METHODS.into_iter().zip(0..).map(case).collect();
     let rounds = ROUNDS.max(messages.div_ceil(cases.len() as u64 * MOST_OF_A_ROUND)) as u32;
-    let mut plan = Plan { rounds, stamps: Stamps::Both, message_log: messages, ..Plan::new(Workload::Echo, cases) };
+    let mut plan = Plan { rounds, stamps: Stamps::Both, message_log: messages, ..Plan::new(Workload::ECHO, cases) };
     plan.declare(msgpath_paths::traits);
     let mut writer = RunWriter::create(folder, &RunHeader::new("large", "compare", plan.clone()))?;
     let mut random = SplitMix64::new(1);

@@ -60,7 +60,7 @@ fn sockperf(rate: &str, reply_every: u32) -> f64 {
 
 /// Messages a second that were answered, from the first intended send to the last answer.
 fn ours(rate: f64, dispatch: Dispatch) -> f64 {
-    let mut plan = bare::plan("tcp:send", Workload::Echo, SIZE, 1, 4);
+    let mut plan = bare::plan("tcp:send", Workload::ECHO, SIZE, 1, 4);
     plan.extent = Extent::Time(SECONDS * 1_000_000_000);
     let case = &mut plan.cases[0];
     case.load = Load::Open { rate: Rate::per_second(rate).expect("a rate"), arrivals: Arrivals::Constant };

@@ -16,11 +16,12 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use msgpath_analyse::{Summary, summarise};
+use msgpath_core::Plan;
+use msgpath_core::Workload;
 use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Distribution, Extent, Load, Placement, ServiceTime};
 use msgpath_core::schedule::{Arrivals, Rate, exponential};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Plan, Workload};
 use msgpath_stats::verdict::Verdict;
 
 const PATH: &str = "unix:send";
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn plan(workload: Workload) -> Plan {
+fn plan(workload: &'static Workload) -> Plan {
     let (near, far) = bare::cpus();
     let case = Case::new(PATH.parse().expect("a path"), Pieces::whole(64));
     Plan { placement: Placement::pair([near], [far]), message_log: 0, ..Plan::new(workload, vec![case]) }
@@ -59,7 +60,7 @@ fn queue(count: Option<u32>) -> bool {
     let runs = count.unwrap_or(10);
     let mean_ns = 2_000_000;
     let transport_ns = {
-        let mut plan = plan(Workload::Echo);
+        let mut plan = plan(Workload::ECHO);
         plan.extent = Extent::Time(SECOND);
         measured(plan).cases[0].quantiles[0].ns.expect("nothing is lost") as f64
     };
@@ -74,7 +75,7 @@ fn queue(count: Option<u32>) -> bool {
         let theory = [0.5, 0.99].map(|p| time_in_system(distribution, load, mean_ns as f64, p));
         let (mut inside, mut withheld) = ([0; 2], [0; 2]);
         for run in 0..runs {
-            let mut plan = plan(Workload::Echo);
+            let mut plan = plan(Workload::ECHO);
             plan.seed = u64::from(run) + 1;
             plan.service_time = Some(ServiceTime { mean_ns, distribution });
             plan.extent = Extent::Time(16 * SECOND);
@@ -130,7 +131,7 @@ fn time_in_system(distribution: Distribution, load: f64, mean_ns: f64, p: f64) -
 
 /// A case beside itself with `service_ns` more at the far end.
 fn beside_itself(seed: u64, service_ns: u64, rounds: u32, round_ns: u64) -> Verdict {
-    let mut plan = plan(Workload::Echo);
+    let mut plan = plan(Workload::ECHO);
     let ablation = Ablation { of: 0, change: Change::ServiceTime(service_ns) };
     let case = Case { id: 1, role: CaseRole::Ablation, ablation: Some(ablation), ..plan.cases[0].clone() };
     plan.cases.push(case);
@@ -151,7 +152,7 @@ fn against_itself(count: Option<u32>) -> bool {
 fn delayed(count: Option<u32>) -> bool {
     let runs = count.unwrap_or(40);
     let median = {
-        let mut plan = plan(Workload::Echo);
+        let mut plan = plan(Workload::ECHO);
         plan.extent = Extent::Time(SECOND);
         measured(plan).cases[0].quantiles[0].ns.expect("nothing is lost")
     };

@@ -163,7 +163,7 @@ fn pings(passes: usize) {
             quartiles(&rows).1
         };
         let echo = || {
-            let run = bare::msgpath("tcp:send", Workload::Echo, PING as u32, PINGS as u64, 1);
+            let run = bare::msgpath("tcp:send", Workload::ECHO, PING as u32, PINGS as u64, 1);
             run.rounds[0].latency.quantile(0.5).flatten().expect("messages arrived") as f64
         };
         let (ours_ns, echo_ns) = if pass % 2 == 0 {
@@ -244,7 +244,7 @@ fn values(passes: usize) {
                     ours[at].push(rate(&server, call, *length, *in_flight));
                 }
                 None => {
-                    let run = bare::msgpath("tcp:send", Workload::Stream, VALUE as u32, CALLS as u64, 1);
+                    let run = bare::msgpath("tcp:send", Workload::STREAM, VALUE as u32, CALLS as u64, 1);
                     let far = run.rounds[0].far();
                     streams.push(far.bytes_received as f64 * 8.0 / far.elapsed_ns as f64);
                 }

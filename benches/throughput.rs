@@ -20,7 +20,7 @@ fn main() {
     for pass in 0..passes {
         for (at, (size, read, messages)) in SHAPES.into_iter().enumerate() {
             let mut measure_ours = || {
-                let mut plan = bare::plan("tcp:send", Workload::Stream, size, messages, 1);
+                let mut plan = bare::plan("tcp:send", Workload::STREAM, size, messages, 1);
                 plan.options.read_size = Some(read);
                 // A connection is slow until its buffers have grown. The bare loop sends as many before it looks at the clock; msgpath
                 // trims them as far as 20 ms go.

@@ -1,9 +1,10 @@
 //! What a result is held to: gates of `--fail-if`, of one run and of two.
 
 use msgpath_analyse::gates::{GateState, RunGate};
+use msgpath_core::Workload;
 use msgpath_core::foreign::shown;
-use msgpath_core::gate::{Gate, Watched};
-use msgpath_core::{Exit, Problem, Workload};
+use msgpath_core::gate::Gate;
+use msgpath_core::{Exit, Problem};
 use msgpath_sys::say;
 
 use crate::problems::usage;
@@ -12,23 +13,17 @@ use crate::problems::usage;
 ///
 /// # Errors
 /// The first one that does not.
-pub(crate) fn suit(gates: &[Gate], workload: Workload) -> Result<(), Problem> {
-    let Some(gate) = gates.iter().find(|gate| !gate.watched.is_of(workload)) else { return Ok(()) };
-    let runs = match workload {
-        Workload::Echo => "echoes",
-        Workload::Stream => "streams",
-        Workload::Rpc => "runs of calls",
-        Workload::Periodic => "periodic runs",
-    };
-    Err(usage(format!("--fail-if '{gate}': {runs} have no {}", gate.watched))
-        .hint(format!("watch {}", Watched::names(workload))))
+pub(crate) fn suit(gates: &[Gate], workload: &Workload) -> Result<(), Problem> {
+    let Some(gate) = gates.iter().find(|gate| !workload.has(gate.watched)) else { return Ok(()) };
+    Err(usage(format!("--fail-if '{gate}': {} have no {}", workload.runs, gate.watched))
+        .hint(format!("watch {}", workload.watched_names())))
 }
 
 /// The same for a run that is measured now: a change needs an earlier one.
 ///
 /// # Errors
 /// The first gate that has no meaning.
-pub(crate) fn of_one_run(gates: &[Gate], workload: Workload) -> Result<(), Problem> {
+pub(crate) fn of_one_run(gates: &[Gate], workload: &Workload) -> Result<(), Problem> {
     suit(gates, workload)?;
     let Some(gate) = gates.iter().find(|gate| gate.is_relative()) else { return Ok(()) };
     Err(usage(format!("--fail-if '{gate}': a change needs an earlier run, and here one is measured"))
@@ -114,24 +109,24 @@ mod tests {
 
     #[test]
     fn a_gate_must_watch_what_there_is() {
-        assert_eq!(suit(&gates(&["p99 > +5%", "cpu > +5%", "loss > 1%", "rate < -1%"]), Workload::Echo), Ok(()));
-        assert_eq!(suit(&gates(&["throughput < -3%", "rate < 10k msg/s", "cpu > +5%"]), Workload::Stream), Ok(()));
+        assert_eq!(suit(&gates(&["p99 > +5%", "cpu > +5%", "loss > 1%", "rate < -1%"]), Workload::ECHO), Ok(()));
+        assert_eq!(suit(&gates(&["throughput < -3%", "rate < 10k msg/s", "cpu > +5%"]), Workload::STREAM), Ok(()));
         let refused = |text: &str, workload| suit(&gates(&[text]), workload).unwrap_err();
         assert!(
-            refused("throughput < -3%", Workload::Echo).what.ends_with("'throughput < -3%': echoes have no throughput")
+            refused("throughput < -3%", Workload::ECHO).what.ends_with("'throughput < -3%': echoes have no throughput")
         );
-        assert!(refused("cpu > 1us", Workload::Rpc).hint.contains("p50, p99"));
-        assert!(refused("rate < 1 msg/s", Workload::Periodic).what.contains("periodic runs"));
-        assert_eq!(refused("p99 > +5%", Workload::Stream).exit, Exit::Usage);
+        assert!(refused("cpu > 1us", &msgpath_core::workload::CALLS).hint.contains("p50, p99"));
+        assert!(refused("rate < 1 msg/s", &msgpath_core::workload::PERIODIC).what.contains("periodic runs"));
+        assert_eq!(refused("p99 > +5%", Workload::STREAM).exit, Exit::Usage);
     }
 
     #[test]
     fn one_run_has_no_change() {
-        assert_eq!(of_one_run(&gates(&["p99 > 1ms", "loss > 0.1%"]), Workload::Echo), Ok(()));
-        let problem = of_one_run(&gates(&["p99 > 1ms", "p50 > +5%"]), Workload::Echo).unwrap_err();
+        assert_eq!(of_one_run(&gates(&["p99 > 1ms", "loss > 0.1%"]), Workload::ECHO), Ok(()));
+        let problem = of_one_run(&gates(&["p99 > 1ms", "p50 > +5%"]), Workload::ECHO).unwrap_err();
         assert!(problem.exit == Exit::Usage && problem.what.contains("'p50 > +5%'"), "{problem}");
         assert!(problem.why.contains("'p99 > 1ms'") && problem.hint.contains("msgpath diff OLD NEW"), "{problem}");
-        assert!(of_one_run(&gates(&["p99 > 1ms"]), Workload::Stream).is_err());
+        assert!(of_one_run(&gates(&["p99 > 1ms"]), Workload::STREAM).is_err());
     }
 
     /// A gate with cases in these states.

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::Workload;
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
-use msgpath_core::{Case, CaseRole, Exit, Problem, Target, Workload};
+use msgpath_core::{Case, CaseRole, Exit, Problem, Target};
 use msgpath_record::Run;
 use msgpath_run::lab;
 use msgpath_stats::quantile::Range;
@@ -226,9 +227,9 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
     if view.look.json {
         return json::summary_json(run, summary) + "\n";
     }
-    let mut text = match (view.quiet, summary.verb.as_str(), run.header.plan.workload) {
-        (2.., _, _) => return String::new(),
-        (1, _, _) => terminal::verdict(run, summary, style),
+    let mut text = match (view.quiet, summary.verb.as_str()) {
+        (2.., _) => return String::new(),
+        (1, _) => terminal::verdict(run, summary, style),
         _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
         _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
         _ if run.header.plan.is_ladder() => terminal::ladder(run, summary, style),
@@ -236,10 +237,10 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
         _ if view.explain => {
             return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
         }
-        (_, "compare", _) => terminal::compare(run, summary, style),
-        (_, _, Workload::Echo) => terminal::echo(run, summary, style),
-        (_, _, Workload::Rpc) => terminal::rpc(run, summary, style),
-        (_, _, Workload::Periodic) => terminal::periodic(run, summary, style),
+        (_, "compare") => terminal::compare(run, summary, style),
+        _ if summary.rpc.is_some() || run.header.rpc.is_some() => terminal::rpc(run, summary, style),
+        _ if run.header.periodic.is_some() => terminal::periodic(run, summary, style),
+        _ if run.header.plan.workload.timed => terminal::echo(run, summary, style),
         _ if run.header.plan.cases.iter().any(|case| case.pieces.count > 1) => {
             terminal::write_shape(run, summary, style, units)
         }
@@ -261,7 +262,7 @@ pub(crate) fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool)
 /// Whether messages were stamped between their start and their end, and the run is kept.
 fn has_stages(run: &Run) -> bool {
     let plan = &run.header.plan;
-    plan.workload == Workload::Echo && plan.stamps == Stamps::Both && !run.folder.as_os_str().is_empty()
+    plan.workload.is_echoed() && plan.stamps == Stamps::Both && !run.folder.as_os_str().is_empty()
 }
 
 /// Whether messages were sent and not one of them arrived.
@@ -270,7 +271,7 @@ fn nothing_arrived(case: &CaseSummary) -> bool {
 }
 
 /// Whether the result is what was asked for.
-pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
+pub(crate) fn verdict(workload: &Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
     let measured: Vec<_> = summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect();
     let interrupted = summary.status == Status::Partial;
     if measured.iter().all(|case| case.rounds == 0) && !interrupted {
@@ -290,15 +291,16 @@ pub(crate) fn verdict(workload: Workload, summary: &Summary, options: &Options) 
             1 => ", and 1 other case alike".into(),
             more => format!(", and {more} other cases alike"),
         };
-        let unit = if workload == Workload::Stream { "messages" } else { "round trips" };
+        let unit = workload.messages;
         let why = format!("0 {unit} of {}{other}", what.delivery.sent);
         return Err(problems::nothing_came(format!("nothing arrived over {}", what.case.path), why));
     }
-    let enough = |case: &&CaseSummary| match workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => {
+    let enough = |case: &&CaseSummary| {
+        if workload.timed {
             case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.range != Range::Few)
+        } else {
+            case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS)
         }
-        Workload::Stream => case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS),
     };
     if interrupted && (measured.is_empty() || !measured.iter().all(enough)) {
         if measured.iter().all(|case| case.rounds == 0) {
@@ -374,7 +376,7 @@ mod tests {
     }
 
     /// The exit code of a summary that was changed, under options that were changed.
-    fn code(workload: Workload, change: impl Fn(&mut Summary, &mut Options)) -> u8 {
+    fn code(workload: &Workload, change: impl Fn(&mut Summary, &mut Options)) -> u8 {
         let (mut summary, mut options) = (good(), Options::default());
         change(&mut summary, &mut options);
         verdict(workload, &summary, &options).map_or_else(|problem| problem.exit.code(), |()| 0)
@@ -382,8 +384,8 @@ mod tests {
 
     #[test]
     fn a_valid_result_ends_with_0() {
-        assert_eq!(code(Workload::Echo, |_, _| ()), 0);
-        assert_eq!(code(Workload::Echo, |_, options| options.evidence.strict = true), 0);
+        assert_eq!(code(Workload::ECHO, |_, _| ()), 0);
+        assert_eq!(code(Workload::ECHO, |_, options| options.evidence.strict = true), 0);
     }
 
     #[test]
@@ -393,8 +395,8 @@ mod tests {
             let reason = Unavailable::new("io_uring is switched off", "leave it out");
             summary.unavailable.push(UnavailableCase { case: case(), reason });
         };
-        assert_eq!(code(Workload::Echo, nothing), 3);
-        assert_eq!(code(Workload::Echo, |summary, _| summary.cases[0].rounds = 0), 3);
+        assert_eq!(code(Workload::ECHO, nothing), 3);
+        assert_eq!(code(Workload::ECHO, |summary, _| summary.cases[0].rounds = 0), 3);
     }
 
     #[test]
@@ -403,7 +405,7 @@ mod tests {
             let case = &mut summary.cases[which];
             case.delivery = Delivery { sent: 10, lost: 10, ..Delivery::default() };
         };
-        for workload in [Workload::Echo, Workload::Stream, Workload::Periodic] {
+        for workload in [Workload::ECHO, Workload::STREAM, &msgpath_core::workload::PERIODIC] {
             assert_eq!(code(workload, |summary, _| lose(summary, 0)), 4);
             // One path of two that answers is a result; W26 names the other.
             let two = |summary: &mut Summary, _: &mut Options| {
@@ -417,23 +419,23 @@ mod tests {
     #[test]
     fn an_interrupted_run_counts_when_its_medians_do() {
         let partial = |summary: &mut Summary| summary.status = Status::Partial;
-        assert_eq!(code(Workload::Echo, |summary, _| partial(summary)), 0);
+        assert_eq!(code(Workload::ECHO, |summary, _| partial(summary)), 0);
         let early = |summary: &mut Summary, _: &mut Options| {
             partial(summary);
             summary.cases[0].quantiles[0].range = Range::Few;
         };
-        assert_eq!(code(Workload::Echo, early), 130);
-        assert_eq!(code(Workload::Stream, early), 0, "a stream has no median; its rounds are enough");
+        assert_eq!(code(Workload::ECHO, early), 130);
+        assert_eq!(code(Workload::STREAM, early), 0, "a stream has no median; its rounds are enough");
         let few = |summary: &mut Summary, _: &mut Options| {
             partial(summary);
             summary.cases[0].rounds = u64::from(MIN_ROUNDS_FOR_CLAIMS) - 1;
         };
-        assert_eq!(code(Workload::Stream, few), 130);
+        assert_eq!(code(Workload::STREAM, few), 130);
         let empty = |summary: &mut Summary, _: &mut Options| {
             partial(summary);
             summary.cases.clear();
         };
-        assert_eq!(code(Workload::Echo, empty), 130);
+        assert_eq!(code(Workload::ECHO, empty), 130);
     }
 
     #[test]
@@ -451,16 +453,16 @@ mod tests {
                 });
             }
         };
-        assert_eq!(code(Workload::Echo, warned(true)), 5);
-        assert_eq!(code(Workload::Echo, warned(false)), 0);
+        assert_eq!(code(Workload::ECHO, warned(true)), 5);
+        assert_eq!(code(Workload::ECHO, warned(false)), 0);
         let lossy = |limit| {
             move |summary: &mut Summary, options: &mut Options| {
                 summary.cases[0].delivery.lost = 2;
                 options.evidence.max_loss = limit;
             }
         };
-        assert_eq!(code(Workload::Echo, lossy(Some(0.001))), 1);
-        assert_eq!(code(Workload::Echo, lossy(Some(0.002))), 0);
-        assert_eq!(code(Workload::Echo, lossy(None)), 0);
+        assert_eq!(code(Workload::ECHO, lossy(Some(0.001))), 1);
+        assert_eq!(code(Workload::ECHO, lossy(Some(0.002))), 0);
+        assert_eq!(code(Workload::ECHO, lossy(None)), 0);
     }
 }

@@ -21,10 +21,11 @@ use msgpath_agent::token::Token;
 use msgpath_agent::{Begun, Lease, Peer, Reach, Terms, route, session, wire};
 use msgpath_analyse::mesh::{Fold, MeshSummary};
 use msgpath_analyse::summary::Confidence;
+use msgpath_core::Workload;
 use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs};
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Launch, Plan, Workload};
+use msgpath_core::{Case, Launch, Plan};
 use msgpath_record::{MESH_FILE, PAIRS_FILE, PairBlock, read_mesh};
 use msgpath_run::mesh::{Agents, Door, Expected, MeshProgress, execute};
 use msgpath_sys::limits::allow_open_files;
@@ -58,7 +59,7 @@ pub(crate) struct Asked {
 /// A short echo over the path that a mesh has where none is named.
 pub(crate) fn echo(plan: impl FnOnce(Plan) -> Plan) -> Plan {
     let case = Case::new("tcp:send".parse().expect("a path"), Pieces::whole(64));
-    plan(Plan { message_log: 0, events: false, ..Plan::new(Workload::Echo, vec![case]) })
+    plan(Plan { message_log: 0, events: false, ..Plan::new(Workload::ECHO, vec![case]) })
 }
 
 /// What came of it.

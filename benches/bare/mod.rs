@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Once, OnceLock};
 
-use msgpath_core::plan::{Extent, Placement, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Extent, Placement};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Plan, Target};
 use msgpath_record::Run;
@@ -316,12 +317,12 @@ struct Quiet;
 impl Progress for Quiet {}
 
 /// What msgpath itself measures: one case, `rounds` rounds of `messages`, through plan, agent and record.
-pub fn msgpath(path: &str, workload: Workload, size: u32, messages: u64, rounds: u32) -> Run {
+pub fn msgpath(path: &str, workload: &'static Workload, size: u32, messages: u64, rounds: u32) -> Run {
     execute(plan(path, workload, size, messages, rounds))
 }
 
 /// Its plan.
-pub fn plan(path: &str, workload: Workload, size: u32, messages: u64, rounds: u32) -> Plan {
+pub fn plan(path: &str, workload: &'static Workload, size: u32, messages: u64, rounds: u32) -> Plan {
     let path: PathName = path.parse().expect("a path");
     let (near, far) = cpus();
     Plan {

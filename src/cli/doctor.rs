@@ -10,13 +10,14 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_core::Workload;
 use msgpath_core::doctor::{Check, CheckState, Doctor, Observation};
 use msgpath_core::foreign::shown;
 use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{ChannelOptions, Extent};
 use msgpath_core::remedy::{Action, Remedy};
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, CaseRole, Exit, PathName, Plan, Problem, Target, Workload};
+use msgpath_core::{Case, CaseRole, Exit, PathName, Plan, Problem, Target};
 use msgpath_present::{json, terminal};
 use msgpath_run::{DoctorRequest, Examination, examine};
 use msgpath_sys::say;
@@ -213,7 +214,7 @@ fn twice(path: &PathName) -> Plan {
         extent: Extent::Time(u64::from(ROUNDS) * ROUND_NS),
         warmup_ns: 2 * ROUND_NS,
         message_log: 0,
-        ..Plan::new(Workload::Echo, cases)
+        ..Plan::new(Workload::ECHO, cases)
     }
 }
 

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_core::Workload;
 use msgpath_core::schema::{FAR, NEAR, RunHeader};
-use msgpath_core::{CaseRole, Plan, Problem, Target, Workload};
+use msgpath_core::{CaseRole, Plan, Problem, Target};
 
 use msgpath_run::lab::{HELD_NEAR, Shape};
 
@@ -60,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
         return measure::measure(Verb::Explain, arguments.request()?, &options, words);
     };
     let run = runs::read(&runs::find(name)?)?;
-    if run.header.plan.workload != Workload::Echo {
+    if !run.header.plan.workload.is_echoed() {
         return Err(usage(format!(
             "{} is not an echo: only messages that are timed there and back are split",
             run.header.name
@@ -125,7 +126,7 @@ fn target_of(header: &RunHeader) -> Target {
 
 /// The measured cases of a plan once more, traced.
 fn again(plan: &Plan, options: &Options) -> Result<Plan, Problem> {
-    gates::of_one_run(&options.evidence.fail_if, Workload::Echo)?;
+    gates::of_one_run(&options.evidence.fail_if, Workload::ECHO)?;
     let mut plan = plan.clone();
     plan.gates.clone_from(&options.evidence.fail_if);
     plan.cases.retain(|case| case.role == CaseRole::Measured && case.phase == 0);
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_run_is_measured_again_where_it_was_measured() {
-        let plan = Plan::new(Workload::Echo, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]);
+        let plan = Plan::new(Workload::ECHO, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]);
         let mut header = RunHeader::new("a", "echo", plan);
         header.target = Target::Local.to_string();
         assert_eq!(target_of(&header), Target::Local);

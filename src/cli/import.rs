@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use msgpath_core::foreign::shown;
-use msgpath_core::plan::{Plan, Workload};
+use msgpath_core::plan::Plan;
 use msgpath_core::schema::{NEAR, RpcFacts, RunHeader};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, PathName, Problem};
@@ -68,7 +68,10 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     let mut notes: Vec<String> = import.found.clone();
     notes.extend(import.notes.iter().map(|note| format!("note: {note}")));
     // The plan is made of the calls; until then one has to stand here.
-    let mut plan = Plan::new(Workload::Rpc, vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))]);
+    let mut plan = Plan::new(
+        &msgpath_core::workload::CALLS,
+        vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))],
+    );
     plan.declare(msgpath_paths::traits);
     let mut header = RunHeader {
         started: utc::now(),

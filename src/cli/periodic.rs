@@ -8,7 +8,7 @@ use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::units::{self, Pieces};
-use msgpath_core::{Case, Plan, Problem, Workload};
+use msgpath_core::{Case, Plan, Problem};
 use msgpath_run::lab;
 use msgpath_run::periodic::{Mac, Periodic, Request, Start};
 use msgpath_sys::say;
@@ -178,7 +178,7 @@ impl Arguments {
 
     fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
         periodic.validate(self.len)?;
-        gates::of_one_run(&self.fail_if, Workload::Periodic)?;
+        gates::of_one_run(&self.fail_if, &msgpath_core::workload::PERIODIC)?;
         let size = u32::try_from(self.len).map_err(|_| crate::problems::usage("a message is at most 1 MiB"))?;
         let mut cases: Vec<Case> = Vec::new();
         for path in &self.paths.0 {
@@ -214,7 +214,7 @@ impl Arguments {
             stamps: Stamps::Both,
             gates: self.fail_if.clone(),
             message_log: self.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
-            ..Plan::new(Workload::Periodic, cases)
+            ..Plan::new(&msgpath_core::workload::PERIODIC, cases)
         };
         plan.validate()?;
         Ok(plan)

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::{ArgAction, Args};
+use msgpath_core::Problem;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::RunHeader;
-use msgpath_core::{Problem, Workload};
 use msgpath_record::CutShort;
 use msgpath_run::{lab, resume};
 use msgpath_sys::say;
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let folder = runs::find(&arguments.run)?;
     let run = runs::read(&folder)?;
     let (each, evidence) = super::asked(&run.header.command);
-    let each = each && run.header.plan.workload == Workload::Echo;
+    let each = each && run.header.plan.workload.is_echoed();
     let options = arguments.options(evidence);
     let note = |text: String| {
         if options.result.quiet == 0 {

@@ -22,7 +22,7 @@ use msgpath_core::schedule::Rate;
 use msgpath_core::schema::{DeviceKind, FAR, NEAR, Route, RpcRow};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Glyphs};
-use msgpath_core::{Exit, Problem, Workload};
+use msgpath_core::{Exit, Problem};
 use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
 use msgpath_run::lab::{self, Places};
@@ -496,7 +496,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     result.look.json |= result.jsonl;
     let result = &result;
     let target = arguments.target()?;
-    gates::of_one_run(&arguments.fail_if, Workload::Rpc)?;
+    gates::of_one_run(&arguments.fail_if, &msgpath_core::workload::CALLS)?;
     let (script, mut notes) = arguments.script(target.protocol)?;
     // Before the process may move into a namespace.
     let metrics = progress::open(result)?;
@@ -607,7 +607,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             Err(problem.hint(format!("msgpath show {}   for what was measured before", run.header.name)))
         }
         Some(problem) => Err(problem),
-        None => measure::verdict(Workload::Rpc, &summary, &options)
+        None => measure::verdict(&msgpath_core::workload::CALLS, &summary, &options)
             .and_then(|()| succeeded(&summary, arguments.max_loss))
             .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
     };

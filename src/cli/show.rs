@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use msgpath_core::Workload;
 use msgpath_record::store::What;
 
 use super::options::{Look, UnitsArg};
@@ -54,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let run = runs::read(&folder)?;
     let mut summary = runs::summarise(&run)?;
     runs::with_earlier(&run, &mut summary);
-    if arguments.each && run.header.plan.workload == Workload::Stream {
+    if arguments.each && !run.header.plan.workload.timed {
         return Err(usage("the messages of a stream are not timed one by one").hint("leave out --each").into());
     }
     let trials = if arguments.each { Some(runs::each_message(&run)?) } else { None };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use msgpath_core::{Problem, Workload};
+use msgpath_core::Problem;
 use msgpath_courses::answers::{Page, Part};
 use msgpath_courses::files;
 use msgpath_present::html;
@@ -51,10 +51,10 @@ pub(super) fn write(
         }
         let mut formats = vec![("rounds.csv", "csv")];
         // Calls have a log of their own.
-        if one.run.header.plan.workload.is_timed() && one.run.header.plan.workload != Workload::Rpc {
+        if one.run.header.plan.workload.logged {
             formats.push(("messages.csv", "messages-csv"));
         }
-        if one.run.header.plan.workload == Workload::Rpc {
+        if one.run.header.rpc.is_some() {
             formats.push(("calls.csv", "rpc-csv"));
         }
         for (file, format) in formats {

@@ -1,10 +1,11 @@
 //! Several cases while they are measured, a row each with a bar that grows: a load curve, sizes, kinds of calls.
 
 use msgpath_analyse::series::receiver;
+use msgpath_core::Workload;
 use msgpath_core::plan::Load;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::{self, BitUnits, Glyphs};
-use msgpath_core::{CaseRole, Histogram, Plan, Workload};
+use msgpath_core::{CaseRole, Histogram, Plan};
 
 /// Rows at most; a comparison of more cases has its table.
 const MOST: usize = 16;
@@ -26,7 +27,7 @@ struct Row {
 
 /// The cases of a run that are shown in rows.
 pub(super) struct CasesSoFar {
-    workload: Workload,
+    workload: &'static Workload,
     rows: Vec<Row>,
 }
 
@@ -87,7 +88,7 @@ impl CasesSoFar {
     /// A head and a row for each case, at most `width` characters wide. A bar goes to the median, its pale part to p99, on
     /// a log scale from half of the fastest median.
     pub(super) fn lines(&self, width: usize, glyphs: Glyphs, units: BitUnits) -> Vec<String> {
-        let stream = self.workload == Workload::Stream;
+        let stream = !self.workload.timed;
         let columns = if stream { 1 } else { 2 };
         let room = width.min(100).saturating_sub(2 + NAME + columns * (NUMBER + 2) + 2);
         let name = |text: &str| format!("  {text:<NAME$}");

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use msgpath_analyse::series::receiver;
+use msgpath_core::Workload;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::{self, BitUnits, Glyphs};
-use msgpath_core::{Case, CaseRole, PathName, Workload};
+use msgpath_core::{Case, CaseRole, PathName};
 
 use super::cases::CasesSoFar;
 use crate::strip::Strip;
@@ -35,7 +36,7 @@ impl SoFar {
     pub(super) fn start(&mut self, header: &RunHeader) {
         self.rounds = vec![Vec::new(); header.plan.cases.len()];
         let measured = header.plan.cases.iter().filter(|case| case.role == CaseRole::Measured).count();
-        self.strip = (header.plan.workload == Workload::Echo && measured == 1).then(Strip::default);
+        self.strip = (header.plan.workload.is_echoed() && measured == 1).then(Strip::default);
         self.cases = CasesSoFar::new(&header.plan, &header.verb);
         self.header = Some(header.clone());
     }
@@ -64,14 +65,11 @@ impl SoFar {
         if let Some(cases) = &mut self.cases {
             cases.add(&header.plan, round);
         }
-        let metric = match header.plan.workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => {
-                round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
-            }
-            Workload::Stream => {
-                let receiver = receiver(&header.plan, round);
-                (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
-            }
+        let metric = if header.plan.workload.timed {
+            round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
+        } else {
+            let receiver = receiver(&header.plan, round);
+            (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
         };
         if let (Some(metric), Some(rounds)) = (metric, self.rounds.get_mut(round.case as usize)) {
             rounds.push((round.pass, metric));
@@ -82,11 +80,9 @@ impl SoFar {
     fn estimate(&self, case: usize) -> String {
         let mut values: Vec<f64> = self.rounds.get(case).into_iter().flatten().map(|(_, metric)| *metric).collect();
         values.sort_by(f64::total_cmp);
-        match (values.get(values.len() / 2), self.header.as_ref().map(|header| header.plan.workload)) {
-            (Some(ns), Some(Workload::Echo | Workload::Rpc | Workload::Periodic)) => {
-                format!("p50 {}", self.glyphs.time(*ns))
-            }
-            (Some(bits), Some(Workload::Stream)) => units::bits_per_second(*bits, self.units),
+        match (values.get(values.len() / 2), self.header.as_ref().map(|header| header.plan.workload.timed)) {
+            (Some(ns), Some(true)) => format!("p50 {}", self.glyphs.time(*ns)),
+            (Some(bits), Some(false)) => units::bits_per_second(*bits, self.units),
             _ => String::new(),
         }
     }
@@ -163,7 +159,7 @@ impl SoFar {
         out
     }
 
-    fn mark(&self, case: u32, baseline: u32, workload: Workload) -> &'static str {
+    fn mark(&self, case: u32, baseline: u32, workload: &Workload) -> &'static str {
         let (case, baseline) = (&self.rounds[case as usize], &self.rounds[baseline as usize]);
         let (mut above, mut below) = (0_u32, 0_u32);
         for (pass, metric) in case {
@@ -177,7 +173,8 @@ impl SoFar {
         if above + below == 0 {
             return "";
         }
-        let (slower, faster) = if workload == Workload::Echo { (above, below) } else { (below, above) };
+        let larger_is_better = workload.metric.larger_is_better();
+        let (slower, faster) = if larger_is_better { (below, above) } else { (above, below) };
         sign_test(slower, faster).sign(self.glyphs)
     }
 }

@@ -1,7 +1,7 @@
 //! Options that have no meaning for a verb, or not together.
 
 use msgpath_core::plan::{Expectation, Metric};
-use msgpath_core::{Exit, PathName, Problem, Workload};
+use msgpath_core::{Exit, PathName, Problem};
 
 use super::Verb;
 use crate::cli::options::{Options, StagesArg};
@@ -10,10 +10,10 @@ use crate::problems::usage;
 /// An option that a verb would silently ignore is an error.
 pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Result<(), Problem> {
     let message = &options.message;
-    if message.reverse && verb.workload() == Workload::Echo {
+    if message.reverse && verb.workload().is_echoed() {
         return Err(usage("-R has no meaning here: an echo goes both ways").hint("msgpath stream -R"));
     }
-    if verb.workload() == Workload::Stream {
+    if !verb.workload().timed {
         if message.reply.is_some() {
             return Err(usage("--reply has no meaning here: a stream is answered once, at its end")
                 .hint("msgpath echo --reply SIZE"));
@@ -58,17 +58,17 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
         }
         (Some(_), Verb::Compare { .. }) => {}
     }
-    match (evidence.expect, verb.workload()) {
-        (Some(Expectation::Bits(_)), Workload::Echo) => {
+    match (evidence.expect, verb.workload().timed) {
+        (Some(Expectation::Bits(_)), true) => {
             return Err(usage("--expect takes a time here: an echo is timed").hint("--expect 50us"));
         }
-        (Some(Expectation::Time(_)), Workload::Stream) => {
+        (Some(Expectation::Time(_)), false) => {
             return Err(usage("--expect takes bits per second here: a stream is counted").hint("--expect 10G"));
         }
         _ => {}
     }
     if evidence.stages != StagesArg::Off {
-        if verb.workload() == Workload::Stream {
+        if !verb.workload().timed {
             return Err(usage("--stages has no meaning here: the messages of a stream are not timed one by one")
                 .hint("msgpath echo --stages light"));
         }
@@ -111,7 +111,7 @@ fn evidence_is_traced(verb: Verb, options: &Options) -> bool {
 /// What one event loop does not do.
 fn refuse_beside_an_event_loop(verb: Verb, options: &Options) -> Result<(), Problem> {
     let no = |what: &str, hint: &str| Err(event_loop(format!("--event-loop {what}")).hint(hint));
-    if verb.workload() != Workload::Echo {
+    if !verb.workload().is_echoed() {
         return no("serves echoes: a stream is not answered message by message", "msgpath echo --event-loop");
     }
     if evidence_is_traced(verb, options) {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use msgpath_core::Workload;
 use msgpath_core::gate::{Gate, Limit as GateLimit, Watched};
 use msgpath_core::hosts_file::{self, HostSpec, HostsFile};
 use msgpath_core::mesh::{
@@ -9,7 +10,7 @@ use msgpath_core::mesh::{
 };
 use msgpath_core::plan::Extent;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Exit, Launch, Plan, Problem, Workload, hosts};
+use msgpath_core::{Case, Exit, Launch, Plan, Problem, hosts};
 use msgpath_paths::traits;
 
 use crate::cli::mesh::Arguments;
@@ -182,7 +183,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, Problem> {
         warmup_ns: (time / 20).min(100_000_000),
         message_log: 0,
         events: false,
-        ..Plan::new(Workload::Echo, cases)
+        ..Plan::new(Workload::ECHO, cases)
     })
 }
 

@@ -10,6 +10,7 @@ pub(crate) use layers::{ladder, layers};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use msgpath_core::Workload;
 use msgpath_core::path::{PathSpec, Setting};
 use msgpath_core::plan::{
     ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, Family, Load, MAX_ROUNDS,
@@ -17,7 +18,7 @@ use msgpath_core::plan::{
 };
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target, Workload};
+use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target};
 use msgpath_paths::traits;
 
 use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
@@ -63,10 +64,10 @@ impl Verb {
         }
     }
 
-    fn workload(self) -> Workload {
+    fn workload(self) -> &'static Workload {
         match self {
-            Verb::Echo { .. } | Verb::Compare { stream: false } | Verb::Explain => Workload::Echo,
-            Verb::Stream | Verb::Compare { stream: true } => Workload::Stream,
+            Verb::Echo { .. } | Verb::Compare { stream: false } | Verb::Explain => Workload::ECHO,
+            Verb::Stream | Verb::Compare { stream: true } => Workload::STREAM,
         }
     }
 

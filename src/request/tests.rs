@@ -3,6 +3,7 @@
 use super::*;
 use crate::cli::tests::typed;
 use msgpath_core::Exit;
+use msgpath_core::Workload;
 use msgpath_core::plan::{Expectation, Metric};
 use msgpath_core::schema::{FAR, NEAR};
 
@@ -162,8 +163,8 @@ fn compare_with_words_takes_them() {
     assert_eq!((one.rounds, one.extent, one.cases.len()), (40, Extent::Time(2 * SECOND), 3));
     assert_eq!(one.cases[2].role, CaseRole::Control);
     assert_eq!(plan("compare tcp:send,unix:send --baseline unix:send").baseline.to_string(), "unix:send");
-    assert_eq!(plan("compare -x tcp:send,unix:send").workload, Workload::Echo);
-    assert_eq!(plan("compare --stream").workload, Workload::Stream);
+    assert_eq!(plan("compare -x tcp:send,unix:send").workload, Workload::ECHO);
+    assert_eq!(plan("compare --stream").workload, Workload::STREAM);
     assert_eq!(plan("compare tcp:send,tcp:writev hostB -l 64").cases.len(), 3);
     assert_eq!(typed("compare tcp:send hostB").unwrap().target.to_string(), "hostB:5210");
     assert_eq!(typed("compare --metric p50").unwrap().plan.rounds, 40);

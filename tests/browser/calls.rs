@@ -6,7 +6,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::rpc::{ClockPiece, PairClock, RpcKind, RpcSummary};
 use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow, RunHeader, Status};
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, PathName, Plan, Workload};
+use msgpath_core::{Case, PathName, Plan};
 use msgpath_present::html::{self, Messages, Scene};
 use msgpath_record::Run;
 
@@ -23,7 +23,7 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
         label: Some(method.into()),
         ..Case::new(path.clone(), Pieces::whole(100))
     });
-    let plan = Plan::new(Workload::Rpc, cases.collect());
+    let plan = Plan::new(&msgpath_core::workload::CALLS, cases.collect());
     let mut header = RunHeader::new("test-data", "rpc", plan);
     header.rpc = Some(RpcFacts {
         protocol: "lab".into(),

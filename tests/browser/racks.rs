@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MESH_RESULT, MeshSummary, PairValues, Value};
+use msgpath_core::Workload;
 use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs, Slot};
 use msgpath_core::schema::Status;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Launch, Plan, Workload};
+use msgpath_core::{Case, Launch, Plan};
 
 use super::{Browser, chromium, is_quiet};
 
@@ -77,7 +78,7 @@ fn page() -> String {
         started: String::new(),
         command: Vec::new(),
         version: String::new(),
-        plan: Plan::new(Workload::Echo, vec![case]),
+        plan: Plan::new(Workload::ECHO, vec![case]),
         launch: Launch::parse("ssh").expect("a launcher"),
         hosts,
         order: MeshOrder {

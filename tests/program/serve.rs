@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use msgpath_agent::greeting::{GREETING, service_name};
 use msgpath_agent::wire::{self, FromEnd, RoundOrder, ToEnd};
-use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps};
 use msgpath_core::{PathName, Unavailable, units::Pieces};
 use msgpath_paths::Need;
 use msgpath_paths::registry::{Entry, TRANSPORTS};
@@ -353,7 +354,7 @@ fn serve_started_by_a_plain_user_has_no_capabilities_to_drop() {
 fn round(transport: &dyn msgpath_paths::Transport) -> RoundOrder {
     let meta = transport.meta();
     RoundOrder {
-        workload: Workload::Echo,
+        workload: Workload::ECHO,
         reverse: false,
         path: PathName::new(meta.meta.name, meta.default_method, meta.default_wait),
         pieces: Pieces::whole(64),

@@ -75,7 +75,7 @@ fn mesh(folder: &Path) {
     let header: MeshHeader = serde_json::from_value(serde_json::json!({
         "schema": msgpath_core::mesh::MESH_SCHEMA, "name": "mesh", "started": "2026-01-01T00:00:00Z", "command": [],
         "version": VERSION, "planned": 3,
-        "plan": Plan { rounds: 2, ..Plan::new(Workload::Echo, vec![case]) },
+        "plan": Plan { rounds: 2, ..Plan::new(Workload::ECHO, vec![case]) },
         "launch": Launch::parse("ssh").unwrap(),
         "hosts": [{ "name": "n1" }, { "name": "n2" }, { "name": "n3" }],
         "order": { "pairs": "all", "retests": 0 },

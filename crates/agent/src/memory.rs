@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use msgpath_core::Unavailable;
-use msgpath_core::plan::{Stamps, Workload};
+use msgpath_core::plan::Stamps;
 use msgpath_core::units::size;
 use msgpath_paths::{Family, is_lossy, most_unread, traits, transport};
 use msgpath_rpc::command::Step;
@@ -64,7 +64,7 @@ impl RoundOrder {
             Stamps::Near => 0,
         };
         each = each.saturating_add(stamps);
-        if self.workload == Workload::Stream && is_lossy(&self.path.transport) {
+        if !self.workload.is_echoed() && is_lossy(&self.path.transport) {
             each = each.saturating_add(self.messages.saturating_add(self.trim).min(1 << 27) / 8); // one bit a message
         }
         each = each.saturating_add(self.options.read_size.unwrap_or(0));
@@ -192,6 +192,7 @@ pub fn can_be_had(bytes: u64) -> Result<(), Unavailable> {
 pub(crate) mod tests {
     use super::*;
     use msgpath_core::PathName;
+    use msgpath_core::Workload;
     use msgpath_core::plan::{ChannelOptions, Dispatch};
     use msgpath_core::units::Pieces;
 
@@ -201,7 +202,7 @@ pub(crate) mod tests {
         let mut part = |usual| parts.next().unwrap_or(usual).to_owned();
         let path = PathName::new(part("tcp"), part("send"), part("block"));
         RoundOrder {
-            workload: Workload::Echo,
+            workload: Workload::ECHO,
             reverse: false,
             path,
             pieces: Pieces::whole(64),
@@ -241,7 +242,7 @@ pub(crate) mod tests {
         ahead.options.read_size = Some(16 << 20);
         assert!(ahead.memory() >= order("tcp:send").memory() + (16 << 20) * u64::from(ahead.connections));
         let many = RoundOrder { messages: 1 << 40, trim: 1 << 40, ..order("udp:send") };
-        assert!(RoundOrder { workload: Workload::Stream, ..many.clone() }.memory() >= 16 << 20, "one bit a message");
+        assert!(RoundOrder { workload: Workload::STREAM, ..many.clone() }.memory() >= 16 << 20, "one bit a message");
         let stamped = RoundOrder { stamps: Stamps::Both, ..many };
         assert!(stamped.memory() >= 3 * (2 << 20), "one stamp a message, put together and as a frame");
         let both = RoundOrder { departures: true, connections: 256, ..stamped };
@@ -251,13 +252,13 @@ pub(crate) mod tests {
         assert!(usual.memory() < 4 << 20, "{}", usual.memory());
         let many = RoundOrder { connections: 10_000, ..order("tcp:send/epoll") };
         assert!(many.memory() < 256 << 20, "10,000 connections: {}", many.memory());
-        let bulk = RoundOrder { workload: Workload::Stream, pieces: Pieces::whole(1 << 20), ..usual };
+        let bulk = RoundOrder { workload: Workload::STREAM, pieces: Pieces::whole(1 << 20), ..usual };
         assert!(bulk.memory() < 256 << 20, "a stream of 1 MiB on 16 connections: {}", bulk.memory());
         let options =
             ChannelOptions { send_buffer: Some(1 << 20), receive_buffer: Some(1 << 20), ..Default::default() };
         let lent = RoundOrder { options, ..order("tcp:sendfile") };
         assert!(lent.memory() < 1 << 20, "who answers has read it: {}", lent.memory());
-        let lent = RoundOrder { workload: Workload::Stream, ..lent };
+        let lent = RoundOrder { workload: Workload::STREAM, ..lent };
         assert!(lent.memory() > 4 << 20, "what both buffers hold is lent: {}", lent.memory());
     }
 

@@ -2,7 +2,7 @@
 //! lies, ends the run; its figures never become results.
 
 use msgpath_core::schema::{EndReport, ThreadRecord};
-use msgpath_core::{Exit, Problem, Workload};
+use msgpath_core::{Exit, Problem};
 use msgpath_paths::is_lossy;
 
 use crate::thread::Role;
@@ -46,11 +46,13 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     // What a link doubles arrives twice at an echo, and is answered twice; and what is lost of the messages before the
     // measured ones moves the border between them.
     let doubled = ordered.saturating_add(order.trim.saturating_mul(order.connections.into())).saturating_mul(2);
-    let most = match order.workload {
-        Workload::Stream => known.sent,
-        _ if lossy => doubled,
-        _ if known.open => ordered,
-        _ => known.sent,
+    let echoed = order.workload.is_echoed();
+    let most = if echoed && lossy {
+        doubled
+    } else if echoed && known.open {
+        ordered
+    } else {
+        known.sent
     };
     let role = Role::of(order, false);
     if role != Role::Sender && received > most {
@@ -66,7 +68,7 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     if received < least {
         return Some(format!("{received} messages received, and at least {least} arrived there"));
     }
-    let most = if lossy && order.workload != Workload::Stream { doubled } else { ordered };
+    let most = if lossy && echoed { doubled } else { ordered };
     if sent > most {
         return Some(format!("{sent} messages sent of {most}"));
     }
@@ -74,10 +76,10 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
         return Some(format!("{sent} messages sent, of which {} arrived here", known.received));
     }
     let bytes = |messages: u64, size: u64| u128::from(messages) * u128::from(size);
-    let back = if order.workload == Workload::Stream { order.pieces.total() } else { order.reply };
+    let back = if echoed { order.reply } else { order.pieces.total() };
     let (arrived, left) = (bytes(received, order.pieces.total()), bytes(sent, back));
     // A receiver whose clock is started by a message of each connection does not count their bytes.
-    let most_untimed = if order.workload == Workload::Stream { received.min(order.connections.into()) } else { 0 };
+    let most_untimed = if echoed { 0 } else { received.min(order.connections.into()) };
     if far.untimed > most_untimed {
         return Some(format!("{} messages that started a clock, of {most_untimed}", far.untimed));
     }
@@ -156,21 +158,22 @@ fn not_their_sum(order: &RoundOrder, far: &EndReport, threads: &[ThreadRecord]) 
 mod tests {
     use super::*;
     use crate::memory::tests::order;
+    use msgpath_core::Workload;
     use msgpath_core::schema::TcpInfo;
 
     /// An honest report of 1000 messages of 64 bytes, and what the near end knows of them.
-    fn honest(workload: Workload) -> (RoundOrder, Known, EndReport) {
+    fn honest(workload: &'static Workload) -> (RoundOrder, Known, EndReport) {
         let order = RoundOrder { workload, messages: 1000, trim: 10, ..order("tcp:send") };
         let known = Known { sent: 1000, received: 1000, open: false, span_ns: 1_000_000_000 };
         let mut far = EndReport { elapsed_ns: 900_000_000, bytes_received: 64_000, ..EndReport::default() };
         far.delivery.received = 1000;
-        if workload == Workload::Echo {
+        if workload.is_echoed() {
             (far.delivery.sent, far.bytes_sent) = (1000, 64_000);
         }
         (order, known, far)
     }
 
-    fn refused(workload: Workload, change: impl Fn(&mut EndReport), says: &str) {
+    fn refused(workload: &'static Workload, change: impl Fn(&mut EndReport), says: &str) {
         let (order, known, mut far) = honest(workload);
         check(&order, &known, &far, &[]).unwrap();
         change(&mut far);
@@ -181,7 +184,7 @@ mod tests {
 
     #[test]
     fn figures_that_cannot_be_are_named() {
-        for workload in [Workload::Echo, Workload::Stream] {
+        for workload in [Workload::ECHO, Workload::STREAM] {
             refused(workload, |far| far.delivery.received = 1001, "1001 messages received of 1000");
             refused(workload, |far| far.bytes_received = 64_001, "64001 bytes received in 1000 messages");
             refused(workload, |far| far.bytes_received = u64::MAX, "bytes received in 1000 messages");
@@ -203,14 +206,14 @@ mod tests {
                 refused(workload, lie, says);
             }
         }
-        refused(Workload::Echo, |far| far.delivery.sent = 1001, "1001 messages sent of 1000");
-        refused(Workload::Echo, |far| far.bytes_sent = 1, "1 bytes sent in 1000 messages");
+        refused(Workload::ECHO, |far| far.delivery.sent = 1001, "1001 messages sent of 1000");
+        refused(Workload::ECHO, |far| far.bytes_sent = 1, "1 bytes sent in 1000 messages");
     }
 
     #[test]
     fn what_loses_nothing_has_brought_what_was_answered() {
         let fewer = |far: &mut EndReport| (far.delivery.received, far.bytes_received) = (999, 999 * 64);
-        for workload in [Workload::Echo, Workload::Stream] {
+        for workload in [Workload::ECHO, Workload::STREAM] {
             refused(workload, fewer, "999 messages received, and at least 1000 arrived there");
             let (mut order, known, mut far) = honest(workload);
             order.path.transport = "udp".into();
@@ -218,18 +221,18 @@ mod tests {
             check(&order, &known, &far, &[]).unwrap();
         }
         let unanswered = |far: &mut EndReport| (far.delivery.sent, far.bytes_sent) = (1, 64);
-        refused(Workload::Echo, unanswered, "1 messages sent, of which 1000 arrived here");
+        refused(Workload::ECHO, unanswered, "1 messages sent, of which 1000 arrived here");
         // The near end gave up before the replies had come.
-        let (order, known, far) = honest(Workload::Echo);
+        let (order, known, far) = honest(Workload::ECHO);
         check(&order, &Known { received: 900, ..known }, &far, &[]).unwrap();
     }
 
     #[test]
     fn threads_make_up_their_end() {
-        let (mut order, mut known, _) = honest(Workload::Echo);
+        let (mut order, mut known, _) = honest(Workload::ECHO);
         (order.threads, order.connections) = (2, 2);
         (known.sent, known.received) = (2000, 2000);
-        let (_, _, one) = honest(Workload::Echo);
+        let (_, _, one) = honest(Workload::ECHO);
         let one = EndReport { voluntary_switches: 3, run_delay_ns: Some(5), ..one };
         let two = EndReport { elapsed_ns: 800_000_000, ..one };
         let mut far = one;
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_sender_at_the_far_end_has_sent_what_arrived() {
-        let (mut order, known, mut far) = honest(Workload::Stream);
+        let (mut order, known, mut far) = honest(Workload::STREAM);
         order.reverse = true;
         far = EndReport { bytes_received: 0, bytes_sent: 64_000, ..far };
         (far.delivery.received, far.delivery.sent) = (0, 1000);
@@ -271,22 +274,22 @@ mod tests {
 
     #[test]
     fn what_a_link_doubles_and_a_first_message_that_starts_the_clock_are_no_lies() {
-        let (mut order, mut known, mut far) = honest(Workload::Echo);
+        let (mut order, mut known, mut far) = honest(Workload::ECHO);
         order.path.transport = "udp".into();
         known.sent = 900; // the patience was over
         check(&order, &known, &far, &[]).unwrap();
-        let (order, known, stream) = honest(Workload::Stream);
+        let (order, known, stream) = honest(Workload::STREAM);
         far = EndReport { bytes_received: stream.bytes_received - 64, untimed: 1, ..stream };
         check(&order, &known, &far, &[]).unwrap();
     }
 
     #[test]
     fn messages_that_start_a_clock_are_at_most_one_a_connection() {
-        refused(Workload::Stream, |far| far.bytes_received -= 64, "63936 bytes received in 1000 messages");
-        refused(Workload::Stream, |far| far.untimed = 1, "64000 bytes received in 1000 messages");
+        refused(Workload::STREAM, |far| far.bytes_received -= 64, "63936 bytes received in 1000 messages");
+        refused(Workload::STREAM, |far| far.untimed = 1, "64000 bytes received in 1000 messages");
         let two = |far: &mut EndReport| (far.untimed, far.bytes_received) = (2, far.bytes_received - 128);
-        refused(Workload::Stream, two, "2 messages that started a clock, of 1");
+        refused(Workload::STREAM, two, "2 messages that started a clock, of 1");
         let one = |far: &mut EndReport| (far.untimed, far.bytes_received) = (1, far.bytes_received - 64);
-        refused(Workload::Echo, one, "1 messages that started a clock, of 0");
+        refused(Workload::ECHO, one, "1 messages that started a clock, of 0");
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::plan::Dispatch;
 use msgpath_core::schema::{ThreadRecord, TracedThread};
-use msgpath_core::{Exit, Problem, Unavailable, Workload};
+use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::channel::Limits;
 use msgpath_paths::registry::Entry;
 use msgpath_paths::{AnyChannel, Breaker, Need};
@@ -64,7 +64,7 @@ pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr
         connections: order.connections,
         largest: order.largest(),
         inflight: order.inflight,
-        stream: order.workload == Workload::Stream,
+        stream: !order.workload.is_echoed(),
         wakes: entry.wakes(),
         host,
         peer,

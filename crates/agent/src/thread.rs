@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 
-use msgpath_core::plan::{Dispatch, Stamps, Workload};
+use msgpath_core::plan::{Dispatch, Stamps};
 use msgpath_core::schema::{EndReport, EventCounts, Granted, OpenRound, TracedThread};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Histogram, Unavailable};
@@ -52,11 +52,11 @@ pub enum Role {
 impl Role {
     /// The role of an end in a round.
     pub fn of(order: &RoundOrder, near: bool) -> Self {
-        match (order.workload, near) {
-            (Workload::Echo | Workload::Rpc | Workload::Periodic, true) => Role::EchoNear,
-            (Workload::Echo | Workload::Rpc | Workload::Periodic, false) => Role::EchoFar,
-            (Workload::Stream, near) if near != order.reverse => Role::Sender,
-            (Workload::Stream, _) => Role::Receiver,
+        match (order.workload.is_echoed(), near) {
+            (true, true) => Role::EchoNear,
+            (true, false) => Role::EchoFar,
+            (false, near) if near != order.reverse => Role::Sender,
+            (false, _) => Role::Receiver,
         }
     }
 

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use msgpath_core::doctor::{Examine, Observation};
 use msgpath_core::foreign::shown_bytes;
-use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, StageSet, Stamps, Workload};
+use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, StageSet, Stamps};
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::program::{Program, Talk};
 use msgpath_core::schedule::Arrivals;
@@ -19,6 +19,7 @@ use msgpath_core::schema::{
     ThreadRecord, TracedThread, Tracing,
 };
 use msgpath_core::units::Pieces;
+use msgpath_core::workload::Workload;
 use msgpath_core::{Histogram, PathName, SparseHistogram, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -433,8 +434,9 @@ pub fn read_histograms<const N: usize>(lengths: [u32; N], mut bytes: &[u8]) -> O
 /// Everything the far end must know of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundOrder {
-    /// Echo or stream.
-    pub workload: Workload,
+    /// One that is carried out in rounds.
+    #[serde(deserialize_with = "msgpath_core::workload::by_name")]
+    pub workload: &'static Workload,
     /// The far end sends (stream).
     pub reverse: bool,
     /// The path.
@@ -492,7 +494,7 @@ impl RoundOrder {
     /// Whether never more messages are in flight than `inflight` says: not in a stream, and of a schedule only those below
     /// [`OPEN_BUFFERS`] are told.
     pub fn is_bounded(&self) -> bool {
-        self.workload == Workload::Echo && self.inflight < OPEN_BUFFERS
+        self.workload.is_echoed() && self.inflight < OPEN_BUFFERS
     }
 
     /// The reply: cut like the message where it is as long.
@@ -502,10 +504,7 @@ impl RoundOrder {
 
     /// Bytes of the larger of message and reply.
     pub fn largest(&self) -> u64 {
-        match self.workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => self.pieces.total().max(self.reply),
-            Workload::Stream => self.pieces.total(),
-        }
+        if self.workload.is_echoed() { self.pieces.total().max(self.reply) } else { self.pieces.total() }
     }
 
     /// Limits that an honest near end keeps; anything else is refused.
@@ -515,7 +514,10 @@ impl RoundOrder {
     pub fn check(&self) -> Result<(), &'static str> {
         use msgpath_core::plan::{MAX_READ_SIZE, MAX_SERVICE_TIME_NS, MAX_SIZE, MAX_THREADS, MAX_WORKING_SET};
         let size = |bytes: u64| (1..=MAX_SIZE).contains(&bytes);
-        if !size(self.pieces.total()) || (self.workload == Workload::Echo && !size(self.reply)) {
+        if !self.workload.in_rounds {
+            return Err("a workload that is not carried out in rounds");
+        }
+        if !size(self.pieces.total()) || (self.workload.is_echoed() && !size(self.reply)) {
             return Err("a size out of range");
         }
         if !(1..=msgpath_core::units::MAX_PIECES).contains(&self.pieces.count) {
@@ -539,7 +541,7 @@ impl RoundOrder {
         if self.options.read_size.is_some_and(|bytes| !(1..=MAX_READ_SIZE).contains(&bytes)) {
             return Err("bytes of a receive call out of range");
         }
-        if self.program.is_some() && (self.workload != Workload::Echo || self.traced || self.service_time.is_some()) {
+        if self.program.is_some() && (!self.workload.is_echoed() || self.traced || self.service_time.is_some()) {
             return Err("a program of others answers echoes, untraced and in its own time");
         }
         Ok(())

@@ -15,7 +15,8 @@ use msgpath_analyse::Logs;
 use msgpath_analyse::attribution::attribute;
 use msgpath_analyse::logs::KernelEvents;
 use msgpath_core::PathName;
-use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet};
 use msgpath_core::schema::{
     EventKind, KernelEvent, MessageRow, RoundRecord, RunHeader, TraceRound, TracedThread, Tracing,
 };
@@ -48,7 +49,7 @@ fn recorded() -> (Run, Logs) {
     let ablation = Some(Ablation { of: 0, change: Change::Traced(StageSet::Light) });
     let replica = Case { id: 1, role: CaseRole::Ablation, ablation, ..case.clone() };
     let mut header =
-        RunHeader::new("split", "echo", Plan { rounds: ROUNDS, ..Plan::new(Workload::Echo, vec![case, replica]) });
+        RunHeader::new("split", "echo", Plan { rounds: ROUNDS, ..Plan::new(Workload::ECHO, vec![case, replica]) });
     let kinds = [
         EventKind::SchedWaking,
         EventKind::SchedWakeup,

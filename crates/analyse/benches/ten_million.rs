@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use msgpath_analyse::summarise;
-use msgpath_core::plan::{Case, CaseRole, DEFAULT_MESSAGE_LOG, Plan, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Case, CaseRole, DEFAULT_MESSAGE_LOG, Plan};
 use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
@@ -45,7 +46,7 @@ fn plan() -> Plan {
         methods.map(|method| Case::new(PathName::new("tcp", method, "block"), Pieces::whole(64))).into();
     cases.push(Case { role: CaseRole::Control, ..cases[0].clone() });
     cases.iter_mut().zip(0..).for_each(|(case, id)| case.id = id);
-    Plan { rounds: ROUNDS, ..Plan::new(Workload::Echo, cases) }
+    Plan { rounds: ROUNDS, ..Plan::new(Workload::ECHO, cases) }
 }
 
 /// The run: lognormal round trips of about 20 µs, every 500th ten times as slow.

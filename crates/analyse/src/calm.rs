@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::calm::{Disturbed, Ends, Watch, classify};
-use msgpath_core::plan::{Case, CaseRole, MIN_ROUNDS_FOR_CLAIMS, Workload};
+use msgpath_core::plan::{Case, CaseRole, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
 use msgpath_stats::pooled::Pooled;
@@ -33,9 +33,9 @@ impl Calm {
         let rounds = seen.iter().map(|seen| (seen.case, seen.pass)).zip(classify(&seen)).collect();
         let mut calm = Self { rounds, used: false };
         // A server's log and a set of components that exchange messages have no rounds to choose from.
-        let timed = matches!(plan.workload, Workload::Echo | Workload::Stream);
+        let in_rounds = plan.workload.in_rounds;
         let share = calm.share(run);
-        calm.used = timed && share.calm as f64 >= LEAST * share.rounds as f64;
+        calm.used = in_rounds && share.calm as f64 >= LEAST * share.rounds as f64;
         calm
     }
 

@@ -178,7 +178,7 @@ fn ratios(compared: &[Compared], control: &Control, larger_is_better: bool) -> V
 /// The p99 beside a metric that is not about tails. They are a family of their own and have a margin of their own: what
 /// the control resolves at p99. Where its p99 differs from its baseline's, no difference is claimed.
 fn tails(results: &Results, cases: &[&Case]) -> Vec<Ratio> {
-    if !results.plan.workload.is_timed() || results.plan.metric() == Metric::P99 {
+    if !results.plan.workload.timed || results.plan.metric() == Metric::P99 {
         return Vec::new();
     }
     let control = control::control(results, Metric::P99);

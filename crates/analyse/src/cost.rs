@@ -1,6 +1,6 @@
 //! What a message costs: CPU time, system calls, switches, faults, copies.
 
-use msgpath_core::plan::{Case, Plan, Workload};
+use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::{Counted, EndReport, ProcessSpent, RoundRecord};
 use msgpath_core::traits::Copies;
 use msgpath_core::{CallCounts, ZeroCopyCounts};
@@ -112,12 +112,11 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
     if messages == 0 {
         return (None, "n/a: no message was measured".into());
     }
-    let travelled = match plan.workload {
-        Workload::Echo => case.size + case.reply,
-        Workload::Stream => case.size,
-        Workload::Rpc => return (None, "n/a: what a server copies is not known".into()),
-        Workload::Periodic => return (None, "n/a: one message goes to many".into()),
-    } as f64;
+    if let Err(why) = plan.workload.copies {
+        return (None, format!("n/a: {why}"));
+    }
+    let echoed = plan.workload.is_echoed();
+    let travelled = if echoed { case.size + case.reply } else { case.size } as f64;
     if case.traits.program {
         return (None, "n/a: what a program of others copies is not known".into());
     }
@@ -136,7 +135,7 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
     if case.traits.lends {
         return (Some(travelled), "by the kernel: one copy out, each direction; the sender's pages are lent".into());
     }
-    if case.traits.untouched && plan.workload == Workload::Echo {
+    if case.traits.untouched && echoed {
         return (Some(travelled), "by the kernel: one copy in and one out, at the near end alone".into());
     }
     let mut in_and_out = 2.0 * travelled;

@@ -1,7 +1,7 @@
 //! Estimate first, then look: the user's estimate beside what was measured and what the machine allows at best.
 
 use msgpath_core::Traits;
-use msgpath_core::plan::{CaseRole, Expectation, Load, Workload};
+use msgpath_core::plan::{CaseRole, Expectation, Load};
 use msgpath_core::schema::{DeviceKind, FAR, Floors, NEAR, Route, RunHeader};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, parse_count, size, three_digits};
 
@@ -16,11 +16,11 @@ pub fn expected(header: &RunHeader, cases: &[CaseSummary]) -> Option<Expected> {
     if case.open.as_ref().is_some_and(|open| !open.sustained) {
         return None;
     }
-    let (estimate, measured) = match (expected, plan.workload) {
-        (Expectation::Time(ns), Workload::Echo) => {
+    let (estimate, measured) = match (expected, plan.workload.timed) {
+        (Expectation::Time(ns), true) => {
             (ns as f64, case.quantiles.iter().find(|quantile| quantile.p == 0.5)?.ns? as f64)
         }
-        (Expectation::Bits(bits), Workload::Stream) => (bits as f64, case.throughput.as_ref()?.receiver_bits.value),
+        (Expectation::Bits(bits), false) => (bits as f64, case.throughput.as_ref()?.receiver_bits.value),
         _ => return None,
     };
     (estimate > 0.0).then(|| Expected {
@@ -53,29 +53,26 @@ fn shaped(header: &RunHeader) -> Option<u64> {
 
 fn floors_of(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Vec<Floor> {
     let link = line_rate(header, &case.case.traits);
-    match header.plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => {
-            let link = link.map(|(bits, route)| Floor {
-                name: "link".into(),
-                value: 8e9 * (case.case.size + case.case.reply) as f64 / bits,
-                basis: format!(
-                    "{} there and {} back at {} of {}",
-                    size(case.case.size),
-                    size(case.case.reply),
-                    bits_per_second(bits, BitUnits::Si),
-                    route.device
-                ),
-            });
-            [copies(floors, case), wakes(header, floors, case), link].into_iter().flatten().collect()
-        }
-        Workload::Stream => {
-            let link = link.map(|(bits, route)| Floor {
-                name: "link".into(),
-                value: bits,
-                basis: format!("speed of {}, headers included", route.device),
-            });
-            [copy_rate(floors, case), link].into_iter().flatten().collect()
-        }
+    if header.plan.workload.timed {
+        let link = link.map(|(bits, route)| Floor {
+            name: "link".into(),
+            value: 8e9 * (case.case.size + case.case.reply) as f64 / bits,
+            basis: format!(
+                "{} there and {} back at {} of {}",
+                size(case.case.size),
+                size(case.case.reply),
+                bits_per_second(bits, BitUnits::Si),
+                route.device
+            ),
+        });
+        [copies(floors, case), wakes(header, floors, case), link].into_iter().flatten().collect()
+    } else {
+        let link = link.map(|(bits, route)| Floor {
+            name: "link".into(),
+            value: bits,
+            basis: format!("speed of {}, headers included", route.device),
+        });
+        [copy_rate(floors, case), link].into_iter().flatten().collect()
     }
 }
 

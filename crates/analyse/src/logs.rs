@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use msgpath_core::Plan;
 use msgpath_core::plan::{CaseRole, Extent};
 use msgpath_core::schema::{MessageRow, RpcRow};
-use msgpath_core::{Plan, Workload};
 use msgpath_record::{CallLog, Events, MessageLog, OfCase, RecordError, RoundLog, Rows, Run, ToolRun};
 
 use crate::one_way::OneWay;
@@ -56,7 +56,7 @@ impl Logs {
         if run.header.periodic.is_some() {
             logs.periodic = MessageLog::open(run)?.into();
         }
-        let echo = plan.workload == Workload::Echo;
+        let echo = plan.workload.is_echoed();
         if echo && plan.cases.iter().any(|case| case.threads > 1 && case.role == CaseRole::Measured) {
             logs.echoes = MessageLog::open(run)?.into();
         }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::plan::{Case, Stamps as Taken, Workload};
+use msgpath_core::plan::{Case, Stamps as Taken};
 use msgpath_core::schema::{MessageRow, NEAR, RoundRecord};
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::{Messages, Rows, Run};
@@ -89,7 +89,7 @@ impl OneWay {
     /// Whether a run has both ways in its log: it is an echo, both ends took stamps, and they have no common clock.
     pub fn is_in(run: &Run) -> bool {
         let plan = &run.header.plan;
-        plan.workload == Workload::Echo && plan.stamps == Taken::Both && !run.header.one_clock()
+        plan.workload.is_echoed() && plan.stamps == Taken::Both && !run.header.one_clock()
     }
 
     /// From the log of such a run, which is gone through twice, one round at a time, and from its kernel events (`logs`), where

@@ -71,7 +71,7 @@ pub struct RoundLine {
 /// A round of the run `run`, number `done` of `of`. `None`: the plan has no such case.
 pub fn round_line(run: &str, plan: &Plan, round: &RoundRecord, done: u64, of: u64) -> Option<RoundLine> {
     let case = plan.cases.get(round.case as usize)?;
-    let timed = plan.workload.is_timed();
+    let timed = plan.workload.timed;
     let (elapsed_ns, sent, received, lost, bits) = if timed {
         let near = round.near();
         (near.elapsed_ns, near.delivery.sent, near.delivery.received, near.delivery.lost, None)

@@ -1,6 +1,6 @@
 //! The one number per round that comparisons are made of, by pass.
 
-use msgpath_core::plan::{Case, Load, Metric, Plan, Workload};
+use msgpath_core::plan::{Case, Load, Metric, Plan};
 use msgpath_core::program::Source;
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{EndReport, RoundRecord};
@@ -35,14 +35,14 @@ pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
     let value = match metric {
         Metric::P50 => round.latency.quantile(0.5).flatten().map(|ns| ns as f64),
         Metric::P99 => None,
-        Metric::Mean if plan.workload.is_timed() => round.latency.mean().filter(|_| round.latency.lost() == 0),
+        Metric::Mean if plan.workload.timed => round.latency.mean().filter(|_| round.latency.lost() == 0),
         Metric::Mean => {
             let end = receiver(plan, round);
             let whole = end.delivery.received >= sender(plan, round).delivery.sent;
             per_second(end.delivery.received as f64, end.elapsed_ns).filter(|_| whole).map(|rate| 1e9 / rate)
         }
         Metric::Cpu => {
-            if plan.workload == Workload::Echo && far_is_unseen(plan, round) {
+            if plan.workload.is_echoed() && far_is_unseen(plan, round) {
                 return None;
             }
             let cpu = |end: &EndReport| (end.user_ns + end.system_ns) as f64;

@@ -1,7 +1,7 @@
 //! Whether a case settled, and the ranges of its numbers if not: from the fastest to the slowest level that was seen, since
 //! the next minute may bring either. Whatever is paired within a pass or a round still holds.
 
-use msgpath_core::plan::{Case, Load, Plan, Workload};
+use msgpath_core::plan::{Case, Load, Plan};
 use msgpath_core::schema::RoundRecord;
 use msgpath_stats::restarts::Timed;
 use msgpath_stats::steady::{self, Steadiness, SteadyClass};
@@ -17,12 +17,11 @@ pub fn timed(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> Vec<Timed> {
 
 /// Median round trip of a round, or (streams) the receiver's time per message, ns.
 fn time(plan: &Plan, case: &Case, round: &RoundRecord) -> Option<f64> {
-    let ns = match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => round.latency.quantile(0.5).flatten()? as f64,
-        Workload::Stream => {
-            let end = receiver(plan, round);
-            end.elapsed_ns as f64 * case.size as f64 / end.bytes_received as f64
-        }
+    let ns = if plan.workload.timed {
+        round.latency.quantile(0.5).flatten()? as f64
+    } else {
+        let end = receiver(plan, round);
+        end.elapsed_ns as f64 * case.size as f64 / end.bytes_received as f64
     };
     (ns > 0.0 && ns.is_finite()).then_some(ns)
 }

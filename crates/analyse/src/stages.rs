@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use msgpath_core::Histogram;
 use msgpath_core::foreign::command_again;
-use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS, Stamps, Workload};
+use msgpath_core::plan::{Case, MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::MessageRow;
 use msgpath_record::{Messages, Run};
 use schemars::JsonSchema;
@@ -244,14 +244,8 @@ impl Sums {
 fn missing(run: &Run, case: &Case, empty: bool) -> String {
     let plan = &run.header.plan;
     let again = |option: &str| format!("{} {option}", command_again(&run.header.command));
-    if plan.workload == Workload::Stream {
-        return "the messages of a stream are not timed one by one; msgpath echo does".into();
-    }
-    if plan.workload == Workload::Rpc {
-        return "calls are split by the stamps of their server: see the parts of each kind of call".into();
-    }
-    if plan.workload == Workload::Periodic {
-        return "a periodic run has no reply to split".into();
+    if let Err(why) = plan.workload.stages {
+        return why.into();
     }
     if plan.message_log == 0 {
         return format!("the run kept no messages; without --message-log 0 it does: {}", again("--stamps both"));

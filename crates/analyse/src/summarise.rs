@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::plan::{Case, Load, Metric, Plan, Workload};
+use msgpath_core::plan::{Case, Load, Metric, Plan};
 use msgpath_core::schema::{EndReport, KernelCounts, NEAR, RoundRecord, Status, TcpInfo};
 use msgpath_core::units::Glyphs;
 use msgpath_core::{Delivery, SparseHistogram};
@@ -66,7 +66,7 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     };
     let results = Results { plan, cases: &cases, rounds: &rounds, series: &series };
     // Engines of a periodic run are not measured in one another's passes: their rounds are no pairs.
-    let comparison = (plan.workload != Workload::Periodic).then(|| compare(&results)).flatten();
+    let comparison = plan.workload.paired.ok().and_then(|()| compare(&results));
     let ablations = causes(&results, comparison.as_ref().and_then(|comparison| comparison.resolution));
     let rpc = (run.header.rpc.as_ref().filter(|_| !logs.rpcs.is_empty()))
         .map(|facts| rpc::summarise(plan, facts, &logs.rpcs, &cases));
@@ -162,7 +162,7 @@ fn summarise_case(
     let extremes = Pooled::new(&all.iter().map(|round| &round.latency).collect::<Vec<_>>());
     let slowest = all.iter().filter(|round| round.latency.max().is_some()).max_by_key(|round| round.latency.max());
     let delivery = delivery(plan, all);
-    let timed_each = plan.workload.is_timed();
+    let timed_each = plan.workload.timed;
     let median = pooled.quantile(0.5).flatten();
     // In an open loop a stall delays the many messages that it should: counting them says it already.
     let closed = median.filter(|_| case.load == Load::Closed);
@@ -274,13 +274,14 @@ fn rate(rounds: &[&RoundRecord]) -> Option<msgpath_stats::estimate::Estimate> {
 fn delivery(plan: &Plan, rounds: &[&RoundRecord]) -> Delivery {
     let mut sum = Delivery::default();
     for round in rounds {
-        let mut own = match plan.workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery,
-            Workload::Stream => Delivery { sent: sender(plan, round).delivery.sent, ..receiver(plan, round).delivery },
+        let mut own = if plan.workload.timed {
+            round.near().delivery
+        } else {
+            Delivery { sent: sender(plan, round).delivery.sent, ..receiver(plan, round).delivery }
         };
         own.duplicated = round.near().delivery.duplicated.max(round.far().delivery.duplicated);
         own.reordered = round.near().delivery.reordered.max(round.far().delivery.reordered);
-        if plan.workload == Workload::Stream {
+        if !plan.workload.timed {
             own.lost = own.lost.max(own.sent.saturating_sub(own.received));
         }
         sum.add(&own);

@@ -5,8 +5,9 @@ mod declared;
 
 use std::path::PathBuf;
 
+use msgpath_core::Workload;
 use msgpath_core::doctor::{Check, CheckState, Doctor};
-use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, Workload};
+use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan};
 use msgpath_core::schema::{
     ClockFacts, DeviceKind, Environment, FAR, Floors, Granted, NEAR, RoundRecord, Route, RunEnd, RunHeader, Status,
 };
@@ -85,18 +86,14 @@ pub struct Build {
 }
 
 impl Build {
-    fn new(workload: Workload, paths: &[&str], sizes: &[u64]) -> Self {
+    fn new(workload: &'static Workload, paths: &[&str], sizes: &[u64]) -> Self {
         let mut cases = Vec::new();
         for path in paths {
             for size in sizes {
                 cases.push(case(cases.len(), CaseRole::Measured, path, *size));
             }
         }
-        let verb = match (workload, paths.len()) {
-            (_, 2..) => "compare",
-            (Workload::Echo | Workload::Rpc | Workload::Periodic, _) => "echo",
-            (Workload::Stream, _) => "stream",
-        };
+        let verb = if paths.len() > 1 { "compare" } else { workload.name };
         let plan = Plan { seed: 7, message_log: 0, ..Plan::new(workload, cases) };
         let factor = Box::new(|_: &Case| 1.0);
         let rates = Box::new(|_, _| 1e9);
@@ -105,12 +102,12 @@ impl Build {
 
     /// Every path at every size, path by path; 40 rounds of 200 round trips of about 20 µs.
     pub fn echo(paths: &[&str], sizes: &[u64]) -> Self {
-        Self::new(Workload::Echo, paths, sizes)
+        Self::new(Workload::ECHO, paths, sizes)
     }
 
     /// The same as a stream of 1 Gbit/s.
     pub fn stream(paths: &[&str], sizes: &[u64]) -> Self {
-        Self::new(Workload::Stream, paths, sizes)
+        Self::new(Workload::STREAM, paths, sizes)
     }
 
     fn and(mut self, role: CaseRole, size: u64) -> Self {
@@ -189,13 +186,12 @@ impl Build {
     pub fn run(&self) -> Run {
         let mut rounds = Vec::new();
         for case in &self.plan.cases {
-            let latency = match self.plan.workload {
-                Workload::Echo | Workload::Rpc | Workload::Periodic => {
-                    let seed = self.plan.seed * 1_000 + u64::from(case.id);
-                    let (count, messages) = (self.plan.rounds as usize, self.messages as usize);
-                    lognormal_rounds(seed, count, messages, 20_000.0 * (self.factor)(case), self.spread, self.noise)
-                }
-                Workload::Stream => vec![SparseHistogram::default(); self.plan.rounds as usize],
+            let latency = if self.plan.workload.timed {
+                let seed = self.plan.seed * 1_000 + u64::from(case.id);
+                let (count, messages) = (self.plan.rounds as usize, self.messages as usize);
+                lognormal_rounds(seed, count, messages, 20_000.0 * (self.factor)(case), self.spread, self.noise)
+            } else {
+                vec![SparseHistogram::default(); self.plan.rounds as usize]
             };
             for (pass, latency) in latency.into_iter().enumerate() {
                 rounds.push(self.round(case, pass as u32, latency));
@@ -242,7 +238,7 @@ impl Build {
             end.bytes_received = self.messages * case.size;
             end.elapsed_ns = 40_000_000;
         }
-        if self.plan.workload == Workload::Stream {
+        if !self.plan.workload.timed {
             let elapsed = (self.messages * case.size * 8) as f64 * 1e9 / (self.rates)(case.id as usize, pass);
             let [near, far] = round.reports_mut();
             let (receiver, sender) = if self.plan.reverse { (near, far) } else { (far, near) };

@@ -3,7 +3,8 @@
 //! exact, so what is printed can be held against it.
 
 use msgpath_core::Histogram;
-use msgpath_core::plan::{Case, Distribution, Load, Plan, ServiceTime, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Case, Distribution, Load, Plan, ServiceTime};
 use msgpath_core::schedule::{Arrivals, Rate, Schedule, exponential, seed};
 use msgpath_core::schema::{OpenRound, RoundRecord};
 use msgpath_core::shuffle::SplitMix64;
@@ -168,7 +169,7 @@ pub fn run(queues: &[Queue]) -> Run {
         rounds: first.rounds,
         seed: first.seed,
         message_log: 0,
-        ..Plan::new(Workload::Echo, cases)
+        ..Plan::new(Workload::ECHO, cases)
     };
     run.rounds = queues.iter().zip(0..).flat_map(|(queue, id)| queue.records(id)).collect();
     run.rounds.sort_by_key(|round| (round.pass, round.case));

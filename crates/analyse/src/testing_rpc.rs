@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use msgpath_core::Histogram;
-use msgpath_core::plan::{Case, Plan, Workload};
+use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::{
     ClockFacts, Environment, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status,
 };
@@ -151,7 +151,8 @@ impl Calls {
             ..Case::new(std::clone::Clone::clone(&path), Pieces::whole(64))
         };
         let cases: Vec<Case> = methods.iter().enumerate().map(case).collect();
-        let plan = Plan { seed: 7, rounds, trim: 0, message_log: 0, ..Plan::new(Workload::Rpc, cases) };
+        let plan =
+            Plan { seed: 7, rounds, trim: 0, message_log: 0, ..Plan::new(&msgpath_core::workload::CALLS, cases) };
         let mut rows = self.rows.clone();
         let mut records = Vec::new();
         for case in 0..methods.len() as u32 {

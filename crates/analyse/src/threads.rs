@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::plan::{Case, CaseRole, Dispatch, Load, Metric, Plan, Workload};
+use msgpath_core::plan::{Case, CaseRole, Dispatch, Load, Metric, Plan};
 use msgpath_core::schema::{EndReport, EndRound, FAR, NEAR, RoundRecord, RunHeader, ThreadRecord};
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::{Series, log_ratios, paired};
@@ -102,9 +102,9 @@ pub(crate) fn figures(
 ) -> Option<ThreadFigures> {
     let own = rounds.get(case.id as usize).filter(|own| !own.is_empty())?;
     let closed = case.role == CaseRole::Measured && case.load == Load::Closed;
-    let timed = matches!(plan.workload, Workload::Echo | Workload::Stream);
+    let in_rounds = plan.workload.in_rounds;
     let several = |case: &Case| case.threads > 1 || case.connections > 1 || case.inflight > 1;
-    if !closed || !timed || !plan.cases.iter().any(|case| case.role == CaseRole::Measured && several(case)) {
+    if !closed || !in_rounds || !plan.cases.iter().any(|case| case.role == CaseRole::Measured && several(case)) {
         return None;
     }
     let ends = (0..header.ends.len()).map(|end| shares(own, |round| &round.end(end).threads)).collect();
@@ -120,7 +120,7 @@ pub(crate) fn figures(
         cores: cores(header, case, own),
         busy_cpus: log_estimate(&busy),
         scaling: base(plan, case).and_then(|base| scaling(plan, case, base, own, rounds.get(base.id as usize)?)),
-        implied: (plan.workload == Workload::Echo).then(|| implied(own)).flatten(),
+        implied: plan.workload.is_echoed().then(|| implied(own)).flatten(),
         in_flight: Plan::in_flight(case),
     })
 }
@@ -235,9 +235,10 @@ fn scaling(plan: &Plan, case: &Case, base: &Case, own: &[&RoundRecord], other: &
 /// What all threads together get done in a second, by pass: messages (echo), bits (stream).
 pub fn rates(plan: &Plan, rounds: &[&RoundRecord]) -> Series {
     let rate = |round: &&RoundRecord| {
-        let rate = match plan.workload {
-            Workload::Stream => metric(plan, Metric::Throughput, round),
-            _ => per_second(arrived(round), round.near().elapsed_ns),
+        let rate = if plan.workload.timed {
+            per_second(arrived(round), round.near().elapsed_ns)
+        } else {
+            metric(plan, Metric::Throughput, round)
         }?;
         Some((round.pass, rate))
     };
@@ -257,7 +258,7 @@ pub fn time_ratio(
     other: &[&RoundRecord],
 ) -> Option<Estimate> {
     let times = |rounds| crate::series::series(plan, Metric::Mean, rounds);
-    (plan.workload == Workload::Echo).then(|| ratio(plan, case, base, &times(own), &times(other))).flatten()
+    plan.workload.is_echoed().then(|| ratio(plan, case, base, &times(own), &times(other))).flatten()
 }
 
 /// `own` divided by `other`, paired by pass, with its 95 % interval; `None` without a pass that both have.

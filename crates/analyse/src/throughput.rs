@@ -1,9 +1,9 @@
 //! Throughput of a stream: what the receiver counted, on the receiver's clock
 //! (docs/method/rounds.md#means-over-rounds).
 
+use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Plan};
 use msgpath_core::schema::RoundRecord;
-use msgpath_core::{Case, Workload};
 use msgpath_stats::describe::mean;
 use msgpath_stats::estimate::{Estimate, log_estimate_in_time};
 use msgpath_stats::paired::{Series, log_ratios, paired};
@@ -15,7 +15,7 @@ use crate::summary::Throughput;
 /// Throughput over the rounds of one case; `None` for an echo or where no round has a rate.
 /// `series[i]` is the throughput of `plan.cases[i]`, for the reference.
 pub fn throughput(plan: &Plan, case: &Case, rounds: &[&RoundRecord], series: &[Series]) -> Option<Throughput> {
-    if plan.workload != Workload::Stream {
+    if plan.workload.timed {
         return None;
     }
     let rate = |of: &dyn Fn(&RoundRecord) -> Option<f64>| {

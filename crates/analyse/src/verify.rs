@@ -6,7 +6,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::plan::{Plan, Workload};
+use msgpath_core::plan::Plan;
 use msgpath_core::schema::{FAR, NEAR, RoundRecord, RpcRow, Status};
 use msgpath_core::units::three_digits;
 use msgpath_core::{Histogram, SparseHistogram};
@@ -117,7 +117,7 @@ pub fn verify_with(
     }
     let rounds = run.rounds.len() as u64;
     let rounds_from_messages = from_messages.values().map(|rounds| rounds.len() as u64).sum();
-    if rounds_from_messages < rounds && header.plan.workload == Workload::Echo {
+    if rounds_from_messages < rounds && header.plan.workload.is_echoed() {
         found.notes.push(format!(
             "{} of {rounds} rounds are not whole in the per-message log, so only their counts were checked",
             rounds - rounds_from_messages
@@ -263,7 +263,7 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
     let case = &plan.cases[round.case as usize];
     let reliable = !case.traits.lossy;
-    if plan.workload == Workload::Periodic {
+    if plan.workload.fans_out {
         // One message reaches many: what was handed over is not what was to be delivered.
         let (near, far) = (&round.near().delivery, round.far());
         check.same(named("messages in the histograms"), round.latency.total() + round.first.total(), near.sent);
@@ -273,7 +273,7 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
         check.same(named("bytes received"), far.bytes_received, near.received * case.size);
         return;
     }
-    if plan.workload == Workload::Stream {
+    if !plan.workload.timed {
         let (sender, receiver) = (sender(plan, round), receiver(plan, round));
         check.same(named("bytes sent"), sender.bytes_sent, sender.delivery.sent * case.size);
         let timed = receiver.delivery.received.saturating_sub(receiver.untimed);
@@ -284,7 +284,7 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
         return;
     }
     let near = round.near();
-    if plan.workload == Workload::Rpc {
+    if !plan.workload.one_size {
         // Calls of one kind differ in length, and those that only a server's log has are in no histogram.
         check.same(named("lost calls in the histogram"), round.latency.lost(), near.delivery.lost);
         check.same(named("replies"), near.delivery.received, near.delivery.sent.saturating_sub(near.delivery.lost));
@@ -389,7 +389,7 @@ fn from_messages(
 ) -> BTreeMap<u32, Vec<Tally>> {
     // The first messages of a periodic run are in the log, and in a histogram of their own.
     let plan = &run.header.plan;
-    let first = if plan.workload == Workload::Periodic { plan.trim } else { 0 };
+    let first = if plan.workload.fans_out { plan.trim } else { 0 };
     let mut again = Again::new(run, cases);
     messages.rounds(&|_, _| true, &mut |rows| {
         let Some(round) = again.rounds.get(&(rows[0].case, rows[0].pass)).copied() else { return };
@@ -411,7 +411,7 @@ fn from_messages(
 /// As [`from_messages`], from the log of calls: latencies, bytes and failures of each round that the log holds whole.
 fn from_calls(run: &Run, calls: &dyn Calls, cases: &[CaseSummary], check: &mut Check) -> BTreeMap<u32, Vec<Tally>> {
     let mut again = Again::new(run, cases);
-    calls.rounds(&|_, _| run.header.plan.workload == Workload::Rpc, &mut |rows| {
+    calls.rounds(&|_, _| run.header.rpc.is_some(), &mut |rows| {
         let Some(round) = again.rounds.get(&(rows[0].case, rows[0].pass)).copied() else { return };
         if rows.len() as u64 != round.near().delivery.sent {
             return;

@@ -273,12 +273,12 @@ fn judge(end: &End, [usual_waiting, usual_foreign]: [f64; 2]) -> Disturbed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Workload;
     use crate::units::Pieces;
+    use crate::workload::Workload;
 
     fn seen(rounds: u32, stolen: impl Fn(u32) -> bool) -> Vec<Conditions> {
         let case = Case::new("tcp:send".parse().unwrap(), Pieces::whole(64));
-        let watch = Watch::new(&RunHeader::new("quiet-otter", "echo", Plan::new(Workload::Echo, vec![case])));
+        let watch = Watch::new(&RunHeader::new("quiet-otter", "echo", Plan::new(Workload::ECHO, vec![case])));
         let round = |pass| {
             let mut round = RoundRecord { pass, ..RoundRecord::default() };
             (round.near_mut().elapsed_ns, round.steal_ticks) = (40_000_000, Some(if stolen(pass) { 2 } else { 1 }));
@@ -310,7 +310,7 @@ mod tests {
         let watch = Watch::new(&RunHeader::new(
             "quiet-otter",
             "echo",
-            Plan::new(Workload::Echo, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]),
+            Plan::new(Workload::ECHO, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]),
         ));
         let round = RoundRecord { case: 9, steal_ticks: Some(100), ..RoundRecord::default() };
         assert_eq!(classify(&[watch.conditions(&round)]), [Ends::default()]);

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Workload;
 use crate::units;
 
 /// What a gate looks at.
@@ -92,31 +91,9 @@ impl Watched {
         if matches!(self, Watched::Throughput | Watched::Rate) { Side::Below } else { Side::Above }
     }
 
-    /// Whether runs of this workload have it.
-    pub fn is_of(self, workload: Workload) -> bool {
-        match workload {
-            Workload::Echo => self != Watched::Throughput,
-            // A server does not report its CPU time.
-            Workload::Rpc => !matches!(self, Watched::Throughput | Watched::Cpu),
-            // Messages are made by a clock.
-            Workload::Periodic => !matches!(self, Watched::Throughput | Watched::Rate),
-            Workload::Stream => !matches!(self, Watched::Quantile(_) | Watched::Mean),
-        }
-    }
-
     /// Whether programs of others have it, whose messages somebody else sends.
     pub fn is_of_watched(self) -> bool {
         matches!(self, Watched::Quantile(_) | Watched::Mean | Watched::Rate)
-    }
-
-    /// What runs of this workload have.
-    pub fn names(workload: Workload) -> &'static str {
-        match workload {
-            Workload::Echo => "p50, p99, mean, cpu, rate or loss",
-            Workload::Rpc => "p50, p99, mean, rate or loss",
-            Workload::Periodic => "p50, p99, mean, cpu or loss",
-            Workload::Stream => "throughput, rate, cpu or loss",
-        }
     }
 }
 
@@ -336,19 +313,6 @@ mod tests {
         ] {
             let error = gate(text).unwrap_err();
             assert!(error.contains(what) && error.contains("; a gate looks like 'p99 > 1ms'"), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn every_workload_has_what_it_names() {
-        for workload in [Workload::Echo, Workload::Stream, Workload::Rpc, Workload::Periodic] {
-            let named =
-                |watched: Watched| Watched::names(workload).split([',', ' ']).any(|name| name == watched.to_string());
-            for watched in
-                [Watched::Quantile(0.5), Watched::Mean, Watched::Cpu, Watched::Throughput, Watched::Rate, Watched::Loss]
-            {
-                assert_eq!(watched.is_of(workload), named(watched), "{workload:?} {watched}");
-            }
         }
     }
 

@@ -28,13 +28,15 @@ pub mod traits;
 pub mod units;
 pub mod varint;
 pub mod watch;
+pub mod workload;
 
 pub use counts::{CallCounts, Delivery, ZeroCopyCounts};
 pub use histogram::{Histogram, SparseHistogram};
 pub use launch::Launch;
 pub use path::{PathName, PathSpec};
-pub use plan::{Case, CaseRole, Plan, Workload};
+pub use plan::{Case, CaseRole, Plan};
 pub use problem::{Exit, Problem, Unavailable};
 pub use program::Program;
 pub use target::Target;
 pub use traits::Traits;
+pub use workload::Workload;

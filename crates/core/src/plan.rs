@@ -13,6 +13,7 @@ use crate::schedule::{Arrivals, LEAST_IN_A_ROUND, Rate};
 use crate::schema::NEAR;
 use crate::traits::Traits;
 use crate::units::Pieces;
+use crate::workload::Workload;
 
 /// The largest message, 1 GiB.
 pub const MAX_SIZE: u64 = 1 << 30;
@@ -47,27 +48,6 @@ pub const DEFAULT_MESSAGE_LOG: u64 = 2_000_000;
 
 /// EtherTypes of the transport eth, there and back: IEEE 802 sets both aside for local experiments.
 pub const ETHERTYPES: (u16, u16) = (0x88b5, 0x88b6);
-
-/// What the messages do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Workload {
-    /// There and back.
-    Echo,
-    /// One way, acknowledged at the end.
-    Stream,
-    /// Calls of a key-value server: a request, its work, a reply.
-    Rpc,
-    /// Time-triggered, one to many.
-    Periodic,
-}
-
-impl Workload {
-    /// Whether each message is timed; a stream is timed as a whole.
-    pub fn is_timed(self) -> bool {
-        self != Workload::Stream
-    }
-}
 
 /// How much of the kernel is traced to split a message's time into stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
@@ -266,14 +246,6 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// What is compared when nobody says.
-    pub fn of(workload: Workload) -> Self {
-        match workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => Metric::P50,
-            Workload::Stream => Metric::Throughput,
-        }
-    }
-
     /// As typed and printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -575,7 +547,8 @@ impl Placement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// What the messages do.
-    pub workload: Workload,
+    #[serde(deserialize_with = "crate::workload::by_name")]
+    pub workload: &'static Workload,
     /// `-R`: the far end sends (stream).
     pub reverse: bool,
     /// The cases; ids are positions.
@@ -614,7 +587,7 @@ pub struct Plan {
     /// Speed of what lies between the ends, as the user says it, bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<u64>,
-    /// What is compared; `None`: [`Metric::of`] the workload.
+    /// What is compared; `None`: that of the workload.
     #[serde(default)]
     pub metric: Option<Metric>,
     /// The user's estimate.
@@ -662,7 +635,7 @@ impl Plan {
     ///
     /// # Panics
     /// Without a case.
-    pub fn new(workload: Workload, cases: Vec<Case>) -> Self {
+    pub fn new(workload: &'static Workload, cases: Vec<Case>) -> Self {
         Self {
             workload,
             reverse: false,
@@ -716,7 +689,7 @@ impl Plan {
 
     /// What is compared.
     pub fn metric(&self) -> Metric {
-        self.metric.unwrap_or(Metric::of(self.workload))
+        self.metric.unwrap_or(self.workload.metric)
     }
 
     /// Connection options of a case: those of the plan, with the setting of its path and with what an ablation changes.
@@ -876,7 +849,7 @@ impl Plan {
             if let (Some(name), None) = (&case.path.program, self.program_of(case)) {
                 return usage(format!("{} names the program {name}, which is not given", case.path), "--far");
             }
-            if case.size == 0 || (self.workload == Workload::Echo && case.reply == 0) {
+            if case.size == 0 || (self.workload.is_echoed() && case.reply == 0) {
                 return usage("a message of 0 bytes cannot be timed: nothing would arrive".into(), "-l 1 or more");
             }
             if case.size > MAX_SIZE || case.reply > MAX_SIZE {
@@ -918,7 +891,7 @@ impl Plan {
                     "leave out -T, or --event-loop over a path with /epoll",
                 );
             }
-            if !turns && self.workload != Workload::Echo {
+            if !turns && !self.workload.is_echoed() {
                 return usage("an event loop serves echoes".into(), "leave out --event-loop");
             }
             if let Some(of) = &case.of_capacity
@@ -926,7 +899,7 @@ impl Plan {
             {
                 return usage("a share of the capacity is a rate above 0 % and up to 400 %".into(), "--rate 50%");
             }
-            if case.load != Load::Closed && self.workload == Workload::Stream {
+            if case.load != Load::Closed && !self.workload.timed {
                 return usage("a stream has no rate: it sends as fast as the path takes".into(), "msgpath echo --rate");
             }
             if u64::from(case.inflight) > 4096 {
@@ -941,7 +914,7 @@ impl Plan {
             return usage("a service time is at most 10 s".into(), "--service-time 10s or less");
         }
         if let Some(bytes) = self.options.read_size {
-            if !matches!(self.workload, Workload::Stream | Workload::Echo) {
+            if !self.workload.in_rounds {
                 return usage("--read-size is about echoes and streams".into(), "leave out --read-size");
             }
             if !(1..=MAX_READ_SIZE).contains(&bytes) {
@@ -970,7 +943,7 @@ mod tests {
 
     fn plan() -> Plan {
         let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
-        Plan { extent: Extent::Time(1_000_000_000), ..Plan::new(Workload::Echo, vec![case]) }
+        Plan { extent: Extent::Time(1_000_000_000), ..Plan::new(Workload::ECHO, vec![case]) }
     }
 
     #[track_caller]

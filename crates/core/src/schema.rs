@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::{CallCounts, Delivery, ZeroCopyCounts};
 use crate::doctor::Doctor;
 use crate::histogram::SparseHistogram;
-use crate::plan::{Case, Plan, Workload};
+use crate::plan::{Case, Plan};
 use crate::problem::Unavailable;
 use crate::program::{ProgramFacts, Source};
 use crate::resume::{Pilot, Resumption};
@@ -62,10 +62,10 @@ pub struct RunHeader {
     /// How the kernel was traced in the traced cases, where there are any.
     #[serde(default)]
     pub tracing: Option<Tracing>,
-    /// Workload [`Rpc`](crate::plan::Workload::Rpc) only.
+    /// Workload [`CALLS`](crate::workload::CALLS) only.
     #[serde(default)]
     pub rpc: Option<RpcFacts>,
-    /// Workload [`Periodic`](crate::plan::Workload::Periodic) only.
+    /// Workload [`PERIODIC`](crate::workload::PERIODIC) only.
     #[serde(default)]
     pub periodic: Option<PeriodicFacts>,
     /// What the pilot found of each case; empty where there was none.
@@ -98,13 +98,10 @@ pub enum Counted {
 impl RunHeader {
     /// The header of a run of this plan; everything else is empty and left to the caller.
     pub fn new(name: impl Into<String>, verb: impl Into<String>, plan: Plan) -> Self {
-        let roles = match plan.workload {
-            Workload::Echo => ["echo client", "echo server"],
-            Workload::Stream if plan.reverse => ["receiver", "sender"],
-            Workload::Stream => ["sender", "receiver"],
-            Workload::Rpc => ["rpc client", "rpc server"],
-            Workload::Periodic => ["senders", "receivers"],
-        };
+        let mut roles = plan.workload.ends;
+        if plan.reverse {
+            roles.reverse();
+        }
         let ends = ["near", "far"].into_iter().zip(roles);
         let ends = ends.map(|(name, role)| End { name: name.into(), role: role.into(), ..End::default() }).collect();
         Self {

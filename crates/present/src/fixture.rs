@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::*;
+use msgpath_core::Workload;
 use msgpath_core::plan::*;
 use msgpath_core::schema::*;
 use msgpath_core::units::Pieces;
@@ -236,7 +237,7 @@ fn header(verb: &str, plan: Plan) -> RunHeader {
     header
 }
 
-fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summary) {
+fn build(verb: &str, workload: &'static Workload, cases: Vec<(Case, f64)>) -> (Run, Summary) {
     let rounds: Vec<RoundRecord> =
         cases.iter().flat_map(|(case, base)| (0..ROUNDS).map(move |at| round(case, *base, at))).collect();
     let plan = Plan {
@@ -297,12 +298,12 @@ fn build(verb: &str, workload: Workload, cases: Vec<(Case, f64)>) -> (Run, Summa
 
 /// One case of `echo`.
 pub(crate) fn echo() -> (Run, Summary) {
-    build("echo", Workload::Echo, vec![(case(0, "tcp:send", 64, 1), 23_000.0)])
+    build("echo", Workload::ECHO, vec![(case(0, "tcp:send", 64, 1), 23_000.0)])
 }
 
 /// The same, a tenth slower.
 pub(crate) fn slower_echo() -> (Run, Summary) {
-    let (mut run, summary) = build("echo", Workload::Echo, vec![(case(0, "tcp:send", 64, 1), 25_300.0)]);
+    let (mut run, summary) = build("echo", Workload::ECHO, vec![(case(0, "tcp:send", 64, 1), 25_300.0)]);
     run.header.name = "test-data-later".into();
     (run, summary)
 }
@@ -356,7 +357,7 @@ pub(crate) fn echo_sizes() -> (Run, Summary) {
         .iter()
         .enumerate()
         .map(|(at, size)| (case(at as u32, "udp:send", *size, 1), 20_000.0 + *size as f64 / 8.0));
-    let (run, mut summary) = build("echo", Workload::Echo, cases.collect());
+    let (run, mut summary) = build("echo", Workload::ECHO, cases.collect());
     let last = summary.cases.last_mut().unwrap();
     last.delivery = Delivery { lost: 31, received: last.messages - 31, reordered: 2, verified: 0, ..last.delivery };
     last.quantiles[4].ns = None;
@@ -391,7 +392,7 @@ fn build_compare() -> (Run, Summary) {
             }
         }
     }
-    let (run, mut summary) = build("compare", Workload::Echo, cases);
+    let (run, mut summary) = build("compare", Workload::ECHO, cases);
     let zero_copy = summary.cases.iter_mut().filter(|case| case.case.path.method == "zerocopy");
     for case in zero_copy {
         let asked = case.messages;
@@ -550,7 +551,7 @@ pub(crate) fn shapes() -> (Run, Summary) {
     }
     let reference = Case { role: CaseRole::Reference, ..case(9, "tcp:send", 1 << 20, 1) };
     cases.push((reference, 30_000.0));
-    let (mut run, mut summary) = build("stream", Workload::Stream, cases);
+    let (mut run, mut summary) = build("stream", Workload::STREAM, cases);
     untime(&mut run, &mut summary);
     for case in &mut summary.cases {
         let bits = match (case.case.role, case.case.path.method.as_str()) {
@@ -567,7 +568,7 @@ pub(crate) fn shapes() -> (Run, Summary) {
 
 /// One case of `stream`.
 pub(crate) fn stream() -> (Run, Summary) {
-    let (mut run, mut summary) = build("stream", Workload::Stream, vec![(case(0, "tcp:send", 65_536, 1), 30_000.0)]);
+    let (mut run, mut summary) = build("stream", Workload::STREAM, vec![(case(0, "tcp:send", 65_536, 1), 30_000.0)]);
     untime(&mut run, &mut summary);
     summary.cases[0].throughput = Some(throughput(5.47e9, 65_536));
     (run, summary)
@@ -581,7 +582,7 @@ pub(crate) fn stream_sizes() -> (Run, Summary) {
             cases.push((case(cases.len() as u32, path, 64 << (3 * at), 1), 30_000.0));
         }
     }
-    let (mut run, mut summary) = build("stream", Workload::Stream, cases);
+    let (mut run, mut summary) = build("stream", Workload::STREAM, cases);
     untime(&mut run, &mut summary);
     for case in &mut summary.cases {
         let size = case.case.size as f64;
@@ -595,7 +596,7 @@ pub(crate) fn stream_sizes() -> (Run, Summary) {
 pub(crate) fn trials() -> (Run, Summary, Vec<MessageRow>) {
     let sizes = [(10_u64, 6.1), (1_000, 4.9), (10_000, 14.6)];
     let cases = sizes.iter().enumerate().map(|(at, (size, base))| (case(at as u32, "tcp:send", *size, 1), base * 1e3));
-    let (run, summary) = build("echo", Workload::Echo, cases.collect());
+    let (run, summary) = build("echo", Workload::ECHO, cases.collect());
     let mut rows = Vec::new();
     for (at, (_, base)) in sizes.iter().enumerate() {
         for trial in 0..10_u64 {

@@ -24,11 +24,11 @@ use msgpath_analyse::summary::{
     AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
 };
 use msgpath_analyse::watch::WatchSummary;
+use msgpath_core::Problem;
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 use msgpath_core::foreign::shown_json;
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{End, Environment, Floors, SCHEMA, Status, UnavailableCase};
-use msgpath_core::{Problem, Workload};
 use msgpath_record::{Damage, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -355,10 +355,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         error: run.end.as_ref().and_then(|end| end.problem.as_ref()).map(error),
         damage: run.damage.as_ref().map(damage),
     };
-    let no_pairs = match workload {
-        Workload::Periodic => "the engines of a periodic run are not measured in one another's passes",
-        _ => "there is no second path",
-    };
+    let no_pairs = workload.paired.err().unwrap_or("there is no second path");
     for (field, part, why) in [
         ("comparison", &document.comparison, no_pairs),
         ("calm", &document.calm, "the version that recorded the run did not tell calm rounds from disturbed ones"),

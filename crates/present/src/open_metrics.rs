@@ -8,7 +8,8 @@ use msgpath_analyse::series::{receiver, sender};
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::watch::{ServiceCounts, Times};
-use msgpath_core::{Case, Histogram, Plan, Workload};
+use msgpath_core::workload::Answer;
+use msgpath_core::{Case, Histogram, Plan};
 
 /// Upper bounds of the buckets, ns: 1, 2 and 5 times the powers of ten from 1 µs to 10 s.
 const BOUNDS: [u64; 22] = [
@@ -86,7 +87,7 @@ impl OpenMetrics {
     pub fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
         let Some(plan) = &self.plan else { return };
         (self.done, self.of) = (done, of);
-        let (sender, receiver) = if plan.workload.is_timed() {
+        let (sender, receiver) = if plan.workload.timed {
             (round.near(), round.near())
         } else {
             (sender(plan, round), receiver(plan, round))
@@ -141,11 +142,11 @@ impl OpenMetrics {
                 out.sample(&format!("{name}_total"), labels, &number(of(case)));
             }
         }
-        let Some(plan) = self.plan.as_ref().filter(|plan| plan.workload.is_timed()) else { return out.end() };
-        let what = match plan.workload {
-            Workload::Periodic => "Time of a message, one way.",
-            Workload::Rpc => "Time of a call.",
-            _ => "Time of a message, there and back; in an open loop from the intended send.",
+        let Some(plan) = self.plan.as_ref().filter(|plan| plan.workload.timed) else { return out.end() };
+        let what = match plan.workload.answer {
+            Answer::None => "Time of a message, one way.",
+            Answer::Server => "Time of a call.",
+            Answer::Agent => "Time of a message, there and back; in an open loop from the intended send.",
         };
         out.family("msgpath_latency_seconds", "histogram", "seconds", what);
         for (labels, case) in &cases {

@@ -2,10 +2,11 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
+use msgpath_core::Workload;
 use msgpath_core::calm::out_of_reach;
-use msgpath_core::plan::Workload;
 use msgpath_core::schema::{FAR, NEAR, Status};
 use msgpath_core::units::{self, Glyphs, Pieces};
+use msgpath_core::workload::Duration;
 use msgpath_core::{CaseRole, PathName};
 use msgpath_record::Run;
 
@@ -49,8 +50,8 @@ impl<'a> Grid<'a> {
     }
 
     /// What the messages of its echoes are timed by.
-    pub(crate) fn timed(&self) -> words::Timed {
-        words::timed(Workload::Echo, self.cases.iter().any(|case| case.open.is_some()))
+    pub(crate) fn timed(&self) -> Duration {
+        Workload::ECHO.duration(self.cases.iter().any(|case| case.open.is_some()))
     }
 
     fn of(summary: &'a Summary, cases: Vec<&'a CaseSummary>) -> Self {
@@ -163,7 +164,7 @@ pub(crate) fn goes_on(run: &Run, summary: &Summary) -> Option<String> {
     let header = &run.header;
     let cut = summary.status == Status::Partial && run.damage.is_none() && !run.folder.as_os_str().is_empty();
     let kept = header.plan.options.between.is_none() && !header.pilots.is_empty();
-    let rounds = matches!(header.plan.workload, Workload::Echo | Workload::Stream);
+    let rounds = header.plan.workload.resumes.is_ok();
     (cut && kept && rounds).then(|| format!("msgpath resume {}", header.name))
 }
 

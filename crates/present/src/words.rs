@@ -6,7 +6,6 @@ pub(crate) mod events;
 pub(crate) mod gates;
 mod load;
 mod rpc;
-mod timed;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -25,7 +24,6 @@ pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
 pub(crate) use crossing::{Crossing, crossover};
 pub(crate) use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
 pub(crate) use rpc::{clock, expected_call, path_of_calls, rates, wire_of};
-pub(crate) use timed::{Timed, timed};
 pub(crate) use ways::{between_hosts, far_clock, ways};
 
 /// `p50`, `p99.9`.

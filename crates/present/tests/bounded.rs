@@ -6,7 +6,8 @@ use std::path::Path;
 use msgpath_analyse::logs::SAMPLED;
 use msgpath_analyse::verify::{verify, verify_with};
 use msgpath_analyse::{Logs, summarise, summarise_with};
-use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet, Stamps, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet, Stamps};
 use msgpath_core::schema::{
     MessageRow, PeriodicFacts, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status, Tracing,
 };
@@ -22,7 +23,7 @@ const ROUND: u64 = 2_000;
 /// A run of this many rounds, all of whose messages are logged and stamped at both ends.
 fn recorded(folder: &Path, rounds: u32) -> Run {
     let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
-    let plan = Plan { rounds, stamps: Stamps::Both, ..Plan::new(Workload::Echo, vec![case]) };
+    let plan = Plan { rounds, stamps: Stamps::Both, ..Plan::new(Workload::ECHO, vec![case]) };
     let mut writer = RunWriter::create(folder, &RunHeader::new("long", "echo", plan)).unwrap();
     let mut now = 0;
     for pass in 0..rounds {
@@ -100,7 +101,7 @@ fn four_times_the_messages_do_not_take_more_memory() {
 /// A run of calls between two machines, in so many rounds.
 fn called(folder: &Path, rounds: u32) -> (Run, Logs) {
     let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
-    let plan = Plan { rounds, message_log: 0, ..Plan::new(Workload::Rpc, vec![case]) };
+    let plan = Plan { rounds, message_log: 0, ..Plan::new(&msgpath_core::workload::CALLS, vec![case]) };
     let mut header = RunHeader::new("long", "rpc", plan);
     let pair = RpcPair { client: "10.0.0.1".into(), server: "10.0.0.2".into(), same_machine: None };
     header.rpc = Some(RpcFacts { pairs: vec![pair], client_step_ns: 1, server_step_ns: 1, ..RpcFacts::default() });
@@ -182,7 +183,7 @@ fn logged(folder: &Path, rounds: u32, traced: bool) -> (Run, Logs) {
     let ablation = Some(Ablation { of: 0, change: Change::Traced(StageSet::Light) });
     let replica = Case { id: 1, role: CaseRole::Ablation, ablation, ..case.clone() };
     let (workload, cases) =
-        if traced { (Workload::Echo, vec![case, replica]) } else { (Workload::Periodic, vec![case]) };
+        if traced { (Workload::ECHO, vec![case, replica]) } else { (&msgpath_core::workload::PERIODIC, vec![case]) };
     let own = u32::from(traced);
     let mut header =
         RunHeader::new("long", "echo", Plan { rounds, stamps: Stamps::Both, ..Plan::new(workload, cases) });

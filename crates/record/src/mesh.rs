@@ -363,16 +363,17 @@ impl MeshCutShort {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use msgpath_core::Workload;
     use msgpath_core::hosts_file::HostSpec;
     use msgpath_core::mesh::{Directions, MeshHost, MeshOrder, PairCase, PairRound, Pairs, Purpose};
     use msgpath_core::schema::Status;
     use msgpath_core::units::Pieces;
-    use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Problem, Workload};
+    use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Problem};
 
     pub(crate) fn header() -> MeshHeader {
         let plan = Plan {
             rounds: 2,
-            ..Plan::new(Workload::Echo, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))])
+            ..Plan::new(Workload::ECHO, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))])
         };
         let host =
             |name: &str| MeshHost { spec: HostSpec { name: name.into(), ..HostSpec::default() }, environment: None };

@@ -82,7 +82,7 @@ mod tests {
     use msgpath_core::schema::NEAR;
     use std::path::Path;
 
-    use msgpath_core::plan::{Case, Plan, Workload};
+    use msgpath_core::plan::{Case, Plan};
     use msgpath_core::schema::RunHeader;
     use msgpath_core::units::Pieces;
     use msgpath_rpc::log::golden;
@@ -97,7 +97,10 @@ mod tests {
     fn again(file: &Path, to: &str) -> Vec<u8> {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("run");
-        let plan = Plan::new(Workload::Rpc, vec![Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(1))]);
+        let plan = Plan::new(
+            &msgpath_core::workload::CALLS,
+            vec![Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(1))],
+        );
         let import = read_files(&[file.to_path_buf()]).unwrap();
         let title = import.title.clone();
         let mut header = RunHeader::new("run", "import", plan);

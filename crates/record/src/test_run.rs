@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use msgpath_core::Workload;
 use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
@@ -9,7 +10,7 @@ use msgpath_core::schema::{
     RpcRow, RunEnd, RunHeader, Status, TcpInfo,
 };
 use msgpath_core::units::Pieces;
-use msgpath_core::{CallCounts, Case, Delivery, Histogram, PathName, Workload, ZeroCopyCounts};
+use msgpath_core::{CallCounts, Case, Delivery, Histogram, PathName, ZeroCopyCounts};
 
 use crate::RunWriter;
 
@@ -34,7 +35,7 @@ pub(crate) fn header(message_log: u64) -> RunHeader {
         extent: Extent::Count(30),
         trim: 0,
         message_log,
-        ..Plan::new(Workload::Echo, cases)
+        ..Plan::new(Workload::ECHO, cases)
     };
     let mut header = RunHeader {
         started: "2026-11-21T10:04:05Z".into(),
@@ -127,7 +128,7 @@ pub(crate) fn rpc_header() -> RunHeader {
     let header = header(0);
     let pair = RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None };
     let rpc = RpcFacts { protocol: "lab".into(), client_step_ns: 1000, pairs: vec![pair], ..RpcFacts::default() };
-    let plan = Plan { workload: Workload::Rpc, ..header.plan };
+    let plan = Plan { workload: &msgpath_core::workload::CALLS, ..header.plan };
     RunHeader { rpc: Some(rpc), plan, ..header }
 }
 

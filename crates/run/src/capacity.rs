@@ -110,13 +110,14 @@ fn resolved(plan: &Plan, case: &Case, of: &OfCapacity) -> Result<Case, Unavailab
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_core::PathName;
+    use msgpath_core::Workload;
     use msgpath_core::units::Pieces;
-    use msgpath_core::{PathName, Workload};
 
     fn resolve(share_ppm: u32, capacity: f64, extent: Extent) -> Result<f64, String> {
         let load = Load::Open { rate: Rate::per_second(1.0).unwrap(), arrivals: Arrivals::Constant };
         let case = Case { load, ..Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64)) };
-        let plan = Plan { extent, ..Plan::new(Workload::Echo, vec![case.clone()]) };
+        let plan = Plan { extent, ..Plan::new(Workload::ECHO, vec![case.clone()]) };
         let rate = |per_s: f64| Rate::per_second(per_s).unwrap();
         let attempts = vec![rate(capacity / 3.0), rate(capacity / 2.0), rate(capacity)];
         let case = resolved(&plan, &case, &OfCapacity { share_ppm, attempts }).map_err(|reason| reason.why)?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use msgpath_agent::loops::LOST;
 use msgpath_agent::observe::Tracer;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
-use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps, Workload};
+use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
     EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
@@ -252,7 +252,7 @@ fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
 /// Takes the cases that this machine cannot measure out of the plan.
 fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<UnavailableCase>, Problem> {
     let mut out = Vec::new();
-    let (options, stream) = (plan.options.clone(), plan.workload == Workload::Stream);
+    let (options, stream) = (plan.options.clone(), !plan.workload.is_echoed());
     plan.cases.retain(|case| match available(case, &options, stream, spare) {
         Ok(()) => true,
         Err(reason) => {
@@ -771,14 +771,12 @@ fn interrupted() -> Problem {
 
 /// After how long a round of an echo is given up, ns; 0: never.
 pub(crate) fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
-    let span = match (plan.workload, case.load, plan.extent) {
-        (Workload::Stream, ..) => return 0,
-        (_, Load::Open { rate, .. }, _) => {
-            OPEN_PATIENCE * rate.gap_ns() * (messages * u64::from(case.connections)) as f64
-        }
-        (_, Load::Closed, Extent::Time(ns)) if case.inflight == 1 => {
-            (ROUND_PATIENCE * ns / u64::from(plan.rounds)) as f64
-        }
+    if !plan.workload.is_echoed() {
+        return 0;
+    }
+    let span = match (case.load, plan.extent) {
+        (Load::Open { rate, .. }, _) => OPEN_PATIENCE * rate.gap_ns() * (messages * u64::from(case.connections)) as f64,
+        (Load::Closed, Extent::Time(ns)) if case.inflight == 1 => (ROUND_PATIENCE * ns / u64::from(plan.rounds)) as f64,
         _ => return 0,
     };
     (span as u64).max(1_000_000_000)

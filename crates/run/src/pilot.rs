@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use msgpath_core::Case;
-use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps, Workload};
+use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps};
 use msgpath_core::resume::Pilot;
 use msgpath_core::schema::Granted;
 use msgpath_sys::clock;
@@ -211,11 +211,11 @@ pub fn pilot(pair: &mut Pair, orders: &Orders<'_>, case: &Case, clock_ns: f64) -
         ..case.clone()
     };
     // A lossy stream knows no border between trimmed and measured messages.
-    let borderless = plan.workload == Workload::Stream && case.traits.lossy;
+    let borderless = !plan.workload.is_echoed() && case.traits.lossy;
     let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
         let mut order = orders.round(&closed, messages, trim);
         (order.stamps, order.traced, order.events) = (Stamps::Near, false, false);
-        if plan.workload == Workload::Echo {
+        if plan.workload.is_echoed() {
             order.patience_ns = PILOT_PATIENCE_NS;
         }
         orders.measure(pair, &order, &orders.own(&closed, 1, 0, 0), None)
@@ -286,7 +286,7 @@ fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
         || case.traits.lossy
         || plan.stamps == Stamps::Both
         || Plan::traced(case).is_some()
-        || plan.workload == Workload::Stream
+        || !plan.workload.timed
         || matches!(plan.extent, Extent::Count(count) if count / u64::from(plan.rounds) < 1_000);
     if one_by_one || median == 0.0 || median >= BATCH_BELOW * clock_ns {
         return 1;
@@ -297,24 +297,17 @@ fn batch(plan: &Plan, case: &Case, pilot: &Round, clock_ns: f64) -> u64 {
 
 /// Time of a round's messages on the clock that decides.
 fn elapsed(plan: &Plan, round: &Round) -> u64 {
-    match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().elapsed_ns,
-        Workload::Stream => round.near().elapsed_ns.max(round.far().elapsed_ns),
-    }
+    if plan.workload.timed { round.near().elapsed_ns } else { round.near().elapsed_ns.max(round.far().elapsed_ns) }
 }
 
 fn messages_of(plan: &Plan, round: &Round) -> u64 {
-    match (plan.workload, plan.reverse) {
-        (Workload::Echo | Workload::Rpc | Workload::Periodic, _) | (Workload::Stream, false) => {
-            round.near().delivery.sent
-        }
-        (Workload::Stream, true) => round.far().delivery.sent,
-    }
+    if plan.reverse { round.far().delivery.sent } else { round.near().delivery.sent }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_core::Workload;
     use msgpath_core::plan::{Ablation, Change, StageSet};
     use msgpath_core::units::Pieces;
 
@@ -328,7 +321,7 @@ mod tests {
             |id, change| Case { role: CaseRole::Ablation, ablation: Some(Ablation { of: 1, change }), ..case(id) };
         let other = Case { id: 0, size: 128, ..case(0) };
         let control = Case { role: CaseRole::Control, ..case(2) };
-        let plan = Plan { extent: Extent::Time(4_000_000_000), ..Plan::new(Workload::Echo, vec![other, case(1)]) };
+        let plan = Plan { extent: Extent::Time(4_000_000_000), ..Plan::new(Workload::ECHO, vec![other, case(1)]) };
         let more =
             [ablation(3, Change::Spin), ablation(4, Change::Traced(StageSet::Light)), ablation(5, Change::Counted)];
         let [spin, traced, counted] = more;

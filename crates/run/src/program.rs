@@ -83,7 +83,7 @@ mod tests {
     }
 
     fn order() -> RoundOrder {
-        let plan = Plan::new(msgpath_core::Workload::Echo, vec![case()]);
+        let plan = Plan::new(msgpath_core::Workload::ECHO, vec![case()]);
         let stop = std::sync::atomic::AtomicBool::new(false);
         let orders = crate::orders::Orders { plan: &plan, one_clock: true, spare: &[], stop: &stop };
         let program = Program::parse("new=./server {port}").unwrap();
@@ -114,7 +114,7 @@ mod tests {
             files: vec![(path.display().to_string(), sum)],
             ..Default::default()
         };
-        let mut header = RunHeader::new("x", "echo", Plan::new(msgpath_core::Workload::Echo, vec![case()]));
+        let mut header = RunHeader::new("x", "echo", Plan::new(msgpath_core::Workload::ECHO, vec![case()]));
         header.programs = vec![facts(sum)];
         assert!(differences(&header).is_empty());
         std::fs::write(&path, "new").unwrap();

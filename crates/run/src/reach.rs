@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use msgpath_core::plan::{ChannelOptions, Family, Plan, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{ChannelOptions, Family, Plan};
 use msgpath_core::schema::DataRoute;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, PathName, Problem};
@@ -76,7 +77,7 @@ pub(crate) fn prove(pair: &mut Pair, host: &str, plan: &Plan, stop: &AtomicBool)
     let path = PathName::new(meta.meta.name, meta.default_method, meta.default_wait);
     let case = Case { traits: traits(&path), ..Case::new(path, Pieces::whole(64)) };
     let options = ChannelOptions { family: plan.options.family, bind: plan.options.bind.clone(), ..Default::default() };
-    let small = Plan { options, ..Plan::new(Workload::Echo, vec![case.clone()]) };
+    let small = Plan { options, ..Plan::new(Workload::ECHO, vec![case.clone()]) };
     let orders = Orders { plan: &small, one_clock: false, spare: &[], stop };
     let mut order = orders.round(&case, MESSAGES, 0);
     order.patience_ns = PATIENCE_NS;

@@ -3,7 +3,7 @@
 //! measured untouched.
 
 use msgpath_core::Case;
-use msgpath_core::plan::{Ablation, CaseRole, Change, Load, MAX_ROUNDS, Plan, StageSet, Workload};
+use msgpath_core::plan::{Ablation, CaseRole, Change, Load, MAX_ROUNDS, Plan, StageSet};
 use msgpath_core::schema::EventFacts;
 
 use msgpath_agent::events;
@@ -20,7 +20,7 @@ pub fn traced(plan: &Plan, one_clock: bool) -> Vec<Case> {
     let apart = |case: &Case| case.load != Load::Closed || case.inflight == 1;
     // Where each end traces itself, a message is what left one and came to the other.
     let seen = |case: &Case| one_clock || case.traits.stack.has_device();
-    replicas(plan, &Change::Traced(set), |case| plan.workload == Workload::Echo && apart(case) && seen(case))
+    replicas(plan, &Change::Traced(set), |case| plan.workload.stages.is_ok() && apart(case) && seen(case))
 }
 
 /// A replica for each measured case of a phase in whose rounds events are counted. None where the plan has no room left for
@@ -65,6 +65,7 @@ pub fn room(set: StageSet, messages: u64) -> usize {
 mod tests {
     use super::*;
     use msgpath_core::Unavailable;
+    use msgpath_core::Workload;
     use msgpath_core::traits::Stack;
     use msgpath_core::units::Pieces;
 
@@ -74,7 +75,7 @@ mod tests {
         window.inflight = 8;
         let cases = [case("tcp:send"), window, case("udp:send")];
         let cases = cases.into_iter().enumerate().map(|(at, case)| Case { id: at as u32, ..case }).collect();
-        Plan { stages, ..Plan::new(Workload::Echo, cases) }
+        Plan { stages, ..Plan::new(Workload::ECHO, cases) }
     }
 
     #[test]
@@ -85,7 +86,7 @@ mod tests {
             replicas.iter().map(|replica| (replica.id, replica.ablation.as_ref().unwrap().of)).collect();
         assert_eq!(of, [(3, 0), (4, 2)], "messages of a window cannot be told apart");
         assert!(replicas.iter().all(|replica| Plan::traced(replica) == Some(StageSet::Light)));
-        let stream = Plan { workload: Workload::Stream, ..plan(Some(StageSet::Full)) };
+        let stream = Plan { workload: Workload::STREAM, ..plan(Some(StageSet::Full)) };
         assert_eq!(traced(&stream, true), []);
         let mut apart = plan(Some(StageSet::Light));
         apart.cases[0].traits.stack = Stack::Network;

@@ -8,7 +8,7 @@ use msgpath_core::foreign::command_again;
 use msgpath_core::resume::{PassRecord, Resumption};
 use msgpath_core::schema::{Environment, FAR, NEAR, RoundRecord, RunEnd, RunHeader, Status, Tracing};
 use msgpath_core::target::DEFAULT_PORT;
-use msgpath_core::{Exit, Plan, Problem, Target, Workload};
+use msgpath_core::{Exit, Plan, Problem, Target};
 use msgpath_record::{CutShort, Run as Recorded};
 
 use crate::execute::{NextPhase, Progress, Run, carry_out, with_resume};
@@ -64,13 +64,7 @@ pub fn check(cut: &CutShort) -> Result<(), Problem> {
             .why("what others recorded is not measured again")
             .hint("msgpath import, once more"));
     }
-    let why = match header.plan.workload {
-        Workload::Echo | Workload::Stream => None,
-        Workload::Rpc => Some("its server holds what earlier calls left in it, which nobody can bring back"),
-        Workload::Periodic => {
-            Some("its components start together and run by one clock, from the first message to the last")
-        }
-    };
+    let why = header.plan.workload.resumes.err();
     if let Some(why) = why {
         return Err(refused(format!("{name} cannot be resumed: a run of `{}` is made in one go", header.verb))
             .why(why)
@@ -247,6 +241,7 @@ fn between(which: &str, then: &Environment, now: &Environment) -> Vec<String> {
 mod tests {
     use super::*;
     use msgpath_core::Case;
+    use msgpath_core::Workload;
     use msgpath_core::units::Pieces;
 
     fn environment() -> Environment {
@@ -270,7 +265,7 @@ mod tests {
 
     fn recorded() -> Recorded {
         let case = |id| Case { id, ..Case::new("tcp:send".parse().unwrap(), Pieces::whole(64)) };
-        let plan = Plan { rounds: 2, ..Plan::new(Workload::Echo, vec![case(0), case(1)]) };
+        let plan = Plan { rounds: 2, ..Plan::new(Workload::ECHO, vec![case(0), case(1)]) };
         let rounds = [(0, 1), (0, 0), (1, 0)];
         let rounds = rounds.map(|(pass, case)| RoundRecord { case, pass, ..RoundRecord::default() }).into();
         Recorded { folder: "x".into(), header: RunHeader::new("x", "echo", plan), rounds, end: None, damage: None }

@@ -10,7 +10,7 @@ use msgpath_agent::observe::{self, Incoming, Traced, Tracer};
 use msgpath_agent::plausible::{self, Known};
 use msgpath_agent::wire::{Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
 use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
-use msgpath_core::{Exit, Histogram, Problem, Unavailable, Workload};
+use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::channel::NAPI;
 use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
@@ -485,7 +485,7 @@ pub(crate) fn out_of_turn() -> Problem {
 
 /// Replies that nobody reads yet must fit into a channel that loses nothing, or both ends wait for each other.
 fn deadlock_check(order: &RoundOrder, room: Option<u64>) -> Result<(), Problem> {
-    let Some(room) = room.filter(|_| order.workload == Workload::Echo && order.inflight > 1) else { return Ok(()) };
+    let Some(room) = room.filter(|_| order.workload.is_echoed() && order.inflight > 1) else { return Ok(()) };
     let waiting = u64::from(order.inflight - 1) * order.reply;
     if waiting <= room {
         return Ok(());

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_agent::role::Role;
 use msgpath_agent::wire::{Own, RoundOrder};
-use msgpath_core::plan::{Load, Plan, Workload};
+use msgpath_core::plan::{Load, Plan};
 use msgpath_core::schema::{NEAR, Simulated};
 use msgpath_core::{Case, CaseRole, Target, Unavailable};
 use msgpath_sys::child::MakerEnds;
@@ -237,7 +237,7 @@ fn sums(text: &str) -> Option<BTreeMap<String, u64>> {
 
 /// Whether a plan can be simulated at all: messages there and back, or a stream.
 pub(crate) fn is_asked(plan: &Plan) -> bool {
-    plan.simulate && matches!(plan.workload, Workload::Echo | Workload::Stream)
+    plan.simulate && plan.workload.in_rounds
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! An ablation is that case once more with one thing changed, in short rounds between its own, so that a sentence about a
 //! cause rests on having switched it off.
 
-use msgpath_core::plan::{Ablation, CaseRole, Change, Load, Plan, Workload};
+use msgpath_core::plan::{Ablation, CaseRole, Change, Load, Plan};
 use msgpath_core::schema::{FAR, NEAR, RunHeader};
 use msgpath_core::{Case, PathName};
 use msgpath_paths::registry::{Entry, traits};
@@ -62,10 +62,10 @@ fn changes(header: &RunHeader, case: &Case, pace: &Pace) -> Vec<Change> {
     } else if tcp && slow && !options.nodelay {
         changes.push(Change::NoDelay);
     }
-    if plan.workload == Workload::Echo && !slow && plan.service_time.is_none() {
+    if plan.workload.is_echoed() && !slow && plan.service_time.is_none() {
         changes.extend(wakes(header, case));
     }
-    if tcp && (plan.workload == Workload::Stream || case.size >= PACED) && paces(pace) && knows_cubic(header) {
+    if tcp && (!plan.workload.timed || case.size >= PACED) && paces(pace) && knows_cubic(header) {
         changes.push(Change::Congestion("cubic".into()));
     }
     let cache = header.floors.as_ref().and_then(|floors| floors.last_level_cache);
@@ -104,12 +104,13 @@ fn knows_cubic(header: &RunHeader) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use msgpath_core::Workload;
     use msgpath_core::plan::Placement;
     use msgpath_core::schema::{Floors, Granted};
     use msgpath_core::units::Pieces;
 
     fn header(path: &str, size: u32) -> RunHeader {
-        let mut plan = Plan::new(Workload::Echo, vec![Case::new(path.parse().unwrap(), Pieces::whole(size))]);
+        let mut plan = Plan::new(Workload::ECHO, vec![Case::new(path.parse().unwrap(), Pieces::whole(size))]);
         plan.declare(traits);
         plan.try_causes = true;
         plan.placement = Placement::pair(vec![0], vec![1]);

@@ -1,7 +1,8 @@
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 
-use msgpath_core::plan::{Dispatch, StageSet, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Dispatch, StageSet};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{EventKind, KernelEvent};
 use msgpath_core::units::Pieces;
@@ -176,7 +177,7 @@ impl Driver for Traffic {
 fn endless(path: &msgpath_core::PathName, role: &str) -> RoundOrder {
     let order = RoundOrder {
         path: path.clone(),
-        workload: if role == "echo" { Workload::Echo } else { Workload::Stream },
+        workload: if role == "echo" { Workload::ECHO } else { Workload::STREAM },
         reverse: role == "sender",
         messages: 1 << 39,
         ..order("tcp:send")
@@ -230,9 +231,9 @@ fn say(order: &RoundOrder, role: &str, when: &str, took: Duration) -> Duration {
 /// The near end of a round, whose far end is done by hand: it answers for `most` messages and then stands still,
 /// keeping its connection.
 fn near_ends_with_its_control_channel(order: &RoundOrder, load: Option<Load>, most: u64) -> Duration {
-    let role = match (order.workload, order.reverse, &load) {
-        (Workload::Stream, false, _) => "stream sender",
-        (Workload::Stream, true, _) => "stream receiver",
+    let role = match (order.workload.timed, order.reverse, &load) {
+        (false, false, _) => "stream sender",
+        (false, true, _) => "stream receiver",
         (_, _, None) => "echo client",
         _ => "open-loop sender",
     };

@@ -9,7 +9,8 @@ use msgpath_analyse::refine::sizes_near_crossings;
 use msgpath_analyse::settled;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio};
 use msgpath_analyse::throughput::throughput;
-use msgpath_core::plan::{Case, CaseRole, Plan, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Case, CaseRole, Plan};
 use msgpath_core::schema::{RoundRecord, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, SparseHistogram};
@@ -120,7 +121,7 @@ impl Jumping {
             .collect();
         let rounds: Vec<&RoundRecord> = records.iter().collect();
         let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
-        let plan = Plan::new(Workload::Echo, vec![case]);
+        let plan = Plan::new(Workload::ECHO, vec![case]);
         let curve = |rounds: &[&RoundRecord]| {
             let own: Vec<&SparseHistogram> = rounds.iter().map(|round| &round.latency).collect();
             quantile::curve(&own, &Pooled::new(&own), places, false)
@@ -220,7 +221,7 @@ impl Setup {
         }
         cases.push(Case { role: CaseRole::Control, ..case(0, 0) });
         numbered(&mut cases);
-        Plan { rounds: self.rounds, seed: u64::from(seed), ..Plan::new(Workload::Echo, cases) }
+        Plan { rounds: self.rounds, seed: u64::from(seed), ..Plan::new(Workload::ECHO, cases) }
     }
 
     /// Rounds of the cases whose true logarithm is `level`; passes of a stage have an effect in common.
@@ -465,7 +466,7 @@ pub fn crossing(curves: Curves, rounds: u32, deviation: f64, runs: u32) -> Cross
 pub fn stream(rounds: u32, deviation: f64, heavy: bool, runs: u32) -> Coverage {
     let mut out = Coverage { runs, ..Default::default() };
     let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1 << 16));
-    let plan = Plan { rounds, ..Plan::new(Workload::Stream, vec![case]) };
+    let plan = Plan { rounds, ..Plan::new(Workload::STREAM, vec![case]) };
     for seed in 0..runs {
         let mut random = Random::new(u64::from(seed));
         let records: Vec<RoundRecord> = (0..rounds)

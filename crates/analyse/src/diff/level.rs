@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
+use msgpath_core::SparseHistogram;
 use msgpath_core::gate::Watched;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Plan};
 use msgpath_core::schema::RoundRecord;
-use msgpath_core::{SparseHistogram, Workload};
 use msgpath_stats::level::{self, Level, of_quantiles, of_values};
 
 use crate::series::{per_second, receiver, sender};
@@ -19,7 +19,7 @@ pub(crate) fn level(plan: &Plan, rounds: &[&RoundRecord], watched: Watched, seed
     if rounds.len() < MIN_ROUNDS_FOR_CLAIMS as usize {
         return Err(format!("an interval needs at least {MIN_ROUNDS_FOR_CLAIMS} rounds, have {}", rounds.len()));
     }
-    if watched == Watched::Cpu && plan.workload == Workload::Rpc {
+    if watched == Watched::Cpu && plan.workload.has_server() {
         return Err("a server does not report its CPU time".into());
     }
     if let Watched::Quantile(p) = watched {
@@ -51,7 +51,7 @@ fn missing(watched: Watched) -> String {
 
 /// The number of one round: its logarithm, but for losses.
 fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
-    let timed = plan.workload != Workload::Stream;
+    let timed = plan.workload.timed;
     let messages = if timed { round.near().delivery.sent } else { receiver(plan, round).delivery.received };
     let value = match watched {
         // Of all rounds together.
@@ -79,13 +79,12 @@ pub(crate) fn arrived(round: &RoundRecord) -> f64 {
 
 /// Share of the messages of a round that were lost. Of a stream the receiver cannot know that its end is missing.
 fn lost(plan: &Plan, round: &RoundRecord) -> Option<f64> {
-    let (sent, lost) = match plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => (round.near().delivery.sent, round.near().delivery.lost),
-        Workload::Stream => {
-            let sent = sender(plan, round).delivery.sent;
-            let end = receiver(plan, round);
-            (sent, end.delivery.lost.max(sent.saturating_sub(end.delivery.received)))
-        }
+    let (sent, lost) = if plan.workload.timed {
+        (round.near().delivery.sent, round.near().delivery.lost)
+    } else {
+        let sent = sender(plan, round).delivery.sent;
+        let end = receiver(plan, round);
+        (sent, end.delivery.lost.max(sent.saturating_sub(end.delivery.received)))
     };
     (sent > 0).then(|| lost as f64 / sent as f64)
 }

@@ -12,9 +12,8 @@ pub mod shift;
 #[cfg(test)]
 mod tests;
 
-use msgpath_core::Workload;
 use msgpath_core::gate::{Gate, Watched};
-use msgpath_core::plan::{Case, CaseRole, Metric, Plan};
+use msgpath_core::plan::{Case, CaseRole, Plan};
 use msgpath_core::schema::{NEAR, RoundRecord, Status};
 use msgpath_core::units::size;
 use msgpath_record::Run;
@@ -163,7 +162,7 @@ pub fn diff(a: &Run, b: &Run, gates: &[Gate]) -> Diff {
 /// What a run's hidden A/A can resolve: p95 of |A'/A - 1|. `None` without a control of at least 5 passes.
 pub fn resolution(run: &Run) -> Option<f64> {
     let plan = &run.header.plan;
-    let metric = Metric::of(plan.workload);
+    let metric = plan.workload.metric;
     let rounds: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| rounds(run, case)).collect();
     let series: Vec<Series> = rounds.iter().map(|rounds| self::series(plan, metric, rounds)).collect();
     // What a median or a throughput is compared by needs no interval of its own.
@@ -226,12 +225,8 @@ pub(crate) fn seed(run: &Run, case: &Case) -> u64 {
 
 /// What is shown: the usual metrics, and what a gate watches; losses have no ratio.
 fn metrics(plan: &Plan, gates: &[Gate]) -> Vec<Watched> {
-    let mut metrics = match plan.workload {
-        Workload::Echo | Workload::Periodic => vec![Watched::Quantile(0.5), Watched::Quantile(0.99), Watched::Cpu],
-        // Of the CPU time of both ends a run of calls knows one.
-        Workload::Rpc => vec![Watched::Quantile(0.5), Watched::Quantile(0.99)],
-        Workload::Stream => vec![Watched::Throughput, Watched::Cpu],
-    };
+    let usual = [Watched::Quantile(0.5), Watched::Quantile(0.99), Watched::Throughput, Watched::Cpu];
+    let mut metrics: Vec<Watched> = usual.into_iter().filter(|watched| plan.workload.has(*watched)).collect();
     for gate in gates {
         if gate.watched != Watched::Loss && !metrics.contains(&gate.watched) {
             metrics.push(gate.watched);

@@ -46,7 +46,7 @@ pub struct ShiftPoint {
 
 /// The shift of every case that both runs have. Nothing where no message was timed.
 pub fn shift(a: &Run, b: &Run) -> Vec<Shift> {
-    if [a, b].iter().any(|run| !run.header.plan.workload.is_timed()) {
+    if [a, b].iter().any(|run| !run.header.plan.workload.timed) {
         return Vec::new();
     }
     let earlier = measured(a);

@@ -1,6 +1,5 @@
 //! W53: a stream fills its link.
 
-use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, bits_per_second};
 
 use super::wording::{measured, percent, prefix, sentence, warning};
@@ -16,7 +15,7 @@ const FULL: f64 = 0.9;
 /// The fullest case, with how many others there are. More than the link carries was not limited by it: then its speed is a
 /// mere claim of an emulated NIC.
 fn detect(input: &Input) -> Vec<Sentence> {
-    if input.plan.workload != Workload::Stream {
+    if input.plan.workload.timed {
         return Vec::new();
     }
     let mut affected: Vec<(&CaseSummary, f64, f64)> = measured(input)

@@ -1,7 +1,7 @@
 //! Conditions of the machine round by round: the two ends, and whether the rounds under a condition are the slow ones.
 
 use msgpath_core::doctor::{Check, CheckState};
-use msgpath_core::plan::{CaseRole, Workload};
+use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::{EndReport, Environment, FAR, KernelCounts, NEAR, RoundRecord};
 use msgpath_stats::association::association;
 use msgpath_stats::describe::percentile;
@@ -156,11 +156,10 @@ pub(super) fn contrast(input: &Input, rounds: &[&RoundRecord], under: impl Fn(&R
     if !level_with.is_empty() && !level_without.is_empty() {
         out.level = (percentile(&mut level_with, 0.5) - percentile(&mut level_without, 0.5)).exp();
         if rises && out.level > 1.0 + WORTH_SAYING {
-            clauses.push(match input.plan.workload {
-                Workload::Echo | Workload::Rpc | Workload::Periodic => {
-                    format!("p50 is {} % higher in them", percent(out.level - 1.0))
-                }
-                Workload::Stream => format!("throughput is {} % lower in them", percent(1.0 - 1.0 / out.level)),
+            clauses.push(if input.plan.workload.timed {
+                format!("p50 is {} % higher in them", percent(out.level - 1.0))
+            } else {
+                format!("throughput is {} % lower in them", percent(1.0 - 1.0 / out.level))
             });
         }
     }
@@ -184,11 +183,10 @@ pub(super) fn contrast(input: &Input, rounds: &[&RoundRecord], under: impl Fn(&R
 
 /// Logarithm of each round's level divided by the median of its case; the inverse of a rate, so that more is slower.
 pub(super) fn levels(input: &Input, rounds: &[&RoundRecord]) -> Vec<Option<f64>> {
-    let level = |round: &RoundRecord| match input.plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => {
+    let level = |round: &RoundRecord| {
+        if input.plan.workload.timed {
             round.latency.quantile(0.5).flatten().filter(|ns| *ns > 0).map(|ns| (ns as f64).ln())
-        }
-        Workload::Stream => {
+        } else {
             let end = receiver(input.plan, round);
             per_second(end.bytes_received as f64, end.elapsed_ns).map(|rate| -rate.ln())
         }

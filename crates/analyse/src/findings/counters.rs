@@ -3,7 +3,6 @@
 //! The counters belong to a network namespace: every socket in it adds to them, and two ends in one namespace read the
 //! same ones (docs/method/kernel.md#counters).
 
-use msgpath_core::Workload;
 use msgpath_core::schema::{DeviceKind, FAR, KernelCounts, NEAR};
 
 use super::Input;
@@ -65,10 +64,7 @@ pub(super) fn sent(input: &Input, case: &CaseSummary) -> Sent {
     let trim = input.plan.trim * u64::from(case.case.connections);
     let mut sent = Sent { least: 0, most: 0 };
     for round in &input.all[case.case.id as usize] {
-        let messages = match input.plan.workload {
-            Workload::Echo | Workload::Rpc | Workload::Periodic => round.near().delivery.sent,
-            Workload::Stream => sender(input.plan, round).delivery.sent,
-        };
+        let messages = sender(input.plan, round).delivery.sent;
         let trimmed = round.first.total();
         sent.least += messages + trimmed;
         sent.most += messages + if trimmed > 0 { trimmed } else { trim };

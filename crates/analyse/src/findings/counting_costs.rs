@@ -1,7 +1,7 @@
 //! W105: rounds in which events were counted, because the user wanted them counted, are slower than those of the case beside
 //! them: the counts are of slower messages.
 
-use msgpath_core::{Case, Plan, Workload};
+use msgpath_core::{Case, Plan};
 use msgpath_stats::estimate::mean_estimate;
 use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::halves_agree;
@@ -25,13 +25,13 @@ fn say(input: &Input, replica: &Case) -> Option<Sentence> {
     let d: Vec<f64> = log_ratios(counted, own).into_iter().map(|(_, d)| d).collect();
     let shift = mean_estimate(&d)?;
     let (center, low, high) = (shift.value, shift.low?, shift.high?);
-    let slower = if input.plan.workload == Workload::Stream { high < -LEAST } else { low > LEAST };
+    let slower = if input.plan.workload.timed { low > LEAST } else { high < -LEAST };
     if !slower || !halves_agree(&d) {
         return None;
     }
     let size = |d: f64| percent((d.exp() - 1.0).abs());
     let (near, far) = if center > 0.0 { (low, high) } else { (high, low) };
-    let worse = if input.plan.workload == Workload::Stream { "less throughput" } else { "longer messages" };
+    let worse = if input.plan.workload.timed { "longer messages" } else { "less throughput" };
     let text = format!(
         "{}counting events costs here: the {} counted rounds had {} % {worse} than those beside them (95 %: {} %)",
         prefix(input, input.summary.cases.get(of)?),

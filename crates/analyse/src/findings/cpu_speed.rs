@@ -1,6 +1,5 @@
 //! W43: the CPU changed its speed between rounds, and the rounds follow it.
 
-use msgpath_core::Workload;
 use msgpath_core::schema::RoundRecord;
 use msgpath_stats::association::association;
 use msgpath_stats::describe::percentile;
@@ -41,13 +40,10 @@ fn say(input: &Input, end: &End) -> Option<Sentence> {
     if change <= CHANGE || effect.is_nan() || effect < WORTH_SAYING {
         return None;
     }
-    let follows = match input.plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => {
-            format!("p50 is {} % higher in the slower half of them", percent(effect))
-        }
-        Workload::Stream => {
-            format!("throughput is {} % lower in the slower half of them", percent(1.0 - 1.0 / (1.0 + effect)))
-        }
+    let follows = if input.plan.workload.timed {
+        format!("p50 is {} % higher in the slower half of them", percent(effect))
+    } else {
+        format!("throughput is {} % lower in the slower half of them", percent(1.0 - 1.0 / (1.0 + effect)))
     };
     let governor = match end.machine.facts.get("cpu governor") {
         Some(name) if !name.starts_with("n/a") => format!(" (governor {name})"),

@@ -1,8 +1,8 @@
 //! V08: few slow messages take much of the time. In a closed loop a stall delays one message instead of the many that
 //! would have been sent meanwhile; by time it is seen.
 
-use msgpath_core::Workload;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use msgpath_core::workload::Answer;
 
 use super::wording::{again_for, finding, measured, percent, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Sentence};
@@ -21,7 +21,7 @@ const STALLED: f64 = 0.01;
 const MESSAGES: f64 = 0.05;
 
 fn detect(input: &Input) -> Vec<Sentence> {
-    if !matches!(input.plan.workload, Workload::Echo | Workload::Rpc) {
+    if input.plan.workload.answer == Answer::None {
         return Vec::new();
     }
     let shares = |case: &CaseSummary| Some((case.time_share_over_10x?, case.message_share_over_10x?));

@@ -1,7 +1,7 @@
 //! V01: the result in one sentence.
 
-use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
+use msgpath_core::workload::Answer;
 use msgpath_stats::quantile::Quantile;
 
 use super::wording::{finding, measured, prefix, sentence};
@@ -19,10 +19,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() || measured(input).count() > MOST_CASES {
         return Vec::new();
     }
-    let say = |case| match input.plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => echo(input, case),
-        Workload::Stream => stream(input, case),
-    };
+    let say = |case| if input.plan.workload.timed { echo(input, case) } else { stream(input, case) };
     measured(input).filter_map(say).collect()
 }
 
@@ -36,12 +33,13 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let (p50, p50_ns) = observed(0.5)?;
     let p99 = observed(0.99);
     let time = |ns| Glyphs::Unicode.time(ns);
-    let (what, came) = match input.plan.workload {
-        Workload::Rpc => ("calls", "came back"),
-        Workload::Periodic => ("messages", "arrived"),
-        _ if case.batch > 1 => ("batch means", "came back"),
-        _ => ("messages", "came back"),
+    let workload = input.plan.workload;
+    let what = match workload.answer {
+        Answer::Agent if case.batch > 1 => "batch means",
+        Answer::Agent | Answer::None => "messages",
+        Answer::Server => workload.messages,
     };
+    let came = workload.arrived;
     // Under -q the sentence stands alone: it has its ranges, however narrow.
     let within = |q: &Quantile| range_in_words(q).map_or_else(String::new, |range| format!(" ({range})"));
     let mut text =

@@ -38,7 +38,7 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Sentence> {
     let (low, high) = (ablation.ratio.low?, ablation.ratio.high?);
     let ratio =
         format!("{}x, 95 %: {}", three_digits(ablation.ratio.value), range(three_digits(low), three_digits(high)));
-    let metric = if input.plan.workload.is_timed() { "time" } else { "throughput" };
+    let metric = if input.plan.workload.timed { "time" } else { "throughput" };
     let margin =
         input.summary.comparison.as_ref().map_or(msgpath_stats::verdict::LEAST_MARGIN, |comparison| comparison.margin);
     let buffers_in = format!(

@@ -1,7 +1,5 @@
 //! W131: how many datagrams a receive call took, where it may take several.
 
-use msgpath_core::Workload;
-
 use super::wording::{finding, measured, message};
 use super::{Detector, Input, Sentence};
 use crate::series::receiver;
@@ -13,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W131", detect };
 const SOME: f64 = 1.05;
 
 fn detect(input: &Input) -> Vec<Sentence> {
-    if input.plan.workload != Workload::Stream {
+    if input.plan.workload.timed {
         return Vec::new();
     }
     measured(input).filter(|case| case.case.traits.coalesces).filter_map(|case| say(input, case)).collect()

@@ -1,6 +1,5 @@
 //! W39: a stream that the receiver's window or the send buffer holds back.
 
-use msgpath_core::Workload;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::TcpInfo;
 use msgpath_stats::describe::{deviation, mean};
@@ -43,7 +42,7 @@ const LIMITS: [Limit; 2] = [
 ];
 
 fn detect(input: &Input) -> Vec<Sentence> {
-    if input.plan.workload != Workload::Stream {
+    if input.plan.workload.timed {
         return Vec::new();
     }
     let limited = |limit: &Limit| {

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use msgpath_core::Workload;
 use msgpath_core::schema::{DeviceKind, NEAR};
 use msgpath_core::target::Target;
 
@@ -41,7 +40,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         _ => return Vec::new(),
     };
     // W60 says it of calls, with what it means for their parts.
-    if !network || input.plan.workload == Workload::Rpc {
+    if !network || input.plan.workload.has_server() {
         return Vec::new();
     }
     vec![warning(

@@ -1,6 +1,5 @@
 //! W37: where datagrams were lost. How many were lost is W26's to say.
 
-use msgpath_core::Workload;
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::size;
 
@@ -104,7 +103,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
 
 /// Messages that were lost on the way there and on the way back, in the rounds whose ends agree about it; `None`: in none.
 fn by_direction(input: &Input, case: &CaseSummary) -> Option<(u64, u64)> {
-    if input.plan.workload != Workload::Echo || case.case.traits.program {
+    if !input.plan.workload.is_echoed() || case.case.traits.program {
         return None;
     }
     let told = input.all[case.case.id as usize].iter().filter_map(|round| {

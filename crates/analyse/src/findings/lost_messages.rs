@@ -1,7 +1,5 @@
 //! W26: messages that were lost, came twice, came late or out of order.
 
-use msgpath_core::Workload;
-
 use super::wording::{list, measured, percent, prefix, sentence, warning};
 use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
@@ -49,10 +47,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         ("cases", affected.len() as f64),
     ];
     let why = "a lost message counts as infinitely slow in every quantile; none is left out";
-    let fix = match input.plan.workload {
-        Workload::Rpc => "look at what the server did with them; a connection that ends takes its calls with it",
-        _ => "fewer messages in flight or a larger receive buffer",
-    };
+    let fix = input.plan.workload.loss_cure;
     vec![warning("W26", sentence(&text), why, fix, numbers)]
 }
 

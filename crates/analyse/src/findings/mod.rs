@@ -5,8 +5,8 @@
 //! beyond the margin and after Holm, and both halves of the run agree. `likely` names one mechanism that fits.
 //! `can't tell` says what would settle it.
 
+use msgpath_core::Plan;
 use msgpath_core::schema::RoundRecord;
-use msgpath_core::{Plan, Workload};
 use msgpath_record::Run;
 use msgpath_stats::paired::Series;
 
@@ -291,7 +291,7 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
     let (mut findings, mut warnings) = (Vec::new(), Vec::new());
     for mut sentences in DETECTORS.iter().flat_map(|detector| (detector.detect)(input)) {
         // `msgpath rpc` and `msgpath import` have a grammar of their own: no option of the measuring verbs is put there.
-        if let (Workload::Rpc, Sentence::Finding(finding)) = (input.plan.workload, &mut sentences) {
+        if let (true, Sentence::Finding(finding)) = (input.plan.workload.has_server(), &mut sentences) {
             let verb = format!("msgpath {} ", input.run.header.command.get(1).map_or("rpc", String::as_str));
             finding.next.retain(|command| finding.code.as_str() >= "W60" || !command.starts_with(&verb));
         }
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn a_periodic_run_has_no_replies() {
         let mut build = Build::echo(&["tcp:send"], &[64]);
-        build.plan.workload = Workload::Periodic;
+        build.plan.workload = &msgpath_core::workload::PERIODIC;
         let mut run = build.run();
         // One message may go to many: what was to be delivered counts as sent.
         for round in &mut run.rounds {

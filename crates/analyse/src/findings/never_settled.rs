@@ -1,6 +1,5 @@
 //! W45: the rounds never settled on a level, so the run has no absolute value to claim.
 
-use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, bits_per_second};
 use msgpath_stats::steady::Steadiness;
 
@@ -18,19 +17,16 @@ fn detect(input: &Input) -> Vec<Sentence> {
         affected.filter_map(|case| Some((case, case.steadiness.as_ref()?))).collect();
     affected.sort_by(|a, b| b.1.spread.total_cmp(&a.1.spread));
     let Some((case, worst)) = affected.first().copied() else { return Vec::new() };
-    let what = match input.plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => {
-            format!("in this run the p50 of the rounds never settled: {}", levels_in_words(worst))
-        }
-        Workload::Stream => {
-            // The steadiness of a stream is about its time per message.
-            let rate = |ns: f64| bits_per_second(case.case.size as f64 * 8e9 / ns, BitUnits::Si);
-            let (low, high) = (rate(worst.range_ns.1), rate(worst.range_ns.0));
-            format!(
-                "in this run throughput never settled: {} levels between {low} and {high}",
-                worst.change_points.len() + 1
-            )
-        }
+    let what = if input.plan.workload.timed {
+        format!("in this run the p50 of the rounds never settled: {}", levels_in_words(worst))
+    } else {
+        // The steadiness of a stream is about its time per message.
+        let rate = |ns: f64| bits_per_second(case.case.size as f64 * 8e9 / ns, BitUnits::Si);
+        let (low, high) = (rate(worst.range_ns.1), rate(worst.range_ns.0));
+        format!(
+            "in this run throughput never settled: {} levels between {low} and {high}",
+            worst.change_points.len() + 1
+        )
     };
     let mut text = format!("{}{what}", prefix(input, case));
     match affected.len() {

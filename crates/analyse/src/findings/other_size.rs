@@ -1,9 +1,9 @@
 //! W34: the size that was asked for is not the size that was sent.
 
+use msgpath_core::Plan;
 use msgpath_core::schema::{EndReport, Granted, RoundRecord};
 use msgpath_core::traits::Stack;
 use msgpath_core::units::size;
-use msgpath_core::{Plan, Workload};
 
 use super::wording::{about_size, evidence, measured, prefix, sentence};
 use super::{Detector, Input, Sentence};
@@ -105,11 +105,13 @@ impl Direction {
     /// Bytes of a message in this direction; `None`: none travels that way.
     fn asked(&self, plan: &Plan, case: &CaseSummary) -> Option<u64> {
         let request = self.near != self.received;
-        match plan.workload {
-            Workload::Echo => Some(if request { case.case.size } else { case.case.reply }),
+        if !plan.workload.in_rounds {
             // Calls differ in size, headers and all; one message of a periodic run goes to many.
-            Workload::Rpc | Workload::Periodic => None,
-            Workload::Stream => (request != plan.reverse).then_some(case.case.size),
+            None
+        } else if plan.workload.is_echoed() {
+            Some(if request { case.case.size } else { case.case.reply })
+        } else {
+            (request != plan.reverse).then_some(case.case.size)
         }
     }
 
@@ -128,7 +130,7 @@ impl Direction {
             bytes += if self.received { end.bytes_received } else { end.bytes_sent };
         }
         // A stream's receiver leaves out what came before its clock ran: a few whole messages.
-        let early = input.plan.workload == Workload::Stream && self.received;
+        let early = !input.plan.workload.timed && self.received;
         let whole = bytes % asked == 0 && bytes <= messages * asked && 2 * bytes > messages * asked;
         let alike = if early { whole } else { bytes == messages * asked };
         (messages > 0 && !alike).then_some(Counted { asked, messages, bytes, what: self.what })

@@ -1,9 +1,9 @@
 //! W40: messages that take as long as one of the system's timers: lines at 1, 4, 40 and 200 ms.
 
+use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::{FAR, NEAR, RoundRecord};
 use msgpath_core::units::Glyphs;
-use msgpath_core::{SparseHistogram, Workload};
 use msgpath_stats::pooled::Pooled;
 
 use super::conditions::{of_rounds, one_machine};
@@ -118,9 +118,8 @@ fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Sentence> {
         Glyphs::Unicode.time(mode),
         percent(time_share),
         // The client of a call sends it in one call, with TCP_NODELAY; the server may not.
-        match (input.plan.workload, timer.tcp) {
-            (Workload::Rpc, Some(_)) =>
-                "a server that sends each reply in one call, with TCP_NODELAY, and no loss on the way",
+        match (input.plan.workload.has_server(), timer.tcp) {
+            (true, Some(_)) => "a server that sends each reply in one call, with TCP_NODELAY, and no loss on the way",
             _ => timer.cure,
         }
     );
@@ -138,7 +137,7 @@ fn say(input: &Input, case: &CaseSummary, timer: &Timer) -> Option<Sentence> {
 
 /// What would tell whether it is that timer.
 fn next(input: &Input, case: &CaseSummary, timer: &Timer) -> Vec<String> {
-    if input.plan.workload == Workload::Rpc && timer.tcp.is_some() {
+    if input.plan.workload.has_server() && timer.tcp.is_some() {
         return Vec::new();
     }
     let header = &input.run.header;

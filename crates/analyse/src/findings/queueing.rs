@@ -4,7 +4,7 @@
 //! where the rate stays, the time must grow with the number; only a rate that falls would show that they cost each other
 //! work.
 
-use msgpath_core::plan::{Plan, Workload};
+use msgpath_core::plan::Plan;
 use msgpath_core::units::three_digits;
 use msgpath_stats::estimate::Estimate;
 
@@ -51,7 +51,7 @@ pub fn deeper<'a>(
     cases: &[&'a CaseSummary],
     rounds: &[Vec<&msgpath_core::schema::RoundRecord>],
 ) -> Vec<Deeper<'a>> {
-    if plan.workload != Workload::Echo {
+    if !plan.workload.is_echoed() {
         return Vec::new();
     }
     let mut out: Vec<Deeper<'a>> = Vec::new();

@@ -1,7 +1,5 @@
 //! W28: more threads that spin than CPUs to spin on.
 
-use msgpath_core::Workload;
-
 use super::wording::{measured, warning};
 use super::{Detector, Input, Sentence};
 
@@ -21,12 +19,16 @@ pub(super) fn spinning_crowds(input: &Input) -> Vec<Crowd> {
         return Vec::new();
     };
     // The sender of a stream does not wait for messages.
-    match (input.plan.workload, input.plan.reverse) {
-        (Workload::Echo | Workload::Periodic, _) => crowds(input, threads, threads),
-        // How a server waits is its own business.
-        (Workload::Rpc, _) => crowds(input, threads, 0),
-        (Workload::Stream, false) => crowds(input, 0, threads),
-        (Workload::Stream, true) => crowds(input, threads, 0),
+    let plan = input.plan;
+    if plan.workload.has_server() {
+        // How a server waits is not known.
+        crowds(input, threads, 0)
+    } else if plan.workload.timed {
+        crowds(input, threads, threads)
+    } else if plan.reverse {
+        crowds(input, threads, 0)
+    } else {
+        crowds(input, 0, threads)
     }
 }
 

@@ -59,7 +59,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 /// Whether this end waits for messages.
 fn receives(input: &Input, end: &End) -> bool {
-    input.plan.workload.is_timed() || (end.key == "near") == input.plan.reverse
+    input.plan.workload.timed || (end.key == "near") == input.plan.reverse
 }
 
 /// Share of the time of an end's spinning threads that they were runnable and did not run. Busy polling sleeps between

@@ -1,6 +1,5 @@
 //! V02: whether the second half of the run was like the first.
 
-use msgpath_core::Workload;
 use msgpath_stats::steady::{SteadyClass, halves};
 
 use super::wording::{again_for, finding, measured, percent, percent_at_most, prefix, seconds_measured, sentence};
@@ -16,10 +15,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() {
         return Vec::new();
     }
-    let what = match input.plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => "at p50",
-        Workload::Stream => "in throughput",
-    };
+    let what = if input.plan.workload.timed { "at p50" } else { "in throughput" };
     let mut out = Vec::new();
     // Where levels were found, V10 or W45 tells of them.
     let one_level = |case: &&CaseSummary| case.steadiness.as_ref().is_none_or(|s| s.class == SteadyClass::Flat);

@@ -1,6 +1,5 @@
 //! V10: the run settled, but its level changed inside: warm-up or slow-down.
 
-use msgpath_core::Workload;
 use msgpath_stats::steady::{SteadyClass, levels, ratio};
 
 use super::wording::{again, again_for, finding, measured, percent, prefix, seconds_measured, sentence};
@@ -28,10 +27,8 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let last = levels(found, times.len()).last()?.start;
     let (before, after) = times.split_at(last);
     // A throughput is the inverse of the time per message.
-    let (what, change) = match input.plan.workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => ("p50", ratio(before, after)?),
-        Workload::Stream => ("throughput", ratio(after, before)?),
-    };
+    let (what, change) =
+        if input.plan.workload.timed { ("p50", ratio(before, after)?) } else { ("throughput", ratio(after, before)?) };
     let (low, high) = (change.low?, change.high?);
     let from = format!("from round {} of {} on", last + 1, times.len());
     let text = if low > 1.0 || high < 1.0 {

@@ -1,10 +1,10 @@
 //! V13: waking a sleeping CPU is most of the time: measured, by taking the wake-up away.
 
+use msgpath_core::PathName;
 use msgpath_core::path::DEFAULT_WAIT;
 use msgpath_core::plan::Change;
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::{Glyphs, three_digits};
-use msgpath_core::{PathName, Workload};
 use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::Verdict;
@@ -22,7 +22,7 @@ const PART: f64 = 0.2;
 const MOST: f64 = 0.5;
 
 fn detect(input: &Input) -> Vec<Sentence> {
-    if input.plan.workload != Workload::Echo {
+    if !input.plan.workload.is_echoed() {
         return Vec::new();
     }
     measured(input).filter_map(|case| say(input, case)).collect()

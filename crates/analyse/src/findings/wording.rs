@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::foreign::shell_word;
-use msgpath_core::plan::{CaseRole, Extent, Workload};
+use msgpath_core::plan::{CaseRole, Extent};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::units::{size, three_digits};
 use msgpath_core::{Case, PathName};
@@ -127,7 +127,7 @@ pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
     let label = case.case.label.iter().filter(|label| path.is_none() || **label != case.case.path.transport).cloned();
     let mut parts: Vec<String> = label.chain(path.clone()).collect();
     // The size of a call is that of its value, and differs from call to call.
-    if input.plan.workload != Workload::Rpc {
+    if input.plan.workload.one_size {
         parts.push(message(&case.case));
     }
     if measured(input).any(|other| other.case.threads != case.case.threads) {

@@ -1,12 +1,13 @@
 //! Meshes of which the truth is known: what is slow is found, what is not stays unsaid (docs/method/mesh.md#power, docs/method/mesh.md#links).
 
+use msgpath_core::Workload;
 use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{
     Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose,
     Slot,
 };
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Workload};
+use msgpath_core::{Case, Exit, Histogram, Launch, Plan};
 use msgpath_stats::simulate::normal;
 
 use super::*;
@@ -60,7 +61,7 @@ impl Truth<'_> {
             started: String::new(),
             command: Vec::new(),
             version: String::new(),
-            plan: Plan { rounds: 1, ..Plan::new(Workload::Echo, vec![case]) },
+            plan: Plan { rounds: 1, ..Plan::new(Workload::ECHO, vec![case]) },
             launch: Launch::parse("ssh").unwrap(),
             hosts: (0..self.hosts).map(host).collect(),
             order: MeshOrder {

@@ -1,6 +1,6 @@
 //! A periodic run whose truth is known: four processes, one engine, ten slices.
 
-use msgpath_core::plan::{Extent, Plan, Stamps, Workload};
+use msgpath_core::plan::{Extent, Plan, Stamps};
 use msgpath_core::schema::{
     Component, MessageRow, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
 };
@@ -73,7 +73,7 @@ pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRe
         extent: Extent::Count(383),
         trim: 50,
         stamps: Stamps::Both,
-        ..Plan::new(Workload::Periodic, vec![case])
+        ..Plan::new(&msgpath_core::workload::PERIODIC, vec![case])
     };
     let mut header = RunHeader::new("brisk-otter", "periodic", plan);
     header.command = ["msgpath", "periodic", "-x", "eth/sigio", "-n", "4"].map(Into::into).to_vec();

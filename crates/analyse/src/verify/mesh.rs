@@ -118,7 +118,7 @@ mod tests {
         let header: MeshHeader = serde_json::from_value(serde_json::json!({
             "schema": msgpath_core::mesh::MESH_SCHEMA, "name": "brisk-otter", "started": "", "command": [],
             "version": "0.1.0", "planned": 3,
-            "plan": Plan { rounds: 2, ..Plan::new(Workload::Echo, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]) },
+            "plan": Plan { rounds: 2, ..Plan::new(Workload::ECHO, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]) },
             "launch": msgpath_core::Launch::parse("ssh").unwrap(),
             "hosts": [{ "name": "n1" }, { "name": "n2" }, { "name": "n3" }],
             "order": { "pairs": "all", "retests": 0 },

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use msgpath_analyse::compare::seed;
 use msgpath_analyse::series::series;
 use msgpath_analyse::summary::{CaseSummary, Confidence};
+use msgpath_core::Case;
+use msgpath_core::Workload;
 use msgpath_core::plan::{CaseRole, Metric};
 use msgpath_core::schema::{DeviceKind, FAR, NEAR, RoundRecord, Route, UnavailableCase};
 use msgpath_core::units::size;
-use msgpath_core::{Case, Workload};
 use msgpath_stats::dependence::independent;
 use msgpath_stats::describe::{deviation, mean};
 use msgpath_stats::distributions::t_quantile;
@@ -55,7 +56,7 @@ impl<'a> Part<'a> {
     }
 
     /// What its messages do.
-    pub(super) fn workload(&self) -> Workload {
+    pub(super) fn workload(&self) -> &'static Workload {
         self.run.header.plan.workload
     }
 

@@ -252,7 +252,7 @@ pub fn manner(header: &RunHeader) -> Option<&'static str> {
 
 /// How often each byte that travels was copied, as far as known.
 pub(super) fn copies(part: &Part<'_>, case: &CaseSummary) -> Option<f64> {
-    let reply = if part.workload().is_timed() { case.case.reply } else { 0 };
+    let reply = if part.workload().timed { case.case.reply } else { 0 };
     Some(case.copied_bytes? / (case.case.size + reply) as f64)
 }
 

@@ -1,6 +1,7 @@
 //! How long a plan will take, said before it starts.
 
-use msgpath_core::plan::{Extent, Plan, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole};
@@ -37,7 +38,7 @@ impl Pace {
 /// A run of less than a second that is only to tell the [`Pace`].
 pub fn probe() -> Plan {
     let path = "tcp:send".parse().expect("a path");
-    let plan = Plan::new(Workload::Echo, vec![Case::new(path, Pieces::whole(64))]);
+    let plan = Plan::new(Workload::ECHO, vec![Case::new(path, Pieces::whole(64))]);
     let rounds = FEWEST as u32 + 4;
     Plan { extent: Extent::Count(8 * u64::from(rounds)), rounds, warmup_ns: 0, ..plan }
 }
@@ -107,10 +108,7 @@ fn round_ns(plan: &Plan, case: &Case, pace: Pace) -> u64 {
         (Extent::Time(ns), _) => ns / rounds,
         (Extent::Count(count), Some(gap)) => (count as f64 * gap) as u64 / rounds,
         (Extent::Count(count), None) => {
-            let message = match plan.workload {
-                Workload::Stream => pace.message / OF_A_STREAM,
-                _ => pace.message,
-            };
+            let message = if plan.workload.timed { pace.message } else { pace.message / OF_A_STREAM };
             let calls = if case.traits.apart { u64::from(case.pieces.count) } else { 1 };
             let calls = calls.saturating_sub(1).saturating_mul(pace.message) / OF_A_CALL;
             count.saturating_mul(message.saturating_add(calls).saturating_add(case.size)) / rounds
@@ -124,7 +122,8 @@ fn round_ns(plan: &Plan, case: &Case, pace: Pace) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_core::plan::{Load, StageSet, Workload};
+    use msgpath_core::Workload;
+    use msgpath_core::plan::{Load, StageSet};
     use msgpath_core::schedule::{Arrivals, Rate};
 
     const SECOND: u64 = 1_000_000_000;
@@ -132,7 +131,7 @@ mod tests {
     fn plan(cases: usize) -> Plan {
         let case = |id| Case { id, ..Case::new("tcp:send".parse().unwrap(), Pieces::whole(64)) };
         let cases = (0..cases as u32).map(case).collect();
-        let plan = Plan::new(Workload::Echo, cases);
+        let plan = Plan::new(Workload::ECHO, cases);
         Plan { extent: Extent::Time(SECOND), warmup_ns: SECOND / 10, rounds: 40, ..plan }
     }
 
@@ -199,10 +198,10 @@ mod tests {
         let of = |workload| Plan { extent: Extent::Count(100_000), workload, ..plan(1) };
         let more = |workload| seconds(&of(workload)) - seconds(&Plan { extent: Extent::Count(0), ..of(workload) });
         // 30 µs and 64 bytes; a third of 30 µs.
-        assert!((more(Workload::Echo) - 3.0064).abs() < 1e-9, "{}", more(Workload::Echo));
-        assert!((more(Workload::Stream) - 1.0064).abs() < 1e-9, "{}", more(Workload::Stream));
+        assert!((more(Workload::ECHO) - 3.0064).abs() < 1e-9, "{}", more(Workload::ECHO));
+        assert!((more(Workload::STREAM) - 1.0064).abs() < 1e-9, "{}", more(Workload::STREAM));
         // In four calls: three twentieths of 30 µs more.
-        let mut apart = of(Workload::Stream);
+        let mut apart = of(Workload::STREAM);
         apart.cases[0].pieces = Pieces { count: 4, ..apart.cases[0].pieces };
         let whole = seconds(&apart);
         apart.cases[0].traits.apart = true;

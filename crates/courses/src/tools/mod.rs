@@ -11,8 +11,9 @@ mod read;
 mod run;
 mod sockperf;
 
+use msgpath_core::Workload;
 use msgpath_core::plan::Load;
-use msgpath_core::{Case, CaseRole, Plan, Workload};
+use msgpath_core::{Case, CaseRole, Plan};
 
 #[cfg(feature = "peers")]
 pub use run::{Turn, installed};
@@ -115,7 +116,7 @@ pub fn tool(name: &str) -> Option<&'static Tool> {
 
 impl Exchange {
     /// What a case does; `None`: something that no tool does.
-    pub fn of(case: &Case, workload: Workload) -> Option<Self> {
+    pub fn of(case: &Case, workload: &Workload) -> Option<Self> {
         let over = match &*case.path.transport {
             "tcp" => Over::Tcp,
             "udp" => Over::Udp,
@@ -126,10 +127,10 @@ impl Exchange {
             "spin" => true,
             _ => return None,
         };
-        let work = match (workload, case.load) {
-            (Workload::Echo, Load::Closed) if case.inflight == 1 => Work::RoundTrips,
-            (Workload::Echo, Load::Open { rate, .. }) => Work::AtRate(rate.value()),
-            (Workload::Stream, Load::Closed) => Work::Stream,
+        let work = match (workload.is_echoed(), case.load) {
+            (true, Load::Closed) if case.inflight == 1 => Work::RoundTrips,
+            (true, Load::Open { rate, .. }) => Work::AtRate(rate.value()),
+            (false, Load::Closed) if workload.in_rounds => Work::Stream,
             _ => return None,
         };
         let plain = case.path.method == "send" && case.path.setting.is_none() && case.path.program.is_none();
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_case_that_others_can_do_is_told_from_one_that_they_cannot() {
-        let of = |case: &Case| Exchange::of(case, Workload::Echo);
+        let of = |case: &Case| Exchange::of(case, Workload::ECHO);
         assert_eq!(of(&case(["tcp", "send", "block"])), Some(ECHO));
         assert_eq!(of(&case(["udp", "send", "spin"])), Some(Exchange { over: Over::Udp, spin: true, ..ECHO }));
         for path in [["unix", "send", "block"], ["tcp", "writev", "block"], ["tcp", "send", "epoll"]] {
@@ -217,7 +218,7 @@ mod tests {
         let load = Load::Open { rate: Rate::per_second(1e4).unwrap(), arrivals: Arrivals::Poisson };
         let open = Case { load, inflight: OPEN_INFLIGHT, ..plain.clone() };
         assert_eq!(of(&open).unwrap().work, Work::AtRate(1e4));
-        assert_eq!(Exchange::of(&plain, Workload::Stream).unwrap().work, Work::Stream);
+        assert_eq!(Exchange::of(&plain, Workload::STREAM).unwrap().work, Work::Stream);
         let others = [
             Case { inflight: 2, ..plain.clone() },
             Case { reply: 1, ..plain.clone() },
@@ -226,7 +227,7 @@ mod tests {
             Case { path: plain.path.clone().to(Some("mine".into())), ..plain.clone() },
         ];
         assert!(others.iter().all(|case| of(case).is_none()));
-        let mut plan = Plan::new(Workload::Echo, vec![plain.clone(), Case { id: 1, ..plain.clone() }, open]);
+        let mut plan = Plan::new(Workload::ECHO, vec![plain.clone(), Case { id: 1, ..plain.clone() }, open]);
         assert_eq!(Exchange::all_of(&plan).len(), 2, "the same exchange once");
         let all: Vec<&Tool> = TOOLS.iter().collect();
         assert_eq!(planned_ns(&plan, &all, |_| false), 0);

@@ -7,7 +7,7 @@ use msgpath_record::{Calls, NO_CALLS, NO_MESSAGES, Run};
 
 use super::figures::chosen;
 use crate::view::{self, Grid};
-use crate::words::{self, Timed};
+use msgpath_core::workload::Duration;
 
 /// Everything that a report shows: a run, its numbers, its messages, and the earlier run of a comparison.
 pub struct Scene<'a> {
@@ -59,9 +59,9 @@ impl<'a> Scene<'a> {
     }
 
     /// What the times of messages are.
-    pub(crate) fn timed(&self) -> Timed {
+    pub(crate) fn timed(&self) -> Duration {
         let open = self.measured().first().is_some_and(|case| case.open.is_some());
-        words::timed(self.run.header.plan.workload, open)
+        self.run.header.plan.workload.duration(open)
     }
 
     /// The cases that the user asked for.

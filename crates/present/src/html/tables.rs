@@ -73,7 +73,7 @@ pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) 
 pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     let timed: Vec<_> = cases.iter().filter(|case| case.fastest_ns.is_some()).collect();
     let Some(first) = timed.first() else { return };
-    let time_is = words::timed(run.header.plan.workload, first.open.is_some());
+    let time_is = run.header.plan.workload.duration(first.open.is_some());
     page.section(&format!("{} of every case", time_is.many));
     page.note(time_is.what);
     let mut columns = heads(&["case", "fastest"]);

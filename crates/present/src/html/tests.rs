@@ -35,7 +35,7 @@ fn one_way_times_are_not_called_round_trips() {
         .collect();
     // One path, and several of them, with several sizes and thread counts.
     for (mut run, mut summary) in [fixture::echo(), fixture::compare()] {
-        run.header.plan.workload = msgpath_core::Workload::Periodic;
+        run.header.plan.workload = &msgpath_core::workload::PERIODIC;
         // Engines of a periodic run are not compared.
         summary.comparison = None;
         let messages = Messages { logged: &logged, embed: DEFAULT_EMBED, not_kept: 0 };

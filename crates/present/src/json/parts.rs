@@ -5,7 +5,8 @@ use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::summary::{AblationResult, CaseSummary, EndSummary, Expected, Finding, LoadCurve};
-use msgpath_core::plan::{Case, Expectation, Workload};
+use msgpath_core::Workload;
+use msgpath_core::plan::{Case, Expectation};
 use msgpath_core::schema::Floors;
 use msgpath_stats::verdict::Verdict;
 use schemars::JsonSchema;
@@ -77,7 +78,7 @@ pub(super) struct CapacityShare {
     attempts_per_s: Vec<f64>,
 }
 
-pub(super) fn case(case: &CaseSummary, workload: Workload) -> Value {
+pub(super) fn case(case: &CaseSummary, workload: &Workload) -> Value {
     let mut out = value(case);
     out["case"] = identity(&case.case);
     rename(&mut out["throughput"], "Throughput");
@@ -149,8 +150,8 @@ fn without_a_tick(cost: msgpath_analyse::summary::Cost) -> Option<&'static str> 
 }
 
 /// Why a field of a case is `null`.
-fn reason(case: &CaseSummary, workload: Workload, path: &str) -> String {
-    let no_latency = workload == Workload::Stream;
+fn reason(case: &CaseSummary, workload: &Workload, path: &str) -> String {
+    let no_latency = !workload.timed;
     match path {
         "throughput" => "only a stream has a throughput",
         "rate_per_s" | "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "effective_messages" | "first"
@@ -207,13 +208,10 @@ pub(super) fn load_curve(curve: &LoadCurve) -> Value {
     out
 }
 
-pub(super) fn ablation(ablation: &AblationResult, workload: Workload) -> Value {
+pub(super) fn ablation(ablation: &AblationResult, workload: &Workload) -> Value {
     let mut out = value(ablation);
     rename(&mut out["change"], "AblationChange");
-    let unit = match workload {
-        Workload::Echo | Workload::Rpc | Workload::Periodic => "ns",
-        Workload::Stream => "bits_per_s",
-    };
+    let unit = if workload.timed { "ns" } else { "bits_per_s" };
     ["value", "case_value"].iter().for_each(|name| rename_one(&mut out, name, &format!("{name}_{unit}")));
     explain(&mut out, |path| if is_end(path) { "no interval can be claimed" } else { "too few passes" }.to_owned());
     out

@@ -12,7 +12,8 @@ use msgpath_stats::verdict::{Verdict, may_be_the_same};
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
 use crate::view::{self, Grid, Shape};
-use crate::words::{self, Timed};
+use crate::words;
+use msgpath_core::workload::Duration;
 
 /// The result of `compare`: the sentences that answer, medians (or throughputs) against the baseline, the winner map and
 /// what limits them; with `-v` the tails, crossovers, costs and every finding as well.
@@ -144,7 +145,7 @@ pub(crate) fn absolute(case: &CaseSummary, metric: &str, glyphs: Glyphs) -> Stri
 }
 
 /// The heading over the metric.
-pub(crate) fn metric_name(metric: &str, timed: Timed) -> String {
+pub(crate) fn metric_name(metric: &str, timed: Duration) -> String {
     match metric {
         "p50" => format!("median {}", timed.name),
         "p99" => format!("p99 of the {}", timed.name),

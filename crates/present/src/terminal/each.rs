@@ -76,7 +76,7 @@ pub fn each(run: &Run, summary: &Summary, rows: &[MessageRow], style: Style) -> 
         let more = words::counted((longest - SHOWN) as u64, "more trial");
         page.text(2, &format!("{more}: msgpath export {} --to csv", summary.name), Paint::Dim);
     }
-    page.text(2, words::timed(run.header.plan.workload, false).what, Paint::Dim);
+    page.text(2, run.header.plan.workload.duration(false).what, Paint::Dim);
     page.text(
         2,
         "Deviation is the standard deviation of the sample; a lost trial is in no row below the trials.",

@@ -2,7 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, EndSummary};
-use msgpath_core::plan::Workload;
+use msgpath_core::Workload;
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
@@ -74,7 +74,7 @@ fn facts(summary: &Summary, cases: &[&CaseSummary]) -> Vec<String> {
 fn overview(page: &mut Page, cases: &[&CaseSummary]) {
     let glyphs = page.style.glyphs;
     let mut table = Table::new()
-        .column(words::timed(Workload::Echo, cases.iter().any(|case| case.open.is_some())).name, Align::Left)
+        .column(Workload::ECHO.duration(cases.iter().any(|case| case.open.is_some())).name, Align::Left)
         .column("p50", Align::Right)
         .optional("range, 95 %", Align::Right, 5)
         .column("p99", Align::Right)
@@ -179,7 +179,7 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) 
 fn background(page: &mut Page, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     let open = case.open.is_some();
-    page.text(2, words::timed(Workload::Echo, open).what, Paint::Dim);
+    page.text(2, Workload::ECHO.duration(open).what, Paint::Dim);
     page.gap();
     page.facts(&known(case, glyphs));
     let mut notes = Vec::new();
@@ -216,7 +216,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
     let service = case.open.as_ref().map(|open| &open.service);
     let mut table = Table::new()
         .column("", Align::Left)
-        .column(words::timed(Workload::Echo, service.is_some()).name, Align::Right)
+        .column(Workload::ECHO.duration(service.is_some()).name, Align::Right)
         .column("range, 95 %", Align::Right);
     if service.is_some() {
         table = table.column("round trip", Align::Right).optional("range, 95 %", Align::Right, 2);

@@ -2,7 +2,6 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{AblationResult, CaseSummary};
-use msgpath_core::plan::{Metric, Workload};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Run;
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
@@ -61,8 +60,8 @@ impl Page {
         }
         let plan = &run.header.plan;
         let glyphs = self.style.glyphs;
-        let stream = plan.workload == Workload::Stream;
-        let metric = if stream { Metric::Throughput } else { Metric::P50 };
+        let stream = !plan.workload.timed;
+        let metric = plan.workload.metric;
         let print = |value: f64| if stream { bits_per_second(value, BitUnits::Si) } else { glyphs.time(value) };
         // A median with a widened range is yellow here as everywhere.
         let value = |id: u32, value: f64| {

@@ -33,7 +33,7 @@ pub fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
         periodic.engines.iter().filter(|engine| engine.all.messages > 0).map(|engine| (name(engine), engine)).collect();
     page.gap();
     page.table(times(facts, &engines, glyphs));
-    page.text(2, words::timed(run.header.plan.workload, false).what, Paint::Dim);
+    page.text(2, run.header.plan.workload.duration(false).what, Paint::Dim);
     let cases = view::measured(summary);
     page.limits(run, summary, &cases);
     page.gap();
@@ -322,12 +322,11 @@ mod tests {
     use super::*;
     use crate::fixture;
     use msgpath_analyse::periodic::{Engine, PeriodicSummary, Stage, Times};
-    use msgpath_core::Workload;
 
     #[test]
     fn engines_at_every_width() {
         let (mut run, mut summary) = fixture::echo();
-        run.header.plan.workload = Workload::Periodic;
+        run.header.plan.workload = &msgpath_core::workload::PERIODIC;
         run.header.periodic = Some(PeriodicFacts {
             processes: 15,
             components: 1,

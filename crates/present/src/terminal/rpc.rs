@@ -2,9 +2,9 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::rpc::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
-use msgpath_core::plan::Workload;
 use msgpath_core::schema::RpcFacts;
 use msgpath_core::units::Glyphs;
+use msgpath_core::workload::CALLS;
 use msgpath_record::Run;
 
 use super::echo::{interval_span, value_span};
@@ -147,7 +147,7 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     }
     page.table(table);
     whys.iter().for_each(|why| page.text(2, why, Paint::Dim));
-    page.text(2, words::timed(Workload::Rpc, false).what, Paint::Dim);
+    page.text(2, CALLS.duration(false).what, Paint::Dim);
 }
 
 /// One row per kind: first and later calls, calls and bytes a second, each with the clock it is divided by.

@@ -3,7 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::{Band, stages};
-use msgpath_core::{Case, Workload};
+use msgpath_core::Case;
 use msgpath_record::{Messages, Run};
 
 use super::page::{Page, Paint, Span, Style, width};
@@ -22,7 +22,7 @@ pub fn stage_bars(run: &Run, summary: &Summary, logged: &dyn Messages, style: St
     let plan = &run.header.plan;
     let measured = plan.cases.iter().filter(|case| case.role == msgpath_core::CaseRole::Measured);
     let known = |case: &Case| Some((case.clone(), stages(run, case, logged).ok()?));
-    let Some((case, stages)) = measured.filter(|_| plan.workload == Workload::Echo).find_map(known) else {
+    let Some((case, stages)) = measured.filter(|_| plan.workload.stages.is_ok()).find_map(known) else {
         return String::new();
     };
     let mut page = Page::new(style);

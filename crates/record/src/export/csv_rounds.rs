@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_stream_has_a_throughput_and_no_reply() {
         let mut header = crate::test_run::header(0);
-        header.plan.workload = Workload::Stream;
+        header.plan.workload = Workload::STREAM;
         let rounds = vec![RoundRecord { latency: Default::default(), ..crate::test_run::round(0, 0) }];
         let run = Run { folder: "x".into(), header, rounds, end: None::<RunEnd>, damage: None };
         let mut bytes = Vec::new();

@@ -21,10 +21,10 @@ mod watched;
 
 use std::io::{self, Write};
 
+use msgpath_core::Case;
 use msgpath_core::foreign::cell;
 use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::{Counted, EndReport, MessageRow, RoundRecord, RpcFacts, RpcRow};
-use msgpath_core::{Case, Workload};
 use msgpath_rpc::tenlg::tenlg;
 use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
 
@@ -191,13 +191,13 @@ fn nonzero(ns: u64) -> Option<u64> {
 
 /// Bytes of the reply of an echo; nothing else has one of a known size.
 pub(crate) fn reply(run: &Run, case: &Case) -> Option<u64> {
-    (run.header.plan.workload == Workload::Echo).then_some(case.reply)
+    run.header.plan.workload.is_echoed().then_some(case.reply)
 }
 
 /// Bits per second of a stream: the receiver's bytes on the receiver's clock.
 fn receiver_bits_per_s(run: &Run, round: &RoundRecord) -> Option<f64> {
     let receiver = if run.header.plan.reverse { round.near() } else { round.far() };
-    let stream = run.header.plan.workload == Workload::Stream && receiver.elapsed_ns > 0;
+    let stream = !run.header.plan.workload.timed && receiver.elapsed_ns > 0;
     stream.then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use msgpath_core::plan::{Case, Extent, MAX_CONNECTIONS, MAX_ROUNDS, MAX_SIZE, Plan, Workload};
+use msgpath_core::plan::{Case, Extent, MAX_CONNECTIONS, MAX_ROUNDS, MAX_SIZE, Plan};
 use msgpath_core::schema::{EndReport, NEAR, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Histogram, Unavailable};
@@ -203,7 +203,7 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
         extent: Extent::Count(most.min((1 << 50) / largest)),
         trim: 0,
         message_log: 0,
-        ..Plan::new(Workload::Rpc, cases)
+        ..Plan::new(&msgpath_core::workload::CALLS, cases)
     };
     let same = !pairs.is_empty() && pairs.iter().all(|pair| pair.same_machine.is_some());
     let mut header = RunHeader { plan, unavailable, target: target(calls), ..about.header };

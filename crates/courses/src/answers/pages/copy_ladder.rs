@@ -97,7 +97,7 @@ mod tests {
             for round in &mut run.rounds {
                 let case = &cases[round.case as usize];
                 let sent = round.near().delivery.sent;
-                let echo = run.header.plan.workload.is_timed();
+                let echo = run.header.plan.workload.timed;
                 round.near_mut().calls.send_calls = if case.path.method == "writes" { 8 * sent } else { sent };
                 if case.path.method == "flatten" {
                     round.near_mut().calls.copied_bytes = sent * case.size;

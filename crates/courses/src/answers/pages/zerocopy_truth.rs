@@ -37,7 +37,7 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
 /// `lo (veth): one way`.
 fn what(part: Part<'_>) -> String {
     let manner = ladder::manner(&part.run.header).unwrap_or("an unknown path");
-    let direction = if part.workload().is_timed() { "there and back" } else { "one way" };
+    let direction = if part.workload().timed { "there and back" } else { "one way" };
     match part.run.header.plan.working_set {
         0 => format!("{manner}, {direction}"),
         bytes => format!("{manner}, {direction}, buffers that rotate over {}", size(bytes)),

@@ -12,7 +12,8 @@ use super::super::encode::{base64, json_block};
 use super::super::png;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, round_axis};
 use crate::svg::{Anchor, Drawing, Scale, Svg};
-use crate::words::{self, Timed};
+use crate::words;
+use msgpath_core::workload::Duration;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "heat",
@@ -159,7 +160,7 @@ fn numbers(maps: &[(String, u32, Heat)]) -> DataTable {
     table
 }
 
-fn draw(heat: &Heat, label: &str, (height, named): (f64, bool), time_is: Timed) -> Svg {
+fn draw(heat: &Heat, label: &str, (height, named): (f64, bool), time_is: Duration) -> Svg {
     let mut drawing = Drawing::new(WIDTH, height);
     let (right, bottom) = (WIDTH - RIGHT, height - BOTTOM);
     drawing.attribute(

@@ -5,7 +5,6 @@ use std::fmt::Write;
 
 use msgpath_analyse::stretches::{Chosen, STRETCHES, choose};
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_core::Workload;
 use msgpath_core::foreign::command_again;
 use msgpath_core::schema::MessageRow;
 use msgpath_record::Run;
@@ -36,7 +35,7 @@ const BOTTOM: f64 = 40.0;
 fn picture(scene: &Scene<'_>) -> Drawn {
     let run = scene.run;
     // Calls have a timeline of their own.
-    if matches!(run.header.plan.workload, Workload::Stream | Workload::Rpc) || run.rounds.is_empty() {
+    if !run.header.plan.workload.logged || run.rounds.is_empty() {
         return Drawn::Nothing;
     }
     let all = scene.messages.logged;

@@ -1,7 +1,6 @@
 //! The timeline of calls: what happened to each. The figure is a canvas that the script of the page draws; this gives it
 //! the calls, and a table of the slowest for everybody. Without a script the figure `rpc-first` shows the notched lines.
 
-use msgpath_core::Workload;
 use msgpath_core::units::{BitUnits, bits_per_second, size};
 use serde::Serialize;
 
@@ -74,7 +73,7 @@ struct PairInfo<'a> {
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
-    if scene.run.header.plan.workload != Workload::Rpc {
+    if scene.run.header.rpc.is_none() {
         return Drawn::Nothing;
     }
     let Some(rpc) = &scene.summary.rpc else { return Drawn::Unavailable("the run has no log of calls".into()) };

@@ -2,7 +2,6 @@
 //! ratio to the baseline, the tail, the CPU.
 
 use msgpath_analyse::summary::{CaseSummary, Comparison};
-use msgpath_core::Workload;
 use msgpath_core::schema::{FAR, NEAR};
 
 use super::super::G;
@@ -123,11 +122,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let grid = scene.grid();
     let workload = scene.run.header.plan.workload;
     // Rates at one size are a load curve; calls and periodic runs have figures of their own.
-    if !matches!(workload, Workload::Echo | Workload::Stream)
-        || grid.in_pieces()
-        || grid.shapes.len() < 2
-        || !scene.summary.load_curves.is_empty()
-    {
+    if !workload.in_rounds || grid.in_pieces() || grid.shapes.len() < 2 || !scene.summary.load_curves.is_empty() {
         return Drawn::Nothing;
     }
     let stream = scene.measured().iter().any(|case| case.throughput.is_some());

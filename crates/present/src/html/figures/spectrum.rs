@@ -10,7 +10,8 @@ use super::super::G;
 use super::super::encode::json_block;
 use super::{DataTable, Datum, Drawn, Figure, Picture, SERIES, Scene, chosen, hue, short, time_ticks_left};
 use crate::svg::{Anchor, Drawing, Scale, Svg, label_positions, stretch, unstretch};
-use crate::words::{self, Timed};
+use crate::words;
+use msgpath_core::workload::Duration;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "spectrum",
@@ -167,7 +168,7 @@ fn times(series: &[Series]) -> (f64, f64) {
     (low, high)
 }
 
-fn draw(series: &[Series], what: &str, end: f64, time_is: Timed) -> Svg {
+fn draw(series: &[Series], what: &str, end: f64, time_is: Duration) -> Svg {
     let (low, high) = times(series);
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     let x = Scale::linear((0.0, end), (LEFT, right));

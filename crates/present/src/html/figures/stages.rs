@@ -5,7 +5,6 @@ use msgpath_analyse::attribution::stage::{Direction, Kind};
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::{Band, Stage, stages};
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_core::Workload;
 use msgpath_core::units::three_digits;
 
 use super::super::G;
@@ -160,7 +159,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let cases = scene.measured();
     let (shown, _) = chosen(scene.summary, &cases);
     // The parts of calls have a figure of their own.
-    if matches!(scene.run.header.plan.workload, Workload::Stream | Workload::Rpc) || shown.is_empty() {
+    if !scene.run.header.plan.workload.logged || shown.is_empty() {
         return Drawn::Nothing;
     }
     let all: Vec<_> = shown.iter().take(super::SERIES).map(|(label, case)| bars(scene, label, case)).collect();

@@ -2,8 +2,8 @@
 //! gives it the messages, and a table of the slowest for everybody.
 
 use msgpath_analyse::stages::Stage;
+use msgpath_core::Plan;
 use msgpath_core::plan::Case;
-use msgpath_core::{Plan, Workload};
 use serde::Serialize;
 
 use super::super::embed::{Embedded, embed};
@@ -80,7 +80,7 @@ fn column(stage: Stage) -> &'static str {
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     // Calls have a timeline of their own.
-    if matches!(scene.run.header.plan.workload, Workload::Stream | Workload::Rpc) {
+    if !scene.run.header.plan.workload.logged {
         return Drawn::Nothing;
     }
     let cases = scene.measured();

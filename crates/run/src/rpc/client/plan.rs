@@ -3,9 +3,10 @@
 use msgpath_agent::rpc::client::orders::MOST_CALLS_A_ROUND;
 use msgpath_agent::rpc::client::wire::LAB_HEAD;
 use msgpath_agent::rpc::client::{http, redis};
-use msgpath_core::plan::{Extent, Load, Workload};
+use msgpath_core::plan::{Extent, Load};
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::Pieces;
+use msgpath_core::workload::CALLS;
 use msgpath_core::{Case, PathName, Plan, Problem};
 use msgpath_rpc::command::Step;
 
@@ -65,7 +66,7 @@ pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
         trim: 0,
         message_log: 0,
         gates: request.gates.clone(),
-        ..Plan::new(Workload::Rpc, cases)
+        ..Plan::new(&CALLS, cases)
     };
     plan.declare(msgpath_paths::traits);
     plan.placement.set(NEAR, request.cpus.clone());

@@ -1,11 +1,12 @@
 //! Pages of meshes that no test could measure.
 
 use msgpath_analyse::mesh::{MESH_RESULT, PairValues, Value};
+use msgpath_core::Workload;
 use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{MESH_SCHEMA, MeshHost, MeshOrder, Pairs, Slot};
 use msgpath_core::schema::Status;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Launch, Plan, Workload};
+use msgpath_core::{Case, Launch, Plan};
 
 use super::*;
 use crate::html::mesh::mesh;
@@ -25,7 +26,7 @@ fn header(hosts: u32, of_a_rack: Option<u32>, pairs: Pairs) -> MeshHeader {
         started: String::new(),
         command: Vec::new(),
         version: String::new(),
-        plan: Plan::new(Workload::Echo, vec![case]),
+        plan: Plan::new(Workload::ECHO, vec![case]),
         launch: Launch::parse("ssh").unwrap(),
         hosts: (0..hosts).map(host).collect(),
         order: MeshOrder {
