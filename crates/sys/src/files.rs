@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(read_regular(&place.at("file"), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(read_regular(&place.at("none"), 3).unwrap_err().kind(), io::ErrorKind::NotFound);
         let odd = [
-            (place.fifo("fifo"), "a FIFO"),
+            (place.fifo("waits"), "a FIFO"),
             (place.at("link"), "a symbolic link"),
             (place.at("socket"), "a socket"),
             (place.0.clone(), "a folder"),
@@ -395,7 +395,7 @@ mod tests {
             }
         }
         assert!(open_regular_typed(&place.at("link")).is_ok());
-        assert!(open_regular_typed(&place.at("fifo")).unwrap_err().to_string().contains("it is a FIFO"));
+        assert!(open_regular_typed(&place.at("waits")).unwrap_err().to_string().contains("it is a FIFO"));
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
         symlink(place.at("victim"), place.at("link")).unwrap();
         symlink(place.at("nowhere"), place.at("dangling")).unwrap();
         std::fs::hard_link(place.at("victim"), place.at("hard")).unwrap();
-        for name in ["link", "dangling", "hard"].map(|name| place.at(name)).into_iter().chain([place.fifo("fifo")]) {
+        for name in ["link", "dangling", "hard"].map(|name| place.at(name)).into_iter().chain([place.fifo("waits")]) {
             replace(&name, "page").unwrap();
             assert!(std::fs::symlink_metadata(&name).unwrap().is_file());
             assert_eq!(std::fs::read(&name).unwrap(), b"page");
