@@ -151,6 +151,7 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("ADDR", LISTENS),
     ("rpc", LISTENS),
     ("insecure", LISTENS),
+    ("behind-nat", LISTENS),
     ("ports", LISTENS),
     ("memory", Measures),
     ("idle-timeout", Measures),

@@ -81,7 +81,7 @@ impl Got {
         let telling = self.reply.telling?;
         let took = self.t4.saturating_sub(gone.t1);
         let told = [("waited to be read", telling.waited_ns), ("waited for a lock", telling.lock_ns)];
-        // 2^64-1: the wait is not known.
+        // 2^64-1: not known.
         let beyond = |ns: u64| ns != u64::MAX && ns > took.saturating_add(CLOCK_SET_NS);
         let (waited, ns) = told.into_iter().find(|(_, ns)| beyond(*ns))?;
         Some(format!("a request {waited} for {} in a call of {}", time(ns), time(took)))
