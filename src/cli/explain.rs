@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
             units: result.units.into(),
             look: &result.look,
         };
-        output::print(&measure::text(&run, &summary, &view, false))?;
+        output::print(measure::text(&run, &summary, &view, false))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut options = arguments.options();

@@ -126,7 +126,7 @@ fn of_a_mesh(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
                     .hint(format!("msgpath export {} --to parquet -o DIR", arguments.run))
             })?;
             let written = crate::mesh_tables::write(folder, &_header, &summary, into)?;
-            output::print(&format!("{}: {}\n", into.display(), written.join(", ")))?;
+            output::print(format!("{}: {}\n", into.display(), written.join(", ")))?;
             return Ok(ExitCode::SUCCESS);
         }
         other => {

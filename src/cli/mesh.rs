@@ -170,7 +170,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
 fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome) -> Result<ExitCode> {
     let (header, summary) = meshes::kept(folder)?;
     if !arguments.quiet {
-        output::print(&meshes::text(&header, &summary, arguments.verbose, &arguments.look))?;
+        output::print(meshes::text(&header, &summary, arguments.verbose, &arguments.look))?;
     }
     let broken: Vec<String> = summary
         .sla

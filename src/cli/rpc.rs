@@ -595,7 +595,7 @@ pub(super) fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode>
     if let Some((file, mut log)) = console.log.take() {
         log.flush().map_err(|error| cannot_write(&file, &error))?;
         match arguments.legacy {
-            true => output::print(&format!("\n{} written\n", file.display()))?,
+            true => output::print(format!("\n{} written\n", file.display()))?,
             false if result.quiet == 0 => say!("{} written", file.display()),
             false => {}
         }

@@ -66,6 +66,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         units: arguments.units.into(),
         look: &arguments.look,
     };
-    output::print(&measure::text(&run, &summary, &view, false))?;
+    output::print(measure::text(&run, &summary, &view, false))?;
     Ok(ExitCode::SUCCESS)
 }

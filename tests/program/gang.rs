@@ -151,11 +151,11 @@ fn a_stranger_at_the_address_of_a_mesh_keeps_no_agent_from_it() {
     answered_by_a_stranger(
         &listener,
         &[
-            &|stream| wire::write(stream, &Admits::Refused, &[]).unwrap(),
+            &|stream: &mut TcpStream| wire::write(stream, &Admits::Refused, &[]).unwrap(),
             &verdict(FromDoor::Over),
             &verdict(FromDoor::Welcome),
             &verdict(FromDoor::Unwanted { why: "full".into() }),
-            &|stream| {
+            &|stream: &mut TcpStream| {
                 wire::write(stream, &Admits::Proven { proof: no_proof }, &[]).unwrap();
                 wire::write(stream, &FromDoor::Over, &[]).unwrap();
             },

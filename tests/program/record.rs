@@ -91,7 +91,7 @@ fn folders_of_a_killed_program_are_removed_at_the_next_start() {
 
 #[test]
 fn folders_of_a_program_that_is_asked_to_end_go_with_it() {
-    for ((line, lasts), signal) in UNSAVED.into_iter().zip(["TERM", "HUP", "INT"].into_iter().cycle()) {
+    for ((line, _), signal) in UNSAVED.into_iter().zip(["TERM", "HUP", "INT"].into_iter().cycle()) {
         let home = Home::new();
         let running = met_unsaved(&home, line);
         // A pipe that nobody reads is an error of a write, not the end of the program.
@@ -99,7 +99,6 @@ fn folders_of_a_program_that_is_asked_to_end_go_with_it() {
         running.signal(signal);
         let output = running.finish(LIMIT);
         assert!(output.code.is_some(), "{line}: ended by SIG{signal}");
-        assert!(!lasts || output.code != Some(0), "{line}: {output:?}");
         assert!(within(LIMIT, || processes_of(&home).is_empty()), "{line}: {:?} live on", processes_of(&home));
         assert_eq!(names(&home.temporary()), [""; 0], "{line}, SIG{signal}");
     }
@@ -110,12 +109,13 @@ fn folders_of_programs_that_run_stay() {
     const FOREIGN: &str = "msgpath-1-of-somebody-else";
     let home = Home::new();
     let running = met_unsaved(&home, UNSAVED[0].0);
-    let [made] = &names(&home.temporary())[..] else { panic!("one folder") };
+    let made = names(&home.temporary());
+    assert_eq!(made.len(), 1, "{made:?}");
     std::fs::create_dir(home.temporary().join(FOREIGN)).unwrap();
     home.run("echo -c 20 -r 5 -w 0 --no-ablations --no-save").ends_with(0);
     let mut left = names(&home.temporary());
     left.sort();
-    assert_eq!(left, [FOREIGN, made.as_str()]);
+    assert_eq!(left, [FOREIGN, made[0].as_str()]);
     running.signal("TERM");
     running.finish(LIMIT);
     assert_eq!(names(&home.temporary()), [FOREIGN]);

@@ -132,9 +132,9 @@ pub enum Refusal {
     /// The other side sees other addresses than these: a translator or a forwarder is between.
     Elsewhere {
         /// As they are seen here.
-        here: Option<Addresses>,
+        here: Option<Box<Addresses>>,
         /// As they are seen there.
-        there: Addresses,
+        there: Box<Addresses>,
     },
     /// The other side cannot prove that it has the token.
     Unproven,
@@ -154,7 +154,7 @@ impl Refusal {
                 .why("something else than the msgpath that is meant answers there"),
             Refusal::Elsewhere { here, there } => {
                 let both = |all: &Addresses| format!("{} to {}", all.near, all.far);
-                let here = here.as_ref().map_or_else(|| "none".into(), both);
+                let here = here.as_deref().map_or_else(|| "none".into(), both);
                 problem(
                     "E75",
                     format!("the {name} sees another connection than this end: {} there, {here} here", both(there)),
@@ -215,7 +215,7 @@ impl Asked {
             }
             Admits::Proven { .. } => Err(Refusal::Unproven),
             Admits::Refused => Err(Refusal::OtherToken),
-            Admits::Elsewhere { seen } => Err(Refusal::Elsewhere { here: own, there: seen }),
+            Admits::Elsewhere { seen } => Err(Refusal::Elsewhere { here: own.map(Box::new), there: Box::new(seen) }),
         }
     }
 }

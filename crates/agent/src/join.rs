@@ -336,9 +336,11 @@ mod tests {
         assert!(unwanted.code == "E84" && !unwanted.what.contains('\u{1b}'), "{unwanted:?}");
     }
 
+    type FalseWord = Box<dyn Fn(&TcpListener) + Send>;
+
     /// Every word that a listener without the token can say: instead of a proof, behind a false one, or in between on the channel of
     /// a true one.
-    fn false_words() -> Vec<Box<dyn Fn(&TcpListener) + Send>> {
+    fn false_words() -> Vec<FalseWord> {
         fn framed(frame: &impl Frame) -> Vec<u8> {
             wire::frame(frame, &[]).unwrap()
         }
@@ -348,7 +350,7 @@ mod tests {
             let _ = io::copy(&mut stream, &mut io::sink());
         }
         let decisions = [FromDoor::Welcome, FromDoor::Over, FromDoor::Unwanted { why: "full".into() }];
-        let mut all: Vec<Box<dyn Fn(&TcpListener) + Send>> = Vec::new();
+        let mut all: Vec<FalseWord> = Vec::new();
         let first: [Vec<u8>; 4] = [
             b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(),
             [&GREETING[..7], &[VERSION + 1]].concat(),

@@ -138,6 +138,6 @@ mod tests {
     #[test]
     fn session_that_ends_by_itself_is_not_waited_for() {
         let (control, _other) = UnixStream::pair().unwrap();
-        assert_eq!(watched(control.as_fd(), |presence| presence.is_gone()).unwrap(), false);
+        assert!(!watched(control.as_fd(), |presence| presence.is_gone()).unwrap());
     }
 }

@@ -1017,7 +1017,7 @@ mod tests {
         let own = Addresses::of(&stream, true).unwrap();
         let refused = asked.prove(&mut stream, &token, SERVE, Some(own.clone()), soon()).unwrap_err();
         let Refusal::Elsewhere { here: Some(here), there } = &refused else { panic!("{refused:?}") };
-        assert!(*here == own && there.far == serving.address, "{refused:?}");
+        assert!(**here == own && there.far == serving.address, "{refused:?}");
         let problem = refused.problem("far end", "msgpath serve");
         assert!(problem.code == "E75" && problem.hint.contains("--behind-nat"), "{problem:?}");
         assert!(serving.says("--behind-nat"), "the server says it, too");

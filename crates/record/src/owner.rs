@@ -91,7 +91,9 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let file = folder.join("run.json");
         fs::write(&file, "{}").unwrap();
-        (mode(root.path(), 0o755), mode(&folder, 0o755), mode(&file, 0o644));
+        mode(root.path(), 0o755);
+        mode(&folder, 0o755);
+        mode(&file, 0o644);
         (root, folder, file)
     }
 

@@ -176,6 +176,7 @@ fn timespec(time: Duration) -> libc::timespec {
 }
 
 #[cfg(all(test, not(miri)))]
+#[allow(clippy::print_stdout)]
 mod tests {
     use super::*;
     use std::time::Instant;

@@ -103,6 +103,7 @@ impl Drop for Window {
 }
 
 #[cfg(all(test, not(miri)))]
+#[allow(clippy::print_stdout)]
 mod tests {
     use super::*;
     use crate::msg::SendFlags;

@@ -101,6 +101,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 #[cfg(all(test, not(miri)))]
+#[allow(clippy::print_stdout)]
 mod tests {
     use super::*;
 

@@ -89,7 +89,7 @@ mod tests {
         };
         let end =
             |change: &'static dyn Fn(&mut WatchEnd)| move |watched: &mut Watched| change(watched.end.as_mut().unwrap());
-        found(&|watched| drop(watched.rows.pop()), "requests with a row");
+        found(&|watched| _ = watched.rows.pop(), "requests with a row");
         found(&|watched| watched.not_adding_up = 1, "requests whose stages do not add up");
         found(&|watched| watched.rows[7].total_ns *= 1_000, "servers[0].slowest[0].total_ns");
         found(&|watched| watched.header.target = "port 1".into(), "target");
