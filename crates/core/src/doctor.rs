@@ -52,14 +52,13 @@ pub struct Check {
     pub what: String,
     /// What helps; empty where nothing is wrong.
     pub cure: String,
-    /// Commands that do it, as `doctor --fix` prints them, each with what undoes it. They are text: nothing runs them.
+    /// Commands that do it, as `doctor --fix` prints them, each with what undoes it.
     pub commands: Vec<Fix>,
     /// The numbers, by name with the unit in the name.
     pub evidence: BTreeMap<String, f64>,
 }
 
-/// A command that changes a machine, and the one that takes it back: both as text, made from the table of
-/// [`remedy`](crate::remedy). Nothing runs this text.
+/// A command that changes a machine, and the one that takes it back: text of the table of changes, which nothing runs.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "DoctorFix")]
 pub struct Fix {
