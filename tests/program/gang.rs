@@ -107,7 +107,7 @@ fn who_has_another_token_or_no_place_is_turned_away() {
     strangers.iter_mut().for_each(|stranger| stranger.write_all(b"GET / HTTP/1.1\r\n\r\n0123456789").unwrap());
     // Whoever refuses it has proven nothing, so it calls again.
     let mut wrong = home.start(&format!("__agent --join {place} --name n1 --token-file other"));
-    wrong.until_it_says("has another token than this agent; it is called again");
+    wrong.until_it_says("has another token; it is called again");
     assert!(wrong.goes_on());
     let unknown = agent(&home, &place, "n7").finish(LIMIT);
     unknown.ends_with(3).says(&["E84", "not among its hosts"]);

@@ -36,7 +36,7 @@ fn queues_of(processes: &[String]) -> Vec<String> {
 fn no_verb_leaves_a_process_or_a_file() {
     let home = Home::new();
     for line in [
-        "compare -x fifo:write,mq,shm,unixgram:send,udp:send -s 64 -c 50 -r 6 -w 0 --no-ablations --no-save",
+        "compare -x fifo:write,mq,shm,unixgram:send,udp:send -l 64 -c 50 -r 6 -w 0 --no-ablations --no-save",
         "stream -x fifo:write -c 50 -r 5 -w 0 --no-ablations --no-save",
         "periodic -x shm -n 2 -c 20 --first 0 --period 5ms -r 5 --no-save",
         "doctor",
@@ -53,7 +53,7 @@ fn no_verb_leaves_a_process_or_a_file() {
 const UNSAVED: [(&str, bool); 7] = [
     ("echo -t 60s -w 0 --no-ablations --no-save", true),
     ("stream -t 60s -w 0 --no-ablations --no-save", true),
-    ("compare -x tcp:send,unix:send,fifo:write -s 64 -t 60s -w 0 --no-ablations --no-save", true),
+    ("compare -x tcp:send,unix:send,fifo:write -l 64 -t 60s -w 0 --no-ablations --no-save", true),
     ("periodic -x shm -n 2 -c 100000 --first 0 --period 5ms -r 5 --no-save", true),
     ("rpc here -rep 1000 -waitms 50 ping --no-save", true),
     ("doctor", false),

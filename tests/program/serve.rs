@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use msgpath_agent::greeting::{GREETING, service_name};
-use msgpath_agent::wire::{self, FromEnd, RoundOrder, ToEnd};
+use msgpath_agent::wire::{self, FromEnd, Opening, RoundOrder, ToEnd};
 use msgpath_core::Workload;
 use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps};
 use msgpath_core::{PathName, Unavailable, units::Pieces};
@@ -390,6 +390,7 @@ fn every_path_between_processes_works_with_a_confined_serve() {
     let mut control = UnixStream::connect_addr(&place).unwrap();
     control.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     control.read_exact(&mut [0; GREETING.len()]).unwrap();
+    assert_eq!(wire::read::<Opening>(&mut control).unwrap().unwrap().0, Opening::Open);
     let mut asks = |message: &ToEnd| {
         wire::write(&mut control, message, &[]).unwrap();
         wire::read::<FromEnd>(&mut control).unwrap().expect("an answer").0
