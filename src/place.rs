@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use msgpath_core::Problem;
+use msgpath_core::{Exit, Problem};
+use msgpath_sys::limits::remedy;
 use msgpath_sys::signal;
 use msgpath_sys::temporary::Temporary;
 
@@ -34,7 +35,11 @@ impl Place {
     pub(crate) fn temporary() -> Result<Self, Problem> {
         // Before there is a folder: a signal that ends the process at once would leave it.
         signal::stop_flag();
-        let made = Temporary::new().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
+        let made = Temporary::new().map_err(|error| Problem {
+            // Nothing was measured yet.
+            exit: Exit::CannotStart,
+            ..cannot_write(&std::env::temp_dir(), &error).hint(remedy(&error))
+        })?;
         Ok(Self { name: "unsaved".into(), folder: made.path().to_path_buf(), temporary: Some(made) })
     }
 

@@ -385,7 +385,11 @@ fn round(transport: &dyn msgpath_paths::Transport) -> RoundOrder {
 fn every_path_between_processes_works_with_a_confined_serve() {
     let home = Home::new();
     let name = format!("confined-{}", std::process::id());
-    let running = serve(&home, &format!("shm:{name}"));
+    let mut command = home.command(&["serve", &format!("shm:{name}")]);
+    // The folders of fifo are found by both ends in the same place.
+    command.env("TMPDIR", std::env::temp_dir());
+    let running = Running::new(command);
+    running.until_it_says("serving at");
     let place = SocketAddr::from_abstract_name(service_name(&name)).unwrap();
     let mut control = UnixStream::connect_addr(&place).unwrap();
     control.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -43,13 +43,20 @@ impl Temporary {
             let number = u128::from_le_bytes(random::bytes()?);
             let path = root.join(format!("{PREFIX}{number:0DIGITS$x}"));
             DirBuilder::new().mode(0o700).create(&path)?;
-            let Some(lock) = opened(&path) else { continue };
+            let lock = match opened(&path) {
+                Ok(lock) => lock,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    let _ = fs::remove_dir(&path);
+                    return Err(error);
+                }
+            };
             match lock.try_lock() {
                 Err(TryLockError::WouldBlock) => continue,
                 // A file system without locks: nobody can lock the folder to remove it either.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
             }
-            if opened(&path).and_then(|now| same(&now, &lock)).is_some() {
+            if opened(&path).ok().and_then(|now| same(&now, &lock)).is_some() {
                 return Ok(Self { path, _lock: lock });
             }
         }
@@ -85,7 +92,7 @@ pub fn is_name(name: &str) -> bool {
 }
 
 fn remove_abandoned(path: &Path) {
-    let Some(folder) = opened(path) else { return };
+    let Ok(folder) = opened(path) else { return };
     let is_own = folder.metadata().is_ok_and(|data| data.uid() == rustix::process::geteuid().as_raw());
     if is_own && folder.try_lock().is_ok() {
         // It follows no symbolic link, in the folder or in its place.
@@ -94,9 +101,9 @@ fn remove_abandoned(path: &Path) {
 }
 
 /// A folder that is no link to one.
-fn opened(path: &Path) -> Option<File> {
+fn opened(path: &Path) -> io::Result<File> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 fn same(one: &File, other: &File) -> Option<()> {
