@@ -166,7 +166,6 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("iteration", COURSE),
     ("older", COURSE),
     ("reads", COURSE),
-    ("delay-unit", COURSE),
     ("tell-nothing", COURSE),
 ];
 

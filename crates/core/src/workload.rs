@@ -142,7 +142,8 @@ pub fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static Wo
     find(&name).ok_or_else(|| {
         let known: Vec<&str> = all().iter().map(|workload| workload.name).collect();
         let name = crate::foreign::shown(&name);
-        D::Error::custom(format!("this msgpath has no workload \"{name}\" (it has {})", known.join(", ")))
+        // Readers of records tell by these words that a newer msgpath wrote it.
+        D::Error::custom(format!("unknown variant `{name}`: no workload of this msgpath ({})", known.join(", ")))
     })
 }
 
@@ -298,7 +299,10 @@ mod tests {
         }
         let read = |text: &str| serde_json::from_str::<Named>(text);
         let unknown = read(r#"{"workload":"pubsub"}"#).unwrap_err().to_string();
-        assert!(unknown.contains("no workload \"pubsub\" (it has echo, stream,"), "{unknown}");
+        assert!(
+            unknown.starts_with("unknown variant `pubsub`: no workload of this msgpath (echo, stream,"),
+            "{unknown}"
+        );
         add(&PUBSUB);
         assert!(std::ptr::eq(read(r#"{"workload":"pubsub"}"#).unwrap().workload, &PUBSUB));
         assert_eq!(serde_json::to_string(&PUBSUB).unwrap(), "\"pubsub\"");

@@ -43,20 +43,13 @@ impl Temporary {
             let number = u128::from_le_bytes(random::bytes()?);
             let path = root.join(format!("{PREFIX}{number:0DIGITS$x}"));
             DirBuilder::new().mode(0o700).create(&path)?;
-            let lock = match opened(&path) {
-                Ok(lock) => lock,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => {
-                    let _ = fs::remove_dir(&path);
-                    return Err(error);
-                }
-            };
+            let Some(lock) = opened_again(&path)? else { continue };
             match lock.try_lock() {
                 Err(TryLockError::WouldBlock) => continue,
                 // A file system without locks: nobody can lock the folder to remove it either.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
             }
-            if opened(&path).ok().and_then(|now| same(&now, &lock)).is_some() {
+            if opened_again(&path)?.and_then(|now| same(&now, &lock)).is_some() {
                 return Ok(Self { path, _lock: lock });
             }
         }
@@ -97,6 +90,18 @@ fn remove_abandoned(path: &Path) {
     if is_own && folder.try_lock().is_ok() {
         // It follows no symbolic link, in the folder or in its place.
         let _ = fs::remove_dir_all(path);
+    }
+}
+
+/// The folder that was just made; `None`: it was swept meanwhile. Where it cannot be opened it goes.
+fn opened_again(path: &Path) -> io::Result<Option<File>> {
+    match opened(path) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let _ = fs::remove_dir(path);
+            Err(error)
+        }
     }
 }
 
