@@ -13,11 +13,17 @@ use serde::de::DeserializeOwned;
 
 // The modules alone, as in `wire`.
 #[allow(dead_code)]
+#[path = "../../crates/agent/src/failure.rs"]
+mod failure;
+#[allow(dead_code)]
 mod lab;
 #[allow(dead_code)]
 mod periodic;
 #[allow(dead_code)]
 mod rpc;
+#[allow(dead_code)]
+#[path = "../../crates/agent/src/seal.rs"]
+mod seal;
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/wire.rs"]
 mod wire;

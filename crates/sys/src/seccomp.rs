@@ -166,7 +166,7 @@ pub fn kernel_has_filters() -> bool {
     ARCH.is_some() && listed.split_whitespace().any(|action| action == "errno")
 }
 
-/// Refuses the calling thread, and all that it will start, the system calls of [`REFUSED`]; how many those are. Needs [`crate::confine::no_new_privileges`].
+/// Refuses the calling thread, and all that it will start, the system calls of `REFUSED`; how many those are. Needs [`crate::confine::no_new_privileges`].
 ///
 /// # Errors
 /// `Unsupported` on other CPUs than x86-64 and ARM64; as seccomp(2) where the kernel has no filters (`EINVAL`, `ENOSYS`) or may not

@@ -59,7 +59,7 @@ pub struct TracersHeader {
     pub title: Option<String>,
     /// The files as they were typed.
     pub files: Vec<String>,
-    /// CRC-32 of each text. [`write`] fills it in.
+    /// CRC-32 of each text. [`write()`] fills it in.
     pub text_crc32: Vec<u32>,
 }
 
