@@ -78,7 +78,7 @@ fn a_gate_that_makes_no_sense_is_refused_before_anything_is_measured() {
         ("stream", "throughput < 5ms", "nor bits per second such as 5 Gbit/s"),
         ("echo", "p99 < 1ms", "use >"),
         ("echo", "throughput < 5 Gbit/s", "echoes have no throughput"),
-        ("stream", "p99 > 1ms", "watch throughput, rate, cpu or loss"),
+        ("stream", "p99 > 1ms", "watch throughput, cpu, rate or loss"),
         ("compare --stream", "p99 > 1ms", "streams have no p99"),
         ("rpc here ping", "cpu > 1us", "runs of calls have no cpu"),
         ("periodic", "rate < 1 msg/s", "periodic runs have no rate"),

@@ -206,7 +206,8 @@ fn texts_of_tracers_are_shown_by_themselves() {
     let page = std::fs::read_to_string(home.runs().join("traced/report.html")).unwrap();
     assert!(page.contains("test[813/812]") && page.contains("When were threads in which calls? (trace.txt)"));
     // Verbs of runs say what it is; calls and what a tracer saw do not mix; a head alone is nothing.
-    home.run("verify traced").says(&["traced has texts of tracers, and no rounds"]);
+    home.run("verify traced").ends_with(0);
+    home.run("export traced --to csv").ends_with(2).says(&["traced has texts of tracers, and no rounds"]);
     home.run("import trace.txt client.log").ends_with(2).says(&["trace.txt is of a tracer, client.log is not"]);
     home.run("import trace.txt --wire 1G").ends_with(2).says(&["--wire is of calls"]);
     std::fs::write(home.path().join("head.txt"), SCHED.lines().take(3).collect::<Vec<_>>().join("\n") + "\n").unwrap();

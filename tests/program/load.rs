@@ -196,13 +196,12 @@ fn an_estimate_stands_before_what_was_measured() {
 #[test]
 fn a_far_end_that_stands_still_shows_in_an_open_loop() {
     let home = Home::new();
-    let line = "echo -w 0 --no-ablations --no-save -x unix:send --rate 500 --arrivals constant -t 8s -r 2 --json";
-    let running = home.start(line);
-    let begun = || std::fs::read_dir(home.temporary()).is_ok_and(|mut folders| folders.next().is_some());
-    assert!(within(Duration::from_secs(60), begun), "the run begins");
-    std::thread::sleep(Duration::from_secs(1));
-    // The far end is started first.
+    let line = "echo -w 0 --no-ablations --name stall -x unix:send --rate 500 --arrivals constant -t 8s -r 2 --json";
+    let mut running = home.start(line);
+    // In the middle of the second round, whenever that begins. The far end is started first.
+    assert!(running.meets(&home.runs().join("stall"), 1), "a round is recorded");
     let far = *running.children().first().expect("the far end is a child");
+    std::thread::sleep(Duration::from_secs(1));
     running.send_to("STOP", far);
     std::thread::sleep(Duration::from_secs(1));
     running.send_to("CONT", far);

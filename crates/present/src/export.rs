@@ -66,3 +66,30 @@ fn numbers(case: &CaseSummary) -> Vec<(&'static str, String, String)> {
     };
     [of("p50", 0.5), of("p99", 0.99)].into_iter().flatten().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn what_a_record_says_gives_a_terminal_no_order_in_any_format() {
+        let hostile = |text: &str| text.contains(fixture::HOSTILE);
+        let (mut run, mut summary) = fixture::hostile();
+        // What a terminal obeys, beside what a browser obeys.
+        let with = "\u{1b}[2J\u{202e}\r\n=cmd()";
+        run.header.name.push_str(with);
+        summary.name.push_str(with);
+        summary.target.push_str(with);
+        summary.findings.iter_mut().for_each(|finding| finding.text.push_str(with));
+        summary.warnings.iter_mut().for_each(|warning| warning.text.push_str(with));
+        let texts = EXPORTERS.iter().map(|exporter| (exporter.name, (exporter.text)(&run, &summary)));
+        for (name, text) in texts {
+            assert!(text.contains("alert(1)"), "{name} says the name: {text}");
+            let obeyed = |c: char| c.is_control() && c != '\n' || ('\u{202a}'..='\u{202e}').contains(&c);
+            assert_eq!(text.find(obeyed), None, "{name}: {text}");
+            assert!(!text.lines().any(|line| line.starts_with("=cmd()")), "{name}: {text}");
+            assert!(!matches!(name, "junit" | "github-summary") || !hostile(&text), "{name}: {text}");
+        }
+    }
+}

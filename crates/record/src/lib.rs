@@ -24,6 +24,8 @@ mod columns;
 mod error;
 pub mod export;
 #[cfg(test)]
+mod fifos;
+#[cfg(test)]
 mod golden;
 pub mod import;
 mod mesh;

@@ -366,9 +366,10 @@ pub(crate) mod tests {
     use msgpath_core::Workload;
     use msgpath_core::hosts_file::HostSpec;
     use msgpath_core::mesh::{Directions, MeshHost, MeshOrder, PairCase, PairRound, Pairs, Purpose};
+    use msgpath_core::program::Source;
     use msgpath_core::schema::Status;
     use msgpath_core::units::Pieces;
-    use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Problem};
+    use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Problem, Program};
 
     pub(crate) fn header() -> MeshHeader {
         let plan = Plan {
@@ -485,6 +486,31 @@ pub(crate) mod tests {
         let (mesh, _) = all(&folder);
         assert_eq!(mesh.damage.unwrap().to_string(), format!("{MESH_FILE}: {CHANGED}"));
         assert!(matches!(MeshCutShort::open(&folder, |_| ()), Err(RecordError::BadHeader { .. })));
+    }
+
+    #[test]
+    fn a_header_that_would_start_programs_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let with = |change: &dyn Fn(&mut Plan)| {
+            let mut header = header();
+            change(&mut header.plan);
+            header
+        };
+        let source = Source::Command(vec!["touch".into(), "victim".into()]);
+        let program = Program { name: "own".into(), source, folder: "/tmp".into() };
+        let headers = [
+            with(&|plan| plan.programs = vec![program.clone()]),
+            with(&|plan| plan.options.launch = Some(Launch::parse("ssh").unwrap())),
+            with(&|plan| plan.simulate = true),
+        ];
+        for (at, header) in headers.iter().enumerate() {
+            let folder = place.path().join(at.to_string());
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join(MESH_FILE), header_bytes(header).unwrap()).unwrap();
+            fs::write(folder.join(PAIRS_FILE), "").unwrap();
+            assert!(matches!(read_mesh(&folder, |_| ()), Err(RecordError::BadHeader { .. })), "{at}");
+            assert!(matches!(MeshCutShort::open(&folder, |_| ()), Err(RecordError::BadHeader { .. })), "{at}");
+        }
     }
 
     #[test]

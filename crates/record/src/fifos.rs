@@ -1,0 +1,63 @@
+//! A FIFO in the place of a record's data is named, and nobody waits for its writer.
+
+use std::path::Path;
+use std::process::Command;
+
+use msgpath_core::watch::{SCHEMA, WatchHeader};
+
+use crate::mesh::{self, MeshWriter, PAIRS_FILE};
+use crate::tracers::{self, TracersHeader};
+use crate::watch::{self, REQUESTS_FILE, WatchWriter};
+use crate::{RecordError, read_mesh};
+
+fn fifo(folder: &Path, name: &str) {
+    let file = folder.join(name);
+    std::fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(file).status().unwrap().success());
+}
+
+#[track_caller]
+fn is_named<T>(read: Result<T, RecordError>, name: &str) {
+    match read {
+        Err(error @ RecordError::Read { .. }) => {
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains("FIFO"), "{text}");
+        }
+        Err(error) => panic!("{error:?}"),
+        Ok(_) => panic!("{name} was read"),
+    }
+}
+
+#[test]
+fn pairs_of_a_mesh() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("mesh");
+    drop(MeshWriter::create(&folder, &mesh::tests::header()).unwrap());
+    fifo(&folder, PAIRS_FILE);
+    is_named(read_mesh(&folder, |_| ()), PAIRS_FILE);
+}
+
+#[test]
+fn requests_of_a_watch() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("watched");
+    let header = WatchHeader { schema: SCHEMA.into(), name: "a".into(), ..Default::default() };
+    WatchWriter::create(&folder, &header, 3).unwrap().finish(Default::default()).unwrap();
+    fifo(&folder, REQUESTS_FILE);
+    is_named(watch::read(&folder), REQUESTS_FILE);
+}
+
+#[test]
+fn texts_of_tracers() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("traced");
+    let header = TracersHeader {
+        schema: tracers::SCHEMA.into(),
+        name: "a".into(),
+        files: vec!["sched.txt".into()],
+        ..TracersHeader::default()
+    };
+    tracers::write(&folder, &header, &[b"text".to_vec()]).unwrap();
+    fifo(&folder, "1.txt");
+    is_named(tracers::read(&folder), "1.txt");
+}
