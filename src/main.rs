@@ -1,89 +1,29 @@
 //! `msgpath`: how long a message takes from one program to another, and where that time goes.
-//!
-//! Command line only: what was typed becomes a validated plan, `run` executes it, and everything printed is read back
-//! from the record.
 #![forbid(unsafe_code)]
 
-mod again;
-mod cli;
-mod examples;
-mod gates;
-mod input;
-mod log;
-mod looks;
-mod measure;
-#[cfg(feature = "parquet")]
-mod mesh_tables;
-mod meshes;
-mod metrics;
-mod output;
-mod place;
-mod preset;
-mod problems;
-mod progress;
-mod report;
-mod request;
-mod runs;
-mod strip;
-mod tools;
-mod tracers;
-mod typed;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 
-use msgpath_core::units;
-use msgpath_core::{Exit, Problem};
 use msgpath_sys::memory;
-use msgpath_sys::say;
+use msgpath_verbs::feature::Feature;
 
 #[global_allocator]
 static ALLOCATOR: memory::Allocator = memory::Allocator;
 
-/// The least address space with which a verb begins: its threads have stacks of 2 MiB each.
-const LEAST_SPACE: u64 = 32 << 20;
-/// The least stack of a thread.
-const LEAST_STACK: u64 = 1 << 20;
+/// What this program can beyond echo, stream and compare: a line each.
+const FEATURES: &[&Feature] = &[
+    #[cfg(feature = "watch")]
+    &msgpath_watch::FEATURE,
+    #[cfg(feature = "mesh")]
+    &msgpath_mesh::FEATURE,
+    #[cfg(feature = "tracers")]
+    &msgpath_tracers::FEATURE,
+];
 
 fn main() -> ExitCode {
-    msgpath_sys::signal::ignore_file_size();
     #[cfg(feature = "layers")]
     msgpath_layers::register();
-    match enough_space().map_err(Into::into).and_then(|()| cli::run(std::env::args_os())) {
-        Ok(exit) => exit,
-        Err(error) => {
-            say!("{error:#}");
-            problems::as_problem(&error).exit.code().into()
-        }
-    }
-}
-
-/// Whether the limits on stacks and on address space, where there are some, leave what any verb needs.
-fn enough_space() -> Result<(), Problem> {
-    let least = units::size(LEAST_STACK);
-    if let Some(stack) = memory::stack().filter(|stack| *stack < LEAST_STACK) {
-        return Err(no_space(format!("the limit on the stack is {}", units::size(stack)))
-            .why(format!("msgpath needs {least}"))
-            .hint("a higher limit: ulimit -s KIB, or prlimit --stack=BYTES"));
-    }
-    // As the standard library reads it.
-    let threads = std::env::var("RUST_MIN_STACK").ok().and_then(|text| text.parse().ok());
-    if let Some(stack) = threads.filter(|stack| *stack < LEAST_STACK) {
-        return Err(no_space(format!("RUST_MIN_STACK gives a thread {}", units::size(stack)))
-            .why(format!("msgpath needs {least}"))
-            .hint("unset RUST_MIN_STACK"));
-    }
-    match memory::address_space() {
-        None => Ok(()),
-        Some(left) if left >= LEAST_SPACE => {
-            memory::one_heap();
-            Ok(())
-        }
-        Some(left) => Err(no_space(format!("the limit on address space leaves {}", units::size(left)))
-            .why(format!("msgpath needs {} and what its messages take", units::size(LEAST_SPACE)))
-            .hint("a higher limit: ulimit -v KIB, or prlimit --as=BYTES")),
-    }
-}
-
-fn no_space(what: String) -> Problem {
-    Problem::new("E58", Exit::CannotStart, what)
+    msgpath_verbs::main(FEATURES)
 }

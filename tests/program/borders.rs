@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may see. The binary may see all of them.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("msgpath-core", &[]),
     ("msgpath-rpc", &["msgpath-core"]),
     ("msgpath-sys", &["msgpath-core"]),
@@ -33,7 +33,29 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "msgpath-present",
         ],
     ),
+    (
+        "msgpath-verbs",
+        &[
+            "msgpath-core",
+            "msgpath-rpc",
+            "msgpath-sys",
+            "msgpath-paths",
+            "msgpath-agent",
+            "msgpath-run",
+            "msgpath-record",
+            "msgpath-stats",
+            "msgpath-analyse",
+            "msgpath-present",
+            "msgpath-courses",
+        ],
+    ),
 ];
+
+/// What is on top of the base, each a folder of `features/`: it sees the base, and no other feature.
+fn features() -> BTreeSet<String> {
+    let folders = std::fs::read_dir(root().join("features")).unwrap();
+    folders.map(|folder| format!("msgpath-{}", folder.unwrap().file_name().to_str().unwrap())).collect()
+}
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -51,8 +73,18 @@ fn crates_see_only_what_they_may() {
     let packages = metadata["packages"].as_array().unwrap();
     let name = |value: &serde_json::Value| value["name"].as_str().unwrap().to_string();
     let members: BTreeSet<String> = packages.iter().map(name).collect();
-    let known = ALLOWED.iter().map(|(name, _)| name.to_string()).chain(["msgpath".to_string()]).collect();
-    assert_eq!(members, known, "a new crate needs its line in ALLOWED");
+    let base: BTreeSet<String> = ALLOWED.iter().map(|(name, _)| name.to_string()).collect();
+    let known = base.iter().cloned().chain(features()).chain(["msgpath".to_string()]).collect();
+    assert_eq!(members, known, "a new crate of the base needs its line in ALLOWED");
+    for feature in features() {
+        let package = packages.iter().find(|package| name(package) == feature).unwrap();
+        for dependency in package["dependencies"].as_array().unwrap().iter().map(name) {
+            assert!(
+                !members.contains(&dependency) || base.contains(&dependency),
+                "{feature} must not see {dependency}"
+            );
+        }
+    }
     for (own, allowed) in ALLOWED {
         let package = packages.iter().find(|package| name(package) == own).unwrap();
         // Dependencies of tests and build scripts count as well.
@@ -92,19 +124,19 @@ const NAMES: [(&str, &str); 27] = [
     ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
     ("crates/sys/src/watch/calls.rs", "names of system calls"),
     ("crates/sys/src/ethtool.rs", "names of offloads"),
-    ("src/preset/allowed.rs", "names of options"),
+    ("crates/verbs/src/preset/allowed.rs", "names of options"),
     ("crates/agent/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
     ("crates/present/src/json/parts.rs", "a field of the JSON"),
     ("crates/core/src/path.rs", "the wait that is not written"),
     ("crates/core/src/plan.rs", "names of ablations"),
     ("crates/core/src/target.rs", "schemes of targets"),
-    ("src/cli/doctor.rs", "which path is tried first"),
-    ("src/cli/import.rs", "what calls went over"),
-    ("src/cli/options.rs", "names of options"),
-    ("src/cli/rpc.rs", "methods of the RPC lab"),
-    ("src/request/mod.rs", "paths that are meant where none is named"),
-    ("src/request/layers.rs", "the layers of --layers"),
+    ("crates/verbs/src/cli/doctor.rs", "which path is tried first"),
+    ("crates/verbs/src/cli/import.rs", "what calls went over"),
+    ("crates/verbs/src/cli/options.rs", "names of options"),
+    ("crates/verbs/src/cli/rpc.rs", "methods of the RPC lab"),
+    ("crates/verbs/src/request/mod.rs", "paths that are meant where none is named"),
+    ("crates/verbs/src/request/layers.rs", "the layers of --layers"),
 ];
 
 /// What stands above a module for tests: of its own crate, or of others as well.
@@ -136,7 +168,7 @@ fn names_of_parts_stand_in_their_files() {
     let names: BTreeSet<String> = parts.cloned().collect();
     assert!(names_a_part("if path.wait == \"spin\" {", &names) && !names_a_part("say(\"spins\")", &names));
     let mut sources = Vec::new();
-    ["crates", "src"].iter().for_each(|folder| files(&root().join(folder), ".rs", &mut sources));
+    ["crates", "features", "src"].iter().for_each(|folder| files(&root().join(folder), ".rs", &mut sources));
     let mut seen = BTreeSet::new();
     for file in &sources {
         let shown = file.strip_prefix(root()).unwrap().display().to_string();

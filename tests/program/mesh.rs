@@ -77,6 +77,11 @@ fn nothing_runs(home: &Home) {
 }
 
 #[test]
+fn a_mesh_without_hosts_is_a_bad_command_line() {
+    Home::new().run("mesh --pairs k:9").ends_with(2).says(&["error[E11]"]);
+}
+
+#[test]
 fn every_pair_is_measured_and_shown_in_25_lines() {
     let home = Home::new();
     let output = finish(mesh(&home, "", &["h[1-4]", "--name", "four", "--sla", "p99<10s", "--parallel", "2"]));

@@ -48,7 +48,7 @@ mod writer;
 pub use block::{fuzz_blocks, fuzz_header};
 pub use columns::OfCase;
 pub use error::{RecordError, WrittenBy};
-pub use mesh::{MESH_FILE, Mesh, MeshCutShort, MeshWriter, PAIRS_FILE, PairBlock, mesh_header, read_mesh};
+pub use mesh::{MESH, MESH_FILE, Mesh, MeshCutShort, MeshWriter, PAIRS_FILE, PairBlock, mesh_header, read_mesh};
 pub use messages::{CallLog, Calls, MessageLog, Messages, NO_CALLS, NO_MESSAGES, RoundLog, Rows};
 pub use reader::{
     Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, read_with_passes, rpcs,

@@ -13,10 +13,10 @@ use serde::Deserialize;
 
 use crate::block::{self, Blocks, Fault, HISTOGRAM, Head, JSON, Kind, MAX_COUNT};
 use crate::error::WrittenBy;
-use crate::reader::{CHANGED, header_bytes, summed};
+use crate::reader::{CHANGED, header_bytes, heads, summed};
 use crate::resume::is_torn;
 use crate::writer::{Appender, FOLDER_MODE, make_folder, write_whole};
-use crate::{Damage, RecordError};
+use crate::{Damage, RecordError, store};
 
 /// The header of a mesh, within the folder.
 pub const MESH_FILE: &str = "mesh.json";
@@ -24,6 +24,25 @@ pub const MESH_FILE: &str = "mesh.json";
 pub const PAIRS_FILE: &str = "pairs.mpl";
 /// The largest `mesh.json` that is read, bytes.
 const MAX_HEADER: u64 = 256 << 20;
+
+/// Meshes, among what is kept.
+pub static MESH: store::Kind = store::Kind {
+    name: "mesh",
+    file: MESH_FILE,
+    recorded_by: "msgpath mesh HOSTS",
+    listing: |folder| {
+        let header = mesh_header(folder)?;
+        let (pairs, end) = heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End)?;
+        Ok(store::Listing {
+            started: header.started,
+            verb: "mesh".into(),
+            target: format!("{} hosts by {}", header.hosts.len(), header.launch.by),
+            cases: Some(header.plan.cases.len() as u64),
+            rounds: Some(pairs),
+            status: end.and_then(|payload| block::decode_end(&payload).ok()).map(|end| end.status),
+        })
+    },
+};
 
 /// A block of `pairs.mpl`.
 #[derive(Clone, Debug, PartialEq)]

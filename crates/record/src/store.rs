@@ -1,5 +1,6 @@
 //! The folder in which runs are kept: their names, the list of them, and what a user means by `RUN`.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,11 +11,8 @@ use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Exit, Problem};
 
-use crate::block::{self, Kind};
 use crate::summary::read_summary;
-use crate::tracers::{self, TRACERS_FILE, is_tracers};
-use crate::watch::{REQUESTS_FILE, WATCH_FILE, is_watched, watch_header};
-use crate::{HEADER_FILE, MESH_FILE, PAIRS_FILE, RecordError, mesh_header, reader, temporary, utc};
+use crate::{HEADER_FILE, RecordError, reader, temporary, utc};
 
 /// So many of the newest runs are looked at for such that are alike.
 const LOOKED_AT: usize = 200;
@@ -50,40 +48,33 @@ fn root_of(data: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     data.filter(absolute).or(home).map(|root| root.join("msgpath"))
 }
 
-/// A run as the list shows it.
+/// A kind of thing that is kept, in a folder for each.
+pub struct Kind {
+    /// What one is called: `run`, `mesh`.
+    pub name: &'static str,
+    /// The file that every folder of it has, and none of another kind.
+    pub file: &'static str,
+    /// What records one.
+    pub recorded_by: &'static str,
+    /// What the list says of the one in a folder.
+    pub listing: fn(&Path) -> Result<Listing, RecordError>,
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        self.file == other.file
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What the list says of anything that is kept.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// Name of its folder: what the user types.
-    pub name: String,
-    /// Its folder.
-    pub folder: PathBuf,
-    /// What was planned, and where.
-    pub header: RunHeader,
-    /// How it ended; `None`: the program was killed, or is still at it.
-    pub status: Option<Status>,
-    /// Rounds on disk, by the heads of their blocks alone.
-    pub rounds: u64,
-}
-
-/// What is in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum What {
-    Run,
-    Mesh,
-    Watched,
-    Tracers,
-}
-
-/// Anything that is kept, as the list shows it.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    /// What it is.
-    pub what: What,
-    /// Name of its folder: what the user types.
-    pub name: String,
-    /// Its folder.
-    pub folder: PathBuf,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     /// The verb that wrote it.
@@ -92,90 +83,137 @@ pub struct Kept {
     pub target: String,
     /// Cases in its plan; `None`: it has none.
     pub cases: Option<u64>,
-    /// Rounds on disk, of a mesh pairs; `None`: it has none.
+    /// Rounds on disk, of a mesh pairs, by the heads of their blocks alone; `None`: it has none.
     pub rounds: Option<u64>,
     /// How it ended; `None`: the program was killed, or is still at it.
     pub status: Option<Status>,
 }
 
-/// Everything that is kept in `root`, newest first. What cannot be read is passed over.
-pub fn kept(root: &Path) -> Vec<Kept> {
-    let mut found: Vec<Kept> = list(root)
-        .into_iter()
-        .map(|run| Kept {
-            what: What::Run,
-            name: run.name,
-            folder: run.folder,
-            started: run.header.started,
-            verb: run.header.verb,
-            target: run.header.target,
-            cases: Some(run.header.plan.cases.len() as u64),
-            rounds: Some(run.rounds),
-            status: run.status,
+/// Something that is kept.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// What it is.
+    pub kind: &'static Kind,
+    /// Name of its folder: what the user types.
+    pub name: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What the list says of it.
+    pub listing: Listing,
+}
+
+/// Runs: what was planned, and measured in rounds.
+pub static RUN: Kind = Kind {
+    name: "run",
+    file: HEADER_FILE,
+    recorded_by: "msgpath echo",
+    listing: |folder| {
+        let header = reader::header(folder)?;
+        let (rounds, end) = reader::glance(folder)?;
+        Ok(Listing {
+            started: header.started,
+            verb: header.verb,
+            target: header.target,
+            cases: Some(header.plan.cases.len() as u64),
+            rounds: Some(rounds),
+            status: end.map(|end| end.status),
         })
-        .collect();
-    for read in [mesh, watched, traced] {
-        found.extend(folders(root).filter_map(|folder| read(folder).ok()));
+    },
+};
+
+/// A folder in which things are kept, and which kinds of things.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+    kinds: Vec<&'static Kind>,
+}
+
+impl Store {
+    /// Runs and `kinds` below `root`, which need not be there.
+    pub fn new(root: PathBuf, kinds: impl IntoIterator<Item = &'static Kind>) -> Self {
+        Self { root, kinds: std::iter::once(&RUN).chain(kinds).collect() }
     }
-    found.sort_by_cached_key(|kept| std::cmp::Reverse((kept.started.clone(), changed_of(kept), kept.name.clone())));
-    found
-}
 
-fn mesh(folder: PathBuf) -> Result<Kept, RecordError> {
-    let header = mesh_header(&folder)?;
-    let (pairs, end) = reader::heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End)?;
-    Ok(Kept {
-        what: What::Mesh,
-        name: name_of(&folder),
-        started: header.started,
-        verb: "mesh".into(),
-        target: format!("{} hosts by {}", header.hosts.len(), header.launch.by),
-        cases: Some(header.plan.cases.len() as u64),
-        rounds: Some(pairs),
-        status: end.and_then(|payload| block::decode_end(&payload).ok()).map(|end| end.status),
-        folder,
-    })
-}
+    /// Everything that is kept, the newest first. What cannot be read is passed over.
+    pub fn kept(&self) -> Vec<Kept> {
+        let mut found: Vec<Kept> = self.read().filter_map(Result::ok).collect();
+        // `started` is RFC 3339 in UTC, so the text sorts as the time does; the file's time decides within its resolution.
+        found.sort_by_cached_key(|kept| {
+            let changed = fs::metadata(kept.folder.join(kept.kind.file)).and_then(|data| data.modified()).ok();
+            std::cmp::Reverse((kept.listing.started.clone(), changed, kept.name.clone()))
+        });
+        found
+    }
 
-fn watched(folder: PathBuf) -> Result<Kept, RecordError> {
-    let header = watch_header(&folder)?;
-    let (_, end) = reader::heads(&folder.join(REQUESTS_FILE), Kind::Requests, Kind::WatchEnd)?;
-    Ok(Kept {
-        what: What::Watched,
-        name: name_of(&folder),
-        started: header.started,
-        verb: "watch".into(),
-        target: header.target,
-        cases: None,
-        rounds: None,
-        status: end.map(|_| Status::Ok),
-        folder,
-    })
-}
+    /// What [`Store::kept`] passes over although it is a record: those that are damaged or that another version wrote.
+    pub fn unreadable(&self) -> Vec<RecordError> {
+        self.read().filter_map(Result::err).collect()
+    }
 
-fn traced(folder: PathBuf) -> Result<Kept, RecordError> {
-    let header = tracers::header(&folder)?;
-    Ok(Kept {
-        what: What::Tracers,
-        name: name_of(&folder),
-        started: header.started,
-        verb: "import".into(),
-        target: header.files.join(", "),
-        cases: None,
-        rounds: None,
-        status: Some(Status::Ok),
-        folder,
-    })
-}
+    fn read(&self) -> impl Iterator<Item = Result<Kept, RecordError>> {
+        folders(&self.root).filter_map(|folder| {
+            let (kind, name) = (self.kind(&folder)?, folder.file_name()?.to_str()?.to_owned());
+            Some((kind.listing)(&folder).map(|listing| Kept { kind, name, folder, listing }))
+        })
+    }
 
-fn changed_of(kept: &Kept) -> Option<SystemTime> {
-    let file = match kept.what {
-        What::Run => HEADER_FILE,
-        What::Mesh => MESH_FILE,
-        What::Watched => WATCH_FILE,
-        What::Tracers => TRACERS_FILE,
-    };
-    fs::metadata(kept.folder.join(file)).and_then(|data| data.modified()).ok()
+    /// What is in `folder`; `None`: nothing that is kept.
+    pub fn kind(&self, folder: &Path) -> Option<&'static Kind> {
+        self.kinds.iter().find(|kind| holds(folder, kind.file)).copied()
+    }
+
+    /// What the user means by `text`: a name or a folder, whatever is in it; or the newest of the kinds `counted` by `@last`, the one
+    /// before it by `@-2`, and so on (`@-1` is `@last`).
+    ///
+    /// # Errors
+    /// E08 with exit code 2, and the nearest name.
+    pub fn find(&self, text: &str, counted: &[&'static Kind]) -> Result<(&'static Kind, PathBuf), Problem> {
+        if let Some(back) = text.strip_prefix('@') {
+            let kept: Vec<_> = self.kept().into_iter().filter(|kept| counted.contains(&kept.kind)).collect();
+            let at = self.newest(text, back, counted, kept.len())?;
+            return Ok((kept[at].kind, kept[at].folder.clone()));
+        }
+        let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
+        let of = |folder: PathBuf| Some((self.kind(&folder)?, folder));
+        let named = is_name.then(|| self.root.join(text)).and_then(of);
+        let folder = || Some(PathBuf::from(text)).filter(|_| !text.is_empty()).and_then(of);
+        named.or_else(folder).ok_or_else(|| self.unknown(text, counted))
+    }
+
+    /// Which one `@last` or `@-2` is, of so many, the newest first.
+    fn newest(&self, text: &str, back: &str, counted: &[&Kind], count: usize) -> Result<usize, Problem> {
+        let number = || back.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 0);
+        let Some(number) = (if back == "last" { Some(1) } else { number() }) else {
+            return Err(is_not(text, counted).why("counting back goes @last, @-2, @-3 ...    list: msgpath runs"));
+        };
+        match number <= count {
+            true => Ok(number - 1),
+            false if count == 0 => Err(self.nothing_yet(text, counted)),
+            false => Err(is_not(text, counted).why(format!("the oldest is @-{count}    list: msgpath runs"))),
+        }
+    }
+
+    fn nothing_yet(&self, text: &str, counted: &[&Kind]) -> Problem {
+        let kind = first(counted);
+        let what = if *kind == RUN { "nothing".to_owned() } else { format!("no {}", kind.name) };
+        let why = format!("{what} has been recorded in {} yet", self.root.display());
+        is_not(text, counted).why(why).hint(kind.recorded_by)
+    }
+
+    fn unknown(&self, text: &str, counted: &[&Kind]) -> Problem {
+        let all = self.kept();
+        if all.is_empty() {
+            return self.nothing_yet(text, counted);
+        }
+        let near = nearest(text, all.iter().map(|kept| kept.name.as_str()));
+        let why = match near.and_then(|name| all.iter().find(|kept| kept.name == name)) {
+            Some(Kept { name, listing, .. }) => {
+                format!("did you mean {name} ({})?    list: msgpath runs", when(&listing.started, SystemTime::now()))
+            }
+            None => "list: msgpath runs".into(),
+        };
+        is_not(text, counted).why(why)
+    }
 }
 
 /// Whether a folder has something under the name of a record's file. What is no file there is an error to its reader, who names it.
@@ -183,51 +221,13 @@ pub(crate) fn holds(folder: &Path, file: &str) -> bool {
     fs::symlink_metadata(folder.join(file)).is_ok()
 }
 
-/// What is in `folder`; `None`: nothing that is kept.
-fn what_is(folder: &Path) -> Option<What> {
-    let files =
-        [(HEADER_FILE, What::Run), (MESH_FILE, What::Mesh), (WATCH_FILE, What::Watched), (TRACERS_FILE, What::Tracers)];
-    files.into_iter().find(|(file, _)| holds(folder, file)).map(|(_, what)| what)
+/// What the user most likely means, where several kinds count.
+fn first<'a>(counted: &[&'a Kind]) -> &'a Kind {
+    counted.first().copied().unwrap_or(&RUN)
 }
 
-/// What the user means by `text`: a name in `root` or a folder, whatever is in it, or the newest of these kinds by `@last`, `@-2`.
-///
-/// # Errors
-/// E08 with exit code 2, and the nearest name.
-pub fn find(root: &Path, text: &str, kinds: &[What]) -> Result<(What, PathBuf), Problem> {
-    if let Some(back) = text.strip_prefix('@') {
-        let kept: Vec<_> = kept(root).into_iter().filter(|kept| kinds.contains(&kept.what)).collect();
-        let at = newest(root, text, back, kept.len())?;
-        return Ok((kept[at].what, kept[at].folder.clone()));
-    }
-    let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
-    let of = |folder: PathBuf| Some((what_is(&folder)?, folder));
-    let named = is_name.then(|| root.join(text)).and_then(of);
-    let folder = || Some(PathBuf::from(text)).filter(|_| !text.is_empty()).and_then(of);
-    named.or_else(folder).ok_or_else(|| unknown(root, text))
-}
-
-/// The runs in `root`, newest first. What is not a run, or not one that this version reads, is passed over; a root that
-/// cannot be read holds none.
-pub fn list(root: &Path) -> Vec<Listing> {
-    let runs = folders(root).filter_map(|folder| Some((changed(&folder), listing(folder)?.ok()?)));
-    let mut found: Vec<_> = runs.collect();
-    // `started` is RFC 3339 in UTC, so the text sorts as the time does; the file's time decides within its resolution.
-    found.sort_by(|(a_changed, a), (b_changed, b)| {
-        (&b.header.started, b_changed, &b.name).cmp(&(&a.header.started, a_changed, &a.name))
-    });
-    found.into_iter().map(|(_, listing)| listing).collect()
-}
-
-/// What [`kept`] passes over in `root` although it is a record: those that are damaged or that another version wrote.
-pub fn unreadable(root: &Path) -> Vec<RecordError> {
-    let read = |folder: PathBuf| match what_is(&folder)? {
-        What::Run => listing(folder)?.err(),
-        What::Mesh => mesh(folder).err(),
-        What::Watched => watched(folder).err(),
-        What::Tracers => traced(folder).err(),
-    };
-    folders(root).filter_map(read).collect()
+fn is_not(text: &str, counted: &[&Kind]) -> Problem {
+    Problem::new("E08", Exit::Usage, format!("{text:?} is not a {}", first(counted).name))
 }
 
 /// Stored summaries of the newest runs in `root` that are `alike`, newest first: at most `most` of the 200 that
@@ -249,115 +249,6 @@ fn folders(root: &Path) -> impl Iterator<Item = PathBuf> {
 /// When the header of the run in `folder` was written last; `None`: there is none.
 pub fn changed(folder: &Path) -> Option<SystemTime> {
     fs::metadata(folder.join(HEADER_FILE)).and_then(|data| data.modified()).ok()
-}
-
-/// The run in `folder`; `None`: none is there.
-fn listing(folder: PathBuf) -> Option<Result<Listing, RecordError>> {
-    let name = folder.file_name()?.to_str()?.to_string();
-    let read = reader::header(&folder).and_then(|header| Ok((header, reader::glance(&folder)?)));
-    Some(match read {
-        Ok((header, (rounds, end))) => Ok(Listing { name, folder, header, status: end.map(|end| end.status), rounds }),
-        Err(RecordError::NotARun { .. }) => return None,
-        Err(error) => Err(error),
-    })
-}
-
-/// The folder that the user means by `text`: the name of a run in `root`, a folder, `@last` for the newest run, `@-2`
-/// for the one before it, and so on (`@-1` is `@last`).
-///
-/// # Errors
-/// E08 with exit code 2, and the nearest name.
-pub fn resolve(root: &Path, text: &str) -> Result<PathBuf, Problem> {
-    if let Some(back) = text.strip_prefix('@') {
-        let runs = list(root);
-        return newest(root, text, back, runs.len()).map(|at| runs[at].folder.clone());
-    }
-    let is_run = |folder: &PathBuf| holds(folder, HEADER_FILE) || is_watched(folder) || is_tracers(folder);
-    let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
-    let named = is_name.then(|| root.join(text)).filter(is_run);
-    let folder = || Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_run(folder));
-    named.or_else(folder).ok_or_else(|| unknown(root, text))
-}
-
-/// The folder of the mesh that the user means by `text`: the name of one in `root`, a folder, `@last`, `@-2`.
-///
-/// # Errors
-/// E08 with exit code 2.
-pub fn resolve_mesh(root: &Path, text: &str) -> Result<PathBuf, Problem> {
-    let unknown = || {
-        let problem = Problem::new("E08", Exit::Usage, format!("{text:?} is not a mesh"));
-        let names: Vec<String> = meshes(root).into_iter().map(|(_, folder)| name_of(&folder)).collect();
-        match nearest(text, names.iter().map(String::as_str)) {
-            Some(name) => problem.hint(name.to_string()),
-            None => problem.why("meshes are recorded by   msgpath mesh HOSTS"),
-        }
-    };
-    if let Some(back) = text.strip_prefix('@') {
-        let number =
-            if back == "last" { Some(1) } else { back.strip_prefix('-').and_then(|number| number.parse().ok()) };
-        let at = number.filter(|number| *number > 0).ok_or_else(unknown)?;
-        return meshes(root).into_iter().nth(at - 1).map(|(_, folder)| folder).ok_or_else(unknown);
-    }
-    named_mesh(root, text).ok_or_else(unknown)
-}
-
-fn named_mesh(root: &Path, text: &str) -> Option<PathBuf> {
-    let is_mesh = |folder: &PathBuf| holds(folder, MESH_FILE);
-    let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
-    let named = is_name.then(|| root.join(text)).filter(is_mesh);
-    named.or_else(|| Some(PathBuf::from(text)).filter(|folder| !text.is_empty() && is_mesh(folder)))
-}
-
-fn changed_mesh(folder: &Path) -> Option<SystemTime> {
-    fs::metadata(folder.join(MESH_FILE)).and_then(|data| data.modified()).ok()
-}
-
-fn name_of(folder: &Path) -> String {
-    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// The meshes in `root` with the time at which they began, newest first. What cannot be read is passed over.
-pub fn meshes(root: &Path) -> Vec<(String, PathBuf)> {
-    let read = |folder: PathBuf| Some((mesh_header(&folder).ok()?.started, folder));
-    let mut found: Vec<_> = folders(root).filter_map(read).collect();
-    found.sort_by_cached_key(|(started, folder)| std::cmp::Reverse((started.clone(), changed_mesh(folder))));
-    found
-}
-
-/// Which one `@last` or `@-2` is, of so many, the newest first.
-fn newest(root: &Path, text: &str, back: &str, count: usize) -> Result<usize, Problem> {
-    let number = || back.strip_prefix('-')?.parse::<usize>().ok().filter(|number| *number > 0);
-    let Some(number) = (if back == "last" { Some(1) } else { number() }) else {
-        return Err(not_a_run(text).why("counting back goes @last, @-2, @-3 ...    list: msgpath runs"));
-    };
-    match number <= count {
-        true => Ok(number - 1),
-        false if count == 0 => Err(nothing_yet(root, text)),
-        false => Err(not_a_run(text).why(format!("the oldest is @-{count}    list: msgpath runs"))),
-    }
-}
-
-fn not_a_run(text: &str) -> Problem {
-    Problem::new("E08", Exit::Usage, format!("{text:?} is not a run"))
-}
-
-fn nothing_yet(root: &Path, text: &str) -> Problem {
-    not_a_run(text).why(format!("nothing has been recorded in {} yet", root.display())).hint("msgpath echo")
-}
-
-fn unknown(root: &Path, text: &str) -> Problem {
-    let all = kept(root);
-    if all.is_empty() {
-        return nothing_yet(root, text);
-    }
-    let near = nearest(text, all.iter().map(|kept| kept.name.as_str()));
-    let why = match near.and_then(|name| all.iter().find(|kept| kept.name == name)) {
-        Some(kept) => {
-            format!("did you mean {} ({})?    list: msgpath runs", kept.name, when(&kept.started, SystemTime::now()))
-        }
-        None => "list: msgpath runs".into(),
-    };
-    not_a_run(text).why(why)
 }
 
 /// `today 10:04 UTC`, or the date and the time.
@@ -425,6 +316,14 @@ mod tests {
         ("shy-hare", "2020-01-02T00:00:00Z"),
     ];
 
+    fn store(root: &Path) -> Store {
+        Store::new(root.into(), [])
+    }
+
+    fn run(root: &Path, text: &str) -> Result<PathBuf, Problem> {
+        store(root).find(text, &[&RUN]).map(|(_, folder)| folder)
+    }
+
     #[test]
     fn the_newest_comes_first_and_foreign_folders_do_not_come() {
         let root = root(&RUNS);
@@ -434,19 +333,21 @@ mod tests {
         fs::write(root.path().join("note"), "").unwrap();
         let whole = root.path().join("whole");
         test_run::write(&whole, 0);
-        let names = |list: &[Listing]| list.iter().map(|run| run.name.clone()).collect::<Vec<_>>();
-        let runs = list(root.path());
+        let store = store(root.path());
+        let names = |list: &[Kept]| list.iter().map(|run| run.name.clone()).collect::<Vec<_>>();
+        let runs = store.kept();
         assert_eq!(names(&runs), ["whole", "brisk-otter", "shy-hare", "calm-fox"]);
-        assert_eq!((runs[0].rounds, runs[0].status), (6, Some(Status::Ok)));
-        assert_eq!((runs[1].rounds, runs[1].status), (1, None));
+        assert_eq!((runs[0].listing.rounds, runs[0].listing.status), (Some(6), Some(Status::Ok)));
+        assert_eq!((runs[1].listing.rounds, runs[1].listing.status), (Some(1), None));
         let rounds = whole.join(ROUNDS_FILE);
         let length = fs::metadata(&rounds).unwrap().len();
         File::options().write(true).open(&rounds).unwrap().set_len(length - 1).unwrap();
-        assert_eq!((list(root.path())[0].rounds, list(root.path())[0].status), (6, None));
+        let newest = || store.kept().remove(0).listing;
+        assert_eq!((newest().rounds, newest().status), (Some(6), None));
         File::options().write(true).open(&rounds).unwrap().set_len(length / 2).unwrap();
-        assert_eq!(list(root.path())[0].rounds, reader::read(&whole).unwrap().rounds.len() as u64);
-        assert!(list(&root.path().join("nowhere")).is_empty());
-        let unreadable = unreadable(root.path());
+        assert_eq!(newest().rounds, Some(reader::read(&whole).unwrap().rounds.len() as u64));
+        assert!(super::tests::store(&root.path().join("nowhere")).kept().is_empty());
+        let unreadable = store.unreadable();
         assert!(matches!(unreadable.as_slice(), [RecordError::BadHeader { .. }]), "{unreadable:?}");
     }
 
@@ -474,73 +375,67 @@ mod tests {
         let at = |name: &str| root.path().join(name);
         for (text, name) in [("@last", "brisk-otter"), ("@-1", "brisk-otter"), ("@-2", "shy-hare"), ("@-3", "calm-fox")]
         {
-            assert_eq!(resolve(root.path(), text), Ok(at(name)), "{text}");
+            assert_eq!(run(root.path(), text), Ok(at(name)), "{text}");
         }
-        assert_eq!(resolve(root.path(), "calm-fox"), Ok(at("calm-fox")));
+        assert_eq!(run(root.path(), "calm-fox"), Ok(at("calm-fox")));
         let folder = at("calm-fox");
-        assert_eq!(resolve(Path::new("/nowhere"), folder.to_str().unwrap()), Ok(folder));
+        assert_eq!(run(Path::new("/nowhere"), folder.to_str().unwrap()), Ok(folder));
     }
 
+    /// Notes: a file with the time at which it was written.
+    static NOTE: Kind = Kind {
+        name: "note",
+        file: "note.txt",
+        recorded_by: "a pencil",
+        listing: |folder| {
+            let file = folder.join("note.txt");
+            let text = fs::read_to_string(&file).map_err(|source| RecordError::Read { file: file.clone(), source })?;
+            match text.is_empty() {
+                true => Err(RecordError::BadHeader { file, why: "empty".into() }),
+                false => Ok(Listing {
+                    started: text,
+                    verb: "write".into(),
+                    target: "paper".into(),
+                    cases: None,
+                    rounds: None,
+                    status: Some(Status::Ok),
+                }),
+            }
+        },
+    };
+
     #[test]
-    fn what_was_watched_is_kept_beside_runs() {
-        use crate::watch::{WATCH_FILE, WatchWriter};
-        use msgpath_core::watch::{SCHEMA, WatchEnd, WatchHeader};
+    fn other_kinds_are_kept_beside_runs() {
         let root = root(&RUNS);
         let root = root.path();
-        for (name, ends) in [("bold-cat", true), ("keen-crow", false)] {
-            let started = if ends { "2020-01-04T00:00:00Z" } else { "2020-01-02T12:00:00Z" };
-            let header = WatchHeader {
-                schema: SCHEMA.into(),
-                name: name.into(),
-                started: started.into(),
-                target: "port 6379".into(),
-                ..WatchHeader::default()
-            };
-            let writer = WatchWriter::create(&root.join(name), &header, 1).unwrap();
-            if ends {
-                writer.finish(WatchEnd::default()).unwrap();
-            }
+        for (name, started) in [("bold-cat", "2020-01-04T00:00:00Z"), ("keen-crow", "2020-01-02T12:00:00Z")] {
+            fs::create_dir(root.join(name)).unwrap();
+            fs::write(root.join(name).join(NOTE.file), started).unwrap();
         }
-        let all = kept(root);
-        let seen: Vec<_> = all.iter().map(|kept| (kept.name.as_str(), kept.verb.as_str(), kept.status)).collect();
-        assert_eq!(seen[0], ("bold-cat", "watch", Some(Status::Ok)));
-        assert_eq!((seen[1].0, seen[2], seen.len()), ("brisk-otter", ("keen-crow", "watch", None), 5));
-        assert_eq!((all[0].target.as_str(), all[0].rounds, all[1].rounds), ("port 6379", None, Some(1)));
-        let of = |text: &str, kinds: &[What]| find(root, text, kinds).map(|(what, folder)| (what, name_of(&folder)));
-        assert_eq!(of("@last", &[What::Run, What::Watched]), Ok((What::Watched, "bold-cat".into())));
-        assert_eq!(of("@-2", &[What::Watched]), Ok((What::Watched, "keen-crow".into())));
-        assert_eq!(of("@last", &[What::Run]), Ok((What::Run, "brisk-otter".into())));
-        assert_eq!(of("calm-fox", &[What::Watched]), Ok((What::Run, "calm-fox".into())));
-        assert!(of("@-3", &[What::Watched]).is_err() && of("@last", &[What::Mesh]).is_err());
-        assert!(of("keen-crew", &[]).unwrap_err().why.contains("keen-crow"));
-        fs::write(root.join("keen-crow").join(WATCH_FILE), "{}").unwrap();
-        assert_eq!(kept(root).len(), 4);
-    }
-
-    #[test]
-    fn texts_of_tracers_are_kept_beside_runs() {
-        use crate::tracers::{SCHEMA, TracersHeader, write};
-        let root = root(&RUNS);
-        let header = TracersHeader {
-            schema: SCHEMA.into(),
-            name: "bold-cat".into(),
-            started: "2020-01-04T00:00:00Z".into(),
-            files: vec!["trace.txt".into()],
-            ..TracersHeader::default()
+        let store = Store::new(root.into(), [&NOTE]);
+        let names = |store: &Store| store.kept().into_iter().map(|kept| kept.name).collect::<Vec<_>>();
+        assert_eq!(names(&store), ["bold-cat", "brisk-otter", "keen-crow", "shy-hare", "calm-fox"]);
+        assert_eq!(names(&self::store(root)), ["brisk-otter", "shy-hare", "calm-fox"]);
+        let of = |text: &str, counted: &[&'static Kind]| {
+            let (kind, folder) = store.find(text, counted)?;
+            Ok((kind.name, folder.file_name().unwrap().to_str().unwrap().to_owned()))
         };
-        write(&root.path().join("bold-cat"), &header, &[b"read(3) = 0\n".to_vec()]).unwrap();
-        let newest = &kept(root.path())[0];
-        assert_eq!(
-            (newest.what, newest.name.as_str(), newest.target.as_str()),
-            (What::Tracers, "bold-cat", "trace.txt")
-        );
-        let found = find(root.path(), "@last", &[What::Run, What::Tracers]).unwrap();
-        assert_eq!((found.0, name_of(&found.1)), (What::Tracers, "bold-cat".into()));
+        let is = |kind, name: &str| Ok::<_, Problem>((kind, name.to_owned()));
+        assert_eq!(of("@last", &[&RUN, &NOTE]), is("note", "bold-cat"));
+        assert_eq!(of("@-2", &[&NOTE]), is("note", "keen-crow"));
+        assert_eq!(of("@last", &[&RUN]), is("run", "brisk-otter"));
+        assert_eq!(of("calm-fox", &[&NOTE]), is("run", "calm-fox"), "by its name it is found whatever it is");
+        assert!(of("@-3", &[&NOTE]).unwrap_err().what.contains("is not a note"));
+        assert!(of("keen-crew", &[&RUN]).unwrap_err().why.contains("keen-crow"));
+        let nothing = Store::new(root.join("nowhere"), [&NOTE]).find("@last", &[&NOTE]).unwrap_err();
+        assert!(nothing.why.starts_with("no note") && nothing.hint == "a pencil", "{nothing}");
+        fs::write(root.join("keen-crow").join(NOTE.file), "").unwrap();
+        assert_eq!((store.kept().len(), store.unreadable().len()), (4, 1));
     }
 
     #[track_caller]
     fn refused(root: &Path, text: &str, expected: &str) {
-        let problem = resolve(root, text).unwrap_err();
+        let problem = run(root, text).unwrap_err();
         assert_eq!(problem.exit, Exit::Usage);
         assert_eq!(problem.to_string(), expected);
     }

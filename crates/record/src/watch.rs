@@ -9,12 +9,13 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use msgpath_core::schema::Status;
 use msgpath_core::watch::{RequestRow, SCHEMA, WatchEnd, WatchHeader};
 use msgpath_sys::files::{open_regular, read_regular};
 
 use crate::block::{self, Blocks, Fault, Kind, MAX_ROWS};
-use crate::reader::{CHANGED, header_bytes, summed};
-use crate::store::holds;
+use crate::reader::{CHANGED, header_bytes, heads, summed};
+use crate::store;
 use crate::writer::{Appender, PRIVATE_FOLDER_MODE, framed, make_folder, write_private};
 use crate::{RecordError, columns};
 
@@ -114,10 +115,24 @@ pub struct Watched {
     pub damage: Option<String>,
 }
 
-/// Whether a folder holds such a record.
-pub fn is_watched(folder: &Path) -> bool {
-    holds(folder, WATCH_FILE)
-}
+/// What was watched, among what is kept.
+pub static WATCHED: store::Kind = store::Kind {
+    name: "record of watching",
+    file: WATCH_FILE,
+    recorded_by: "msgpath watch",
+    listing: |folder| {
+        let header = watch_header(folder)?;
+        let (_, end) = heads(&folder.join(REQUESTS_FILE), Kind::Requests, Kind::WatchEnd)?;
+        Ok(store::Listing {
+            started: header.started,
+            verb: "watch".into(),
+            target: header.target,
+            cases: None,
+            rounds: None,
+            status: end.map(|_| Status::Ok),
+        })
+    },
+};
 
 /// What was watched, without the requests.
 ///

@@ -6,6 +6,9 @@ use std::fs;
 use crate::process::cpu_time;
 use crate::task_stat::TaskStat;
 
+/// The field of /proc/PID/stat that has the number of threads, proc_pid_stat(5).
+const THREADS: usize = 20;
+
 /// What a process has spent since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
@@ -50,18 +53,34 @@ pub fn of(pids: &[u32]) -> Option<Spent> {
 fn one(pid: u32) -> Option<Spent> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let stat = TaskStat::parse(&stat)?;
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-    let switches = tasks.filter_map(|task| {
-        let status = fs::read_to_string(task.path().join("status")).ok()?;
-        Some((task.file_name().to_str()?.parse().ok()?, switches(&status)))
-    });
     Some(Spent {
         cpu_ns: cpu_time(pid)?,
-        switches: switches.collect(),
+        switches: switches_of_threads(pid)?,
         minor_faults: stat.number(10)?,
         major_faults: stat.number(12)?,
         io: fs::read_to_string(format!("/proc/{pid}/io")).ok().and_then(|text| io(&text)),
     })
+}
+
+/// Listings of a process's threads, at most.
+const LISTINGS: usize = 5;
+
+/// The switches of each thread. Where one ends while the threads are listed, the kernel passes over another, which would then look like
+/// a new one the next time: they are listed until as many are known as there are.
+fn switches_of_threads(pid: u32) -> Option<BTreeMap<u32, (u64, u64)>> {
+    let mut known = BTreeMap::new();
+    for _ in 0..LISTINGS {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        known.extend(tasks.filter_map(|task| {
+            let status = fs::read_to_string(task.path().join("status")).ok()?;
+            Some((task.file_name().to_str()?.parse().ok()?, switches(&status)))
+        }));
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        if known.len() as u64 >= TaskStat::parse(&stat)?.number(THREADS)? {
+            break;
+        }
+    }
+    Some(known)
 }
 
 /// The number after `name:` at the beginning of a line.

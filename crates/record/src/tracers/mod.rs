@@ -16,12 +16,13 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use msgpath_core::foreign::shown_bytes;
+use msgpath_core::schema::Status;
 use msgpath_sys::files;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
 use crate::reader::{header_bytes, summed};
-use crate::store::holds;
+use crate::store;
 use crate::writer::{PRIVATE_FOLDER_MODE, make_folder, write_private};
 
 /// What was imported, within the folder.
@@ -314,10 +315,23 @@ pub fn write(folder: &Path, header: &TracersHeader, texts: &[Vec<u8>]) -> Result
     write_private(&file, &json).map_err(|source| cannot(&file, source))
 }
 
-/// Whether a folder holds such a record.
-pub fn is_tracers(folder: &Path) -> bool {
-    holds(folder, TRACERS_FILE)
-}
+/// Texts of tracers, among what is kept.
+pub static TRACERS: store::Kind = store::Kind {
+    name: "text of a tracer",
+    file: TRACERS_FILE,
+    recorded_by: "msgpath import FILE",
+    listing: |folder| {
+        let header = header(folder)?;
+        Ok(store::Listing {
+            started: header.started,
+            verb: "import".into(),
+            target: header.files.join(", "),
+            cases: None,
+            rounds: None,
+            status: Some(Status::Ok),
+        })
+    },
+};
 
 /// What was imported, without the texts.
 ///
@@ -409,7 +423,7 @@ mod tests {
             ..TracersHeader::default()
         };
         write(&folder, &written, &texts).unwrap();
-        assert!(is_tracers(&folder) && !is_tracers(place.path()));
+        assert!(store::holds(&folder, TRACERS_FILE) && !store::holds(place.path(), TRACERS_FILE));
         let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
         for path in files.chain([folder.clone()]) {
             let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());

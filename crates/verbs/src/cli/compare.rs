@@ -1,0 +1,81 @@
+//! `msgpath compare`: paths by sizes by threads, interleaved in one run.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use clap::Args;
+use msgpath_core::{Problem, Target};
+
+use super::options::EvidenceOptions;
+use super::options::Options;
+use crate::measure;
+use crate::request::{Request, Verb, ladder, request};
+use crate::typed::{self, List, PathArg};
+use crate::verb::Group;
+
+/// Paths × sizes × threads, crossover
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Paths, comma separated, or all; without any: the usual carriers of this machine, in under a minute
+    #[arg(value_name = "PATHS", hide_possible_values = true, conflicts_with = "paths")]
+    compared: Option<List<PathArg>>,
+    /// Where the far end is [default: started here, on another CPU]
+    #[arg(value_name = "TARGET", value_parser = typed::target)]
+    target: Option<Target>,
+    /// Compare throughput instead of round trips
+    #[arg(long, help_heading = "Message and path")]
+    stream: bool,
+    /// What protocols add to the paths beneath them, TLS, HTTP, gRPC and QUIC as their libraries speak them: tcp,tls,http2, or
+    /// all (a build with --features layers)
+    #[arg(long, value_name = "PATHS", conflicts_with_all = ["compared", "paths", "stream"], hide_possible_values = true)]
+    #[arg(help_heading = "Message and path")]
+    layers: Option<List<PathArg>>,
+    #[command(flatten)]
+    pub(super) options: Options,
+}
+
+impl Arguments {
+    fn verb(&self) -> Verb {
+        Verb::Compare { stream: self.stream }
+    }
+
+    /// What will be measured.
+    pub(super) fn request(&self) -> Result<Request, Problem> {
+        if let Some(paths) = &self.layers {
+            return ladder(paths, &self.options, self.target.as_ref());
+        }
+        let mut options = self.options.clone();
+        options.message.paths = options.message.paths.or_else(|| self.compared.clone());
+        request(self.verb(), &options, self.target.as_ref())
+    }
+}
+
+impl crate::verb::Verb for Arguments {
+    const NAME: &str = "compare";
+    const GROUP: Group = Group::Measure;
+    const SHORT: Option<(&str, &str)> = Some((
+        "path len time rounds far baseline metric stream launch cpu json verbose",
+        "Examples:
+  msgpath compare                            the usual paths and sizes, here
+  msgpath compare tcp:send,unix:send -l 64   two paths at one size
+  msgpath compare --metric p99               by the tail
+  msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'  your servers",
+    ));
+
+    fn run(&self, words: Vec<String>) -> Result<ExitCode> {
+        run(self, words)
+    }
+
+    fn request(&self) -> Option<Result<Request, Problem>> {
+        Some(Arguments::request(self))
+    }
+
+    fn asked(&self) -> (bool, EvidenceOptions) {
+        (false, self.options.evidence.clone())
+    }
+}
+
+fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    measure::measure(arguments.verb(), arguments.request()?, &arguments.options, words)
+}

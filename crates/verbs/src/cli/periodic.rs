@@ -1,0 +1,283 @@
+//! `msgpath periodic`: several processes, each sending one message a period to all others.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use msgpath_core::foreign::shown;
+use msgpath_core::gate::Gate;
+use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
+use msgpath_core::units::{self, Pieces};
+use msgpath_core::{Case, Plan, Problem};
+use msgpath_run::lab;
+use msgpath_run::periodic::{Mac, Periodic, Request, Start};
+use msgpath_sys::say;
+
+use super::options::{Options, ResultOptions};
+use crate::request::{channel_of, random_seed, resolve};
+use crate::typed::{self, List, PathArg};
+use crate::verb::{Group, Planned};
+use crate::{gates, looks, measure, progress};
+
+/// Messages every period, from each to all
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// Engines, comma separated: eth, udp (waits block, spin, poll, epoll, sigio) and shm (futex, spin)
+    #[arg(
+        short = 'x',
+        long = "path",
+        value_name = "PATHS",
+        default_value = "eth/sigio,shm",
+        hide_possible_values = true
+    )]
+    paths: List<PathArg>,
+    /// Processes
+    #[arg(short = 'n', long, value_name = "N", value_parser = typed::number, default_value_t = 15)]
+    processes: u32,
+    /// Components in each process, each with a sending and a receiving thread
+    #[arg(short = 'T', long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
+    threads: u32,
+    /// Time between two messages of a component
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time, default_value = "10ms")]
+    period: u64,
+    /// Delay each message by a random time up to this; less than the period
+    #[arg(long, value_name = "TIME", value_parser = jitter, default_value = "0")]
+    jitter: u64,
+    /// Bytes of a message, 16 of head and the tag of --mac included
+    #[arg(short = 'l', long = "len", value_name = "SIZE", value_parser = units::parse_size, default_value = "256")]
+    len: u64,
+    /// Messages of each component
+    #[arg(short = 'c', long, value_name = "N", value_parser = typed::count, default_value = "1000")]
+    count: u64,
+    /// Show the first N messages of each component separately
+    #[arg(long, value_name = "N", value_parser = units::parse_count, default_value = "50")]
+    first: u64,
+    /// When components begin: all at one time, spread over a period, or each as soon as it is ready
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    start: StartArg,
+    /// Authentication of every message: none, hmac (HMAC-SHA-256) or poly1305 (with a key derived for each message)
+    #[arg(long, value_enum, value_name = "KIND", default_value_t)]
+    mac: MacArg,
+    /// Rounds: slices of a session
+    #[arg(short = 'r', long, value_name = "N", value_parser = typed::number, default_value_t = 10)]
+    rounds: u32,
+    /// Sessions of each engine, all processes started anew, in turn
+    #[arg(long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
+    restarts: u32,
+    /// Reproduces jitter and the order of the sessions [default: random, recorded]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
+    #[arg(long, value_name = "N", value_parser = units::parse_count)]
+    message_log: Option<u64>,
+    /// Fail (exit 1) when an engine loses a larger share of its messages: 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = typed::share)]
+    max_loss: Option<f64>,
+    /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'cpu > 20us', 'loss > 0.1%'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = typed::gate)]
+    fail_if: Vec<Gate>,
+    /// Network namespaces of the two halves of the processes: lab (made for this run unless one is up), a lab's name, or two
+    /// places. Frames of eth cross the link between them; shm knows no network
+    #[arg(long, value_name = "PLACES", conflicts_with = "interface", help_heading = "Connection and place")]
+    between: Option<String>,
+    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
+    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Connection and place")]
+    link: Option<lab::Shape>,
+    /// Device of the transport eth [default: lo]
+    #[arg(long, value_name = "NAME", help_heading = "Connection and place")]
+    interface: Option<String>,
+    /// EtherType of the transport eth [default: 0x88b5]
+    #[arg(long, value_name = "NUMBER", value_parser = typed::ethertype, help_heading = "Connection and place")]
+    ethertype: Option<u16>,
+    /// MAC address that the transport eth sends to [default: broadcast]
+    #[arg(long, value_name = "MAC", value_parser = typed::mac_address, help_heading = "Connection and place")]
+    mac_address: Option<String>,
+    /// Receive buffer to ask for [default: 4M]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, help_heading = "Connection and place")]
+    rcvbuf: Option<u64>,
+    /// The wait sigio takes a queued real-time signal for every event (F_SETSIG), not SIGIO, of which one stands for many
+    #[arg(long, help_heading = "Connection and place")]
+    queued_signals: bool,
+    #[command(flatten)]
+    result: ResultOptions,
+}
+
+/// `--start`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum StartArg {
+    /// All at one time, when the last one is ready
+    #[default]
+    Barrier,
+    /// The same, spread evenly over the first period
+    Staggered,
+    /// Each as soon as it is ready itself
+    Storm,
+}
+
+/// `--mac`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum MacArg {
+    /// No authentication
+    #[default]
+    None,
+    /// HMAC-SHA-256
+    Hmac,
+    /// Poly1305 with a key derived for each message
+    Poly1305,
+}
+
+/// `--jitter`: a time, or 0.
+fn jitter(text: &str) -> Result<u64, units::ParseError> {
+    if text == "0" { Ok(0) } else { units::parse_time(text) }
+}
+
+impl Arguments {
+    fn periodic(&self) -> Periodic {
+        Periodic {
+            processes: self.processes,
+            components: self.threads,
+            period_ns: self.period,
+            jitter_ns: self.jitter,
+            messages: self.count,
+            first: self.first.min(self.count / 2),
+            slices: u32::try_from((self.count - self.first.min(self.count / 2)).max(1))
+                .map_or(self.rounds, |most| most.min(self.rounds)),
+            start: match self.start {
+                StartArg::Barrier => Start::Barrier,
+                StartArg::Staggered => Start::Staggered,
+                StartArg::Storm => Start::Storm,
+            },
+            mac: match self.mac {
+                MacArg::None => Mac::None,
+                MacArg::Hmac => Mac::Hmac,
+                MacArg::Poly1305 => Mac::Poly1305,
+            },
+        }
+    }
+
+    /// What it is planned for.
+    pub(super) fn planned(&self) -> Planned {
+        let cases = self.paths.0.len() as u64;
+        let session = (self.period.saturating_mul(self.count)).saturating_add(1_000_000_000);
+        Planned::Time { cases, ns: cases * u64::from(self.restarts) * session }
+    }
+
+    /// The options that other verbs have as well, where the shared code looks for them.
+    fn shared(&self) -> Options {
+        let mut options = Options { result: self.result.clone(), ..Options::default() };
+        // The last line is the object that --json prints.
+        options.result.look.json |= options.result.jsonl;
+        options.evidence.max_loss = self.max_loss;
+        options.connection.busy_poll_us = 50;
+        options.connection.interface = self.interface.clone();
+        options.connection.ethertype = self.ethertype;
+        options.connection.mac_address = self.mac_address.clone();
+        options.connection.rcvbuf = self.rcvbuf;
+        options.connection.queued_signals = self.queued_signals;
+        options
+    }
+
+    fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
+        periodic.validate(self.len)?;
+        gates::of_one_run(&self.fail_if, &msgpath_core::workload::PERIODIC)?;
+        let size = u32::try_from(self.len).map_err(|_| crate::problems::usage("a message is at most 1 MiB"))?;
+        let mut cases: Vec<Case> = Vec::new();
+        for path in &self.paths.0 {
+            let PathArg::Spec(spec) = path else {
+                return Err(
+                    crate::problems::usage("periodic takes engines by their names").hint("-x eth/sigio,shm,udp")
+                );
+            };
+            let path = resolve(spec, false, &msgpath_core::Target::Local)?;
+            if cases.iter().any(|case| case.path == path) {
+                continue;
+            }
+            let of = self.processes * self.threads;
+            let label = Some(path.transport.clone());
+            cases.push(Case {
+                id: cases.len() as u32,
+                connections: of,
+                threads: of,
+                label,
+                ..Case::new(path, Pieces::whole(size))
+            });
+        }
+        if cases.is_empty() {
+            return Err(crate::problems::usage("nothing to measure").hint("-x eth/sigio,shm"));
+        }
+        let plan = Plan {
+            rounds: periodic.slices.saturating_mul(self.restarts),
+            restarts: self.restarts,
+            seed: self.seed.unwrap_or_else(random_seed),
+            extent: Extent::Count(self.count),
+            trim: periodic.first,
+            options: channel_of(options)?,
+            stamps: Stamps::Both,
+            gates: self.fail_if.clone(),
+            message_log: self.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
+            ..Plan::new(&msgpath_core::workload::PERIODIC, cases)
+        };
+        plan.validate()?;
+        Ok(plan)
+    }
+}
+
+impl crate::verb::Verb for Arguments {
+    const NAME: &str = "periodic";
+    const GROUP: Group = Group::Measure;
+    const SHORT: Option<(&str, &str)> = Some((
+        "path processes period len count first start mac rounds between json verbose",
+        "Examples:
+  msgpath periodic                           15 processes: eth/sigio and shm
+  msgpath periodic -x eth,udp -n 8           two engines, 8 processes
+  msgpath periodic --start storm --first 50  the start, and what is steady",
+    ));
+
+    fn run(&self, words: Vec<String>) -> Result<ExitCode> {
+        run(self, words)
+    }
+
+    fn planned(&self) -> Result<Option<Planned>, Problem> {
+        Ok(Some(Arguments::planned(self)))
+    }
+}
+
+fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    let (options, periodic) = (arguments.shared(), arguments.periodic());
+    let mut plan = arguments.plan(&periodic, &options)?;
+    if arguments.between.is_some() && periodic.processes < 2 {
+        return Err(crate::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
+    }
+    // Before the process may move into a namespace.
+    let metrics = progress::open(&options.result)?;
+    // Before there is any other thread.
+    let link = arguments.link.as_ref();
+    let places = arguments.between.as_deref().map(|named| lab::places(named, link)).transpose()?;
+    if let Some(places) = &places {
+        for note in &places.notes {
+            say!("note: {}", shown(note));
+        }
+        plan.options.between = Some(places.between.clone());
+    }
+    let quiet = options.result.quiet > 0 || options.result.look.json;
+    let glyphs = looks::glyphs(&options.result.look);
+    let ended = measure::recorded("periodic", false, &options, |place, stop| {
+        let request = Request {
+            plan,
+            periodic,
+            command: std::iter::once("msgpath".into()).chain(words).collect(),
+            name: place.name.clone(),
+            folder: place.folder.clone(),
+        };
+        let mut notify = |what: &str| {
+            if !quiet {
+                let what = if glyphs == units::Glyphs::Ascii { what.replace('µ', "u") } else { what.to_owned() };
+                say!("note: {}", shown(&what));
+            }
+        };
+        let mut progress = progress::quietly(&options.result, metrics);
+        msgpath_run::periodic::execute(request, &mut notify, progress.as_mut(), stop).map(drop)
+    });
+    drop(places);
+    ended
+}

@@ -1,0 +1,858 @@
+//! `msgpath rpc`: calls of a key-value server, in the grammar of the RPC lab.
+//!
+//! The lab writes long options with one dash and takes a word after a key for its length. No general parser reads that,
+//! so the words are sorted first: the lab's go to [`msgpath_rpc::command`], the others to clap.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, FromArgMatches, ValueEnum};
+use msgpath_agent::rpc::server::ServerOptions;
+use msgpath_analyse::Summary;
+use msgpath_analyse::rpc::RpcKind;
+use msgpath_core::foreign::shown;
+use msgpath_core::gate::Gate;
+use msgpath_core::path::nearest;
+use msgpath_core::plan::{Load, OPEN_INFLIGHT};
+use msgpath_core::schedule::Rate;
+use msgpath_core::schema::{DeviceKind, FAR, NEAR, Route, RpcRow};
+use msgpath_core::target::BadTarget;
+use msgpath_core::units::{self, Glyphs};
+use msgpath_core::{Exit, Problem};
+use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
+use msgpath_rpc::console::{self, Tally};
+use msgpath_run::lab::{self, Places};
+use msgpath_run::rpc::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
+use msgpath_run::rpc::own::OwnServer;
+use msgpath_sys::say;
+
+use super::options::{ArrivalsArg, Options, ResultOptions};
+use crate::measure::{self, View};
+use crate::output::{self, OutputFile, write_typed};
+use crate::place::Place;
+use crate::problems::{self, cannot_write, nothing_came, usage};
+use crate::request::random_seed;
+use crate::verb::Group;
+use crate::{gates, looks, progress, runs, typed};
+
+/// The target that stands for a server of this run.
+const HERE: &str = "here";
+
+const EXAMPLES: &str = "\
+Examples
+  msgpath rpc here -k 1000 ping
+  msgpath rpc here --between lab --serve '--lock-hog 2ms/10ms' -k 100 write -key k + -value v 1000000
+  msgpath rpc 10.0.0.2:12345 ping
+  msgpath rpc 10.0.0.2 12345 -k 10 ping -value vvvvv 100000
+  msgpath rpc 10.0.0.2 -k 10 write -key kkkkk + -value vvvvv + 1000000 --expect 10ms
+  msgpath rpc 10.0.0.2 -k 10 write -key k0 + -value v 4096 --then -k 10 read -key k0 +  --verify
+  msgpath rpc 10.0.0.2 -k 20000 ping -P 8 --rate 10k
+  msgpath rpc 10.0.0.2 -seed1 -k 10 read -key kkkkk + --legacy --lab-log client.log
+  msgpath rpc redis://10.0.0.2 -k 1000 SET -key k0 + -value v 64 --then -k 1000 GET -key k0 +
+  msgpath rpc http://10.0.0.2:8000/file -k 100 GET
+
+The command, in the words of the lab, in any order
+  COMMAND                  ping write read sink delete chksum stats reset quit, or any other name
+  -k N                     calls in a row [default: 1]
+  -rep N                   rows [default: 1]
+  -waitms N                pause after each row, in milliseconds
+  -key BASE [+] [PADLEN]   the key; + counts it up after every call, PADLEN pads it to so many bytes
+  -value BASE [+] [PADLEN] the value of a write, sink or ping, made in the same way
+  -seed1                   the same bytes in every run, those of the lab
+  -verbose                 a line for every message, in the form of the lab
+  --expect TIME            your estimate of the median of this command, typed before you look
+  --then                   another command follows, in the same run and over the same connections
+Two dashes are taken as well (--key), but for --verbose, which has its own meaning. A COMMAND that comes right after \
+BASE or + would be taken for PADLEN; the lab does so silently, msgpath refuses and says why.
+
+Targets
+  here                     a server that is started for this run and ends with it
+  HOST[:PORT], HOST PORT   msgpath serve --rpc, or the lab's server4 [default port: 12345]
+  redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
+  http://HOST[:PORT]/PATH  GET, PUT, DELETE of PATH; with -key of PATH/KEY";
+
+/// Calls of a server: RPC lab, Redis, HTTP
+#[derive(Args, Debug)]
+#[command(override_usage = "msgpath rpc TARGET COMMAND [OPTIONS]", after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Who is called: HOST, HOST:PORT, HOST PORT, redis://HOST, http://HOST/PATH; here: a server of this run
+    #[arg(value_name = "TARGET", value_parser = target)]
+    target: RpcTarget,
+    /// What is called, in the words of the lab: -k 10 write -key kkkkk + -value vvvvv + 1000000
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., allow_hyphen_values = true)]
+    words: Vec<String>,
+    /// Port of the server, where the target names none
+    #[arg(short = 'p', long, value_name = "PORT", value_parser = typed::port, help_heading = "Calls")]
+    port: Option<u16>,
+    /// Connections; the calls of a command are dealt to them in turn [default: 1]
+    #[arg(short = 'P', long, value_name = "N", value_parser = typed::number, help_heading = "Calls")]
+    connections: Option<u32>,
+    /// Threads [default: one a connection]
+    #[arg(short = 'T', long, value_name = "N", value_parser = typed::number, help_heading = "Calls")]
+    threads: Option<u32>,
+    /// Calls a second, all connections together, sent by a schedule and timed from the intended send: 10k
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Calls")]
+    rate: Option<Rate>,
+    /// Gaps between the calls of a schedule: poisson (independent users) or constant [default: poisson]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "DISTRIBUTION",
+        hide_possible_values = true,
+        requires = "rate",
+        help_heading = "Calls"
+    )]
+    arrivals: Option<ArrivalsArg>,
+    /// With --rate: calls in flight on a connection, at most [default: 4096]
+    #[arg(long, value_name = "N", value_parser = typed::number, requires = "rate", help_heading = "Calls")]
+    inflight: Option<u32>,
+    /// Compare every byte of a reply: pings with what was sent, reads with what this run has written
+    #[arg(long, conflicts_with = "rate", help_heading = "Calls")]
+    verify: bool,
+    /// How long a reply may take
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "10s", help_heading = "Calls")]
+    timeout: u64,
+    /// How long connecting may take
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "5s", help_heading = "Calls")]
+    connect_timeout: u64,
+    /// With the target here: network namespaces of client and server: lab (made for this run unless one is up), a lab's
+    /// name, or two places
+    #[arg(long, value_name = "PLACES", help_heading = "Calls")]
+    between: Option<String>,
+    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
+    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Calls")]
+    link: Option<lab::Shape>,
+    /// With the target here: options of the server, as of msgpath serve --rpc: "--lock-hog 2ms/5ms --threads 1"
+    #[arg(long, value_name = "OPTIONS", value_parser = server_options, allow_hyphen_values = true, help_heading = "Calls")]
+    serve: Option<ServerOptions>,
+    /// Fail (exit 1) when a larger share of the calls failed or had no reply: 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = typed::share, help_heading = "Calls")]
+    max_loss: Option<f64>,
+    /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'rate < 10k msg/s', 'loss > 0.1%'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = typed::gate, conflicts_with = "legacy", help_heading = "Calls")]
+    fail_if: Vec<Gate>,
+    /// A result that is not what it claims to be is an error (exit 5): calls that failed are, and gates that cannot be
+    /// decided
+    #[arg(long, help_heading = "Calls")]
+    strict: bool,
+    /// CPUs of the threads, in turn: 0 or 0,2 [default: not pinned]
+    #[arg(long, value_name = "CPUS", value_delimiter = ',', help_heading = "Calls")]
+    cpu: Vec<u32>,
+    /// Rounds of each command: the unit of evidence [default: 40; fewer with fewer than 2000 calls]
+    #[arg(short = 'r', long, value_name = "N", value_parser = typed::number, help_heading = "Calls")]
+    rounds: Option<u32>,
+    /// Reproduces keys, values, ids and schedules [default: random, recorded]
+    #[arg(long, value_name = "N", help_heading = "Calls")]
+    seed: Option<u64>,
+    /// Speed of the wire in bits a second, for the estimate of the time on it: 1G [default: the link's]
+    #[arg(long, value_name = "RATE", value_parser = units::parse_count, help_heading = "Calls")]
+    wire: Option<u64>,
+    /// Print what the lab's client prints, on one stream, in its order
+    #[arg(long, conflicts_with_all = ["json", "jsonl", "out"], help_heading = "Result")]
+    legacy: bool,
+    /// Write the lab's binary log to FILE; with an empty FILE its name is made as in the lab
+    #[arg(long, value_name = "FILE", value_parser = file_or_none, value_hint = clap::ValueHint::FilePath, help_heading = "Result")]
+    lab_log: Option<PathBuf>,
+    /// Print a histogram as well: log2 (powers of two of a microsecond)
+    #[arg(long, value_enum, value_name = "KIND", hide_possible_values = true, help_heading = "Result")]
+    histogram: Option<HistogramArg>,
+    #[command(flatten)]
+    result: ResultOptions,
+}
+
+/// `--histogram`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum HistogramArg {
+    /// Powers of two of a microsecond
+    Log2,
+}
+
+fn target(text: &str) -> Result<RpcTarget, Problem> {
+    text.parse().map_err(|error: BadTarget| match &error {
+        BadTarget::Port { .. } => problems::bad_target(text, &error),
+        BadTarget::Text(_) => usage(error.to_string()).hint("HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH"),
+    })
+}
+
+/// A file name that may be empty.
+fn file_or_none(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
+}
+
+/// `--serve`: words of `msgpath serve --rpc` that parse.
+fn server_options(text: &str) -> Result<ServerOptions, Problem> {
+    let words: Vec<String> = text.split_whitespace().map(Into::into).collect();
+    if let Some(word) = words.iter().find(|word| {
+        ["--rpc", "--port", "--bind", "--help", "-h"].iter().any(|own| word.starts_with(own))
+            || word.starts_with("-p")
+            || word.starts_with("-B")
+    }) {
+        return Err(usage(format!("--serve: {word} is not for a server of one run: it says itself where it listens")));
+    }
+    let whole = ["msgpath", "serve", "--rpc"].into_iter().map(String::from).chain(words.iter().cloned());
+    let wrong = || usage("--serve takes options of a server");
+    let parsed = super::parsed(whole.map(OsString::from).collect());
+    let (_, matches) = parsed.map_err(|error| problems::from_clap(&error).unwrap_or_else(wrong))?;
+    super::serve::Arguments::from_arg_matches(&matches).map_err(|_| wrong())?.server(None)
+}
+
+fn rate(text: &str) -> Result<Rate, Problem> {
+    match units::parse_rates(text).map_err(|error| problems::bad_value("--rate", error.to_string()))?[..] {
+        [rate] => Ok(rate),
+        _ => Err(usage(format!("rpc measures one rate a run, got {text:?}")).hint("one run for each rate")),
+    }
+}
+
+/// E33: what was typed is not a command of the lab.
+fn no_command(error: &CommandError) -> Problem {
+    Problem::new("E33", Exit::Usage, error.to_string()).why(error.why()).hint(error.hint())
+}
+
+/// Sorts the words after `msgpath rpc`, so that clap can read them: its own options first, then `--`, the target with
+/// its port, and the words of the lab. Other verbs stay as they are.
+///
+/// # Errors
+/// An option that neither knows.
+fn sorted(arguments: Vec<OsString>) -> Result<Vec<OsString>, Problem> {
+    let words: Vec<String> = arguments[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let verb = super::bare();
+    let verb = verb.find_subcommand("rpc").expect("this verb");
+    let (mut own, mut lab) = (Vec::new(), Vec::new());
+    let mut target: Option<String> = None;
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let lab_option = command::option(word).filter(|_| word != "--verbose");
+        if let Some(option) = lab_option {
+            let taken = command::extent(option, &words[at..]);
+            lab.extend_from_slice(&words[at..at + taken]);
+            at += taken;
+        } else if word == THEN {
+            lab.push(word.clone());
+            at += 1;
+        } else if word == "--" {
+            lab.extend_from_slice(&words[at + 1..]);
+            break;
+        } else if word.len() > 1 && word.starts_with('-') {
+            let taken = 1 + usize::from(takes_next(verb, word)?);
+            own.extend(words[at..].iter().take(taken).cloned());
+            at += taken;
+        } else if target.is_none() {
+            // The lab's habit: the port is a word of its own, right after the host.
+            let port =
+                words.get(at + 1).filter(|next| !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit()));
+            let names_none = word.parse::<RpcTarget>().is_ok_and(|target| target.typed_port.is_none());
+            let host = if word.contains(':') && !word.contains("://") { format!("[{word}]") } else { word.clone() };
+            match port.filter(|_| names_none && !word.contains("://")) {
+                Some(port) => {
+                    target = Some(format!("{}:{port}", host.replace("[[", "[").replace("]]", "]")));
+                    at += 2;
+                }
+                None => {
+                    target = Some(word.clone());
+                    at += 1;
+                }
+            }
+        } else {
+            lab.push(word.clone());
+            at += 1;
+        }
+    }
+    let asks_for_help = own.iter().any(|word| word == "-h" || word == "--help");
+    if let (Some(_), true, false) = (&target, lab.is_empty(), asks_for_help) {
+        return Err(no_command(&CommandError::NoCommand));
+    }
+    let separator = (target.is_some() || !lab.is_empty()).then(|| "--".to_owned());
+    let rest = own.into_iter().chain(separator).chain(target).chain(lab).map(OsString::from);
+    Ok(arguments[..2].iter().cloned().chain(rest).collect())
+}
+
+/// Whether an option of clap's has its value in the next word.
+///
+/// # Errors
+/// It does not exist; the nearest one is named.
+fn takes_next(verb: &clap::Command, word: &str) -> Result<bool, Problem> {
+    let unknown = || {
+        let longs = verb.get_arguments().filter_map(clap::Arg::get_long).map(|long| format!("--{long}"));
+        let names: Vec<String> = longs.chain(command::OPTIONS.map(String::from)).chain([THEN.into()]).collect();
+        // Dashes are not part of the name: the lab has one where others have two.
+        let bare = |name: &str| name.trim_start_matches('-').to_owned();
+        let bares: Vec<String> = names.iter().map(|name| bare(name)).collect();
+        let near = nearest(&bare(word), bares.iter().map(String::as_str));
+        let near = near.and_then(|near| names.iter().find(|name| bare(name) == near));
+        let near = near.map_or_else(|| "msgpath rpc --help".to_owned(), Clone::clone);
+        usage(format!("{word} is not an option of rpc")).hint(near)
+    };
+    let takes = |arg: &clap::Arg| arg.get_action().takes_values();
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, attached) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
+        if name == "help" {
+            return Ok(false);
+        }
+        let found = verb.get_arguments().find(|arg| arg.get_long() == Some(name)).ok_or_else(unknown)?;
+        return Ok(takes(found) && !attached);
+    }
+    let mut letters = word.chars().skip(1);
+    while let Some(letter) = letters.next() {
+        if letter == 'h' {
+            continue;
+        }
+        let found = verb.get_arguments().find(|arg| arg.get_short() == Some(letter)).ok_or_else(unknown)?;
+        if takes(found) {
+            return Ok(letters.next().is_none());
+        }
+    }
+    Ok(false)
+}
+
+impl Arguments {
+    /// Whether the run starts the server itself.
+    fn is_here(&self) -> bool {
+        let target = &self.target;
+        target.protocol == Protocol::Lab && target.host == HERE && target.typed_port.is_none() && self.port.is_none()
+    }
+
+    /// The server of this run, in its place, and the target that it is. Moves this process to the near place. Called before
+    /// there is any other thread.
+    fn own_server(&self) -> Result<Option<(OwnServer, Option<Places>, RpcTarget)>, Problem> {
+        if !self.is_here() {
+            let option = self.between.as_ref().map(|_| "--between").or(self.serve.as_ref().map(|_| "--serve"));
+            return match option {
+                Some(option) => Err(usage(format!("{option} is about a server that this run starts itself"))
+                    .hint(format!("msgpath rpc here ... {option}"))),
+                None => Ok(None),
+            };
+        }
+        let places = self.between.as_deref().map(|named| lab::places(named, self.link.as_ref())).transpose()?;
+        for note in places.iter().flat_map(|places| &places.notes) {
+            say!("note: {}", shown(note));
+        }
+        let options = self.serve.clone().unwrap_or_default();
+        let server = OwnServer::start(&options, places.as_ref().map(|places| places.between.of(FAR)))?;
+        let address = server.address();
+        let target =
+            RpcTarget { host: address.ip().to_string(), typed_port: Some(address.port()), ..self.target.clone() };
+        Ok(Some((server, places, target)))
+    }
+
+    /// The target with `-p` put in.
+    fn target(&self) -> Result<RpcTarget, Problem> {
+        let mut target = self.target.clone();
+        match (target.typed_port, self.port) {
+            (Some(typed), Some(port)) if typed != port => {
+                Err(usage(format!("the target names port {typed}, -p names {port}")).hint("name the port once"))
+            }
+            (typed, port) => {
+                target.typed_port = typed.or(port);
+                Ok(target)
+            }
+        }
+    }
+
+    /// The commands, checked for the protocol, and what is odd about them.
+    fn script(&self, protocol: Protocol) -> Result<(Script, Vec<String>), Problem> {
+        let script = command::parse(&self.words).map_err(|error| no_command(&error))?;
+        let mut notes = Vec::new();
+        for step in &script.steps {
+            if self.rate.is_some() && step.wait_ms > 0 {
+                return Err(usage("-waitms has no meaning with --rate: a schedule says when calls are sent")
+                    .hint("leave out one of them"));
+            }
+            match protocol {
+                Protocol::Lab => {
+                    command::check(step).map_err(|error| no_command(&error))?;
+                    if !METHODS.contains(&step.method.as_str()) {
+                        let near = nearest(&step.method, METHODS)
+                            .map_or_else(String::new, |near| format!(" (nearest: {near})"));
+                        notes.push(format!("{:?} is not a method of the lab{near}; it is sent as it is", step.method));
+                    }
+                }
+                Protocol::Redis => check_redis(step)?,
+                Protocol::Http => check_http(step)?,
+            }
+        }
+        if protocol != Protocol::Lab && (self.legacy || self.lab_log.is_some() || script.verbose) {
+            return Err(usage(format!(
+                "--legacy, --lab-log and -verbose are about the lab's messages, not {}",
+                protocol.name()
+            ))
+            .hint("leave them out"));
+        }
+        Ok((script, notes))
+    }
+}
+
+fn check_redis(step: &command::Step) -> Result<(), Problem> {
+    let name = step.method.to_ascii_lowercase();
+    let missing = |option| Err(no_command(&CommandError::Missing { method: step.method.clone(), option }));
+    match name.as_str() {
+        "ping" => Ok(()),
+        "get" | "read" | "del" | "delete" | "set" | "write" if step.key.is_none() => missing("-key"),
+        "set" | "write" if step.value.is_none() => missing("-value"),
+        "get" | "read" | "del" | "delete" | "set" | "write" => Ok(()),
+        _ => {
+            Err(usage(format!("{} is not a command that rpc speaks to Redis", step.method))
+                .hint("PING, SET, GET or DEL"))
+        }
+    }
+}
+
+fn check_http(step: &command::Step) -> Result<(), Problem> {
+    let name = step.method.to_ascii_lowercase();
+    match name.as_str() {
+        "get" | "read" | "delete" => Ok(()),
+        "put" | "write" if step.value.is_none() => {
+            Err(no_command(&CommandError::Missing { method: step.method.clone(), option: "-value" }))
+        }
+        "put" | "write" => Ok(()),
+        _ => {
+            Err(usage(format!("{} is not a method that rpc speaks over HTTP", step.method)).hint("GET, PUT or DELETE"))
+        }
+    }
+}
+
+/// The lab's log and what is printed while a run goes on.
+struct Console {
+    legacy: bool,
+    verbose: bool,
+    log: Option<(PathBuf, BufWriter<File>)>,
+    connected: Option<Connected>,
+    texts: Vec<String>,
+}
+
+impl Console {
+    fn line(&self, text: &str) {
+        match self.legacy {
+            // What cannot be printed now is no reason to stop measuring: the result at the end tells.
+            true => drop(output::print(format!("{text}\n"))),
+            false => say!("{text}"),
+        }
+    }
+}
+
+impl Listener for Console {
+    fn connected(&mut self, connected: &Connected) {
+        if self.legacy {
+            let ip = match connected.to.ip() {
+                std::net::IpAddr::V4(ip) => ip.into(),
+                std::net::IpAddr::V6(_) => 0,
+            };
+            self.line(&console::server_line(ip, connected.to.port()));
+        }
+        self.connected = Some(connected.clone());
+    }
+
+    fn server_text(&mut self, text: &str) {
+        self.texts.push(text.to_owned());
+    }
+
+    fn records(&mut self, records: &[Record]) -> Result<(), Problem> {
+        for Record { request, reply } in records {
+            let offset = msgpath_sys::clock::utc_offset(request.header.t[0].div_euclid(1_000_000));
+            for (sends, message) in std::iter::once((true, request)).chain(reply.iter().map(|reply| (false, reply))) {
+                if self.verbose {
+                    let bytes = message.length as usize;
+                    let shown = &message.data[..bytes.min(message.data.len())];
+                    self.line(&console::verbose(sends, &message.header, bytes, shown, offset));
+                }
+                if let Some((file, log)) = &mut self.log {
+                    log.write_all(&message.to_bytes()).map_err(|error| cannot_write(file, &error))?;
+                }
+            }
+        }
+        // Whatever ends the program, the calls of whole rounds are on disk.
+        match &mut self.log {
+            Some((file, log)) => log.flush().map_err(|error| cannot_write(file, &error)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Creates the lab's log; an empty name is made as the lab makes it.
+fn lab_log(file: &Path) -> Result<(PathBuf, BufWriter<File>), Problem> {
+    let file = if file.as_os_str().is_empty() {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let local = now as i64 + msgpath_sys::clock::utc_offset(now as i64);
+        let host = msgpath_agent::environment::read().host;
+        OutputFile::Named(console::log_name("msgpath", local, &host, std::process::id()).into())
+    } else {
+        OutputFile::Typed(file.to_path_buf())
+    };
+    let log = file.open()?.in_place().map_err(|error| cannot_write(file.path(), &error))?;
+    Ok((file.path().to_path_buf(), BufWriter::new(log)))
+}
+
+impl crate::verb::Verb for Arguments {
+    const NAME: &str = "rpc";
+    const GROUP: Group = Group::Measure;
+    const SHORT: Option<(&str, &str)> = Some((
+        "port connections rate verify timeout between serve fail-if rounds legacy json verbose",
+        "Examples:
+  msgpath rpc here -k 1000 ping              a server of this run
+  msgpath rpc HOST:12345 -k 10 write -key k + -value v + 1000000
+  msgpath rpc HOST -k 20000 ping -P 8 --rate 10k
+  msgpath rpc redis://HOST -k 1000 SET -key k0 + -value v 64
+  msgpath rpc http://HOST:8000/file -k 100 GET
+
+The words of a command, and more examples: msgpath rpc --help.",
+    ));
+
+    fn run(&self, words: Vec<String>) -> Result<ExitCode> {
+        run(self, words)
+    }
+
+    fn sorted(words: Vec<OsString>) -> Result<Vec<OsString>, Problem> {
+        sorted(words)
+    }
+}
+
+fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    let mut result = arguments.result.clone();
+    // The last line is the object that --json prints.
+    result.look.json |= result.jsonl;
+    let result = &result;
+    let target = arguments.target()?;
+    gates::of_one_run(&arguments.fail_if, &msgpath_core::workload::CALLS)?;
+    let (script, mut notes) = arguments.script(target.protocol)?;
+    // Before the process may move into a namespace.
+    let metrics = progress::open(result)?;
+    // Both live until the run is over.
+    let own = arguments.own_server()?;
+    let between = own.as_ref().and_then(|(_, places, _)| Some(places.as_ref()?.between.clone()));
+    let target = own.as_ref().map_or(target, |(.., own)| own.clone());
+    if own.is_some() && !arguments.legacy {
+        notes.push(format!("a server of this run answers at {target} and ends with it"));
+    }
+    if result.quiet == 0 {
+        notes.iter().for_each(|note| say!("note: {}", shown(note)));
+    }
+    for file in [&result.out, &result.csv].into_iter().flatten() {
+        measure::can_be_written(file)?;
+    }
+    let connections = arguments.connections.or(arguments.threads).unwrap_or(1);
+    let load = arguments.rate.map_or(Load::Closed, |rate| Load::Open {
+        rate,
+        arrivals: arguments.arrivals.map_or_else(Default::default, Into::into),
+    });
+    let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
+    let verbose = script.verbose;
+    let request = RpcRequest {
+        target: target.clone(),
+        script,
+        connections,
+        threads: arguments.threads.unwrap_or(connections),
+        load,
+        inflight: arguments.inflight.unwrap_or(OPEN_INFLIGHT),
+        verify: arguments.verify,
+        timeout_ns: arguments.timeout.max(1_000_000),
+        connect_timeout_ns: arguments.connect_timeout.max(1_000_000),
+        plain: arguments.legacy,
+        records: verbose || arguments.lab_log.is_some(),
+        wire: arguments.wire.filter(|bits| *bits > 0),
+        rounds: arguments.rounds,
+        gates: arguments.fail_if.clone(),
+        seed: arguments.seed.unwrap_or_else(random_seed),
+        cpus: arguments.cpu.clone(),
+        between,
+        server: own.as_ref().map(|(own, ..)| own.pid()),
+        command: std::iter::once("msgpath".into()).chain(words).collect(),
+        name: place.name.clone(),
+        folder: place.folder.clone(),
+    };
+    let log = arguments.lab_log.as_deref().map(lab_log).transpose()?;
+    let mut console = Console { legacy: arguments.legacy, verbose, log, connected: None, texts: Vec::new() };
+    let glyphs = looks::glyphs(&result.look);
+    let stop = msgpath_sys::signal::stop_flag();
+    let mut progress = match arguments.legacy || verbose {
+        true => progress::quietly(result, metrics),
+        false => progress::progress(result, metrics),
+    };
+    let called = call(request, progress.as_mut(), &mut console, stop);
+    drop(progress);
+    let outcome = called?;
+
+    let mut run = runs::read(&place.folder)?;
+    let rows: Vec<RpcRow> = msgpath_record::rpcs(&place.folder).map_err(Problem::from)?.map_while(Result::ok).collect();
+    if let Some(file) = &result.csv {
+        runs::export_to(
+            &run,
+            msgpath_record::export::exporter("csv").expect("a format of the record"),
+            &OutputFile::Typed(file.clone()),
+        )?;
+    }
+    let summary = runs::summarise(&run)?;
+    if result.no_save {
+        run.folder.clear(); // nothing may name a folder that is about to be removed
+    } else {
+        msgpath_record::write_summary(&place.folder, &serde_json::to_vec_pretty(&summary)?).map_err(Problem::from)?;
+    }
+    let text = if arguments.legacy {
+        legacy(&rows, &console.texts)
+    } else {
+        let view = View {
+            trials: None,
+            explain: false,
+            quiet: result.quiet,
+            verbose: result.verbose,
+            warnings: result.warnings,
+            units: result.units.into(),
+            look: &result.look,
+        };
+        let mut text = measure::text(&run, &summary, &view, result.out.is_some());
+        if !result.look.json && result.quiet == 0 {
+            text += &sums(arguments, &run, &rows, &console, &outcome, glyphs);
+        }
+        text
+    };
+    match &result.out {
+        Some(file) => write_typed(file, text)?,
+        None => output::print(&text)?,
+    }
+    if let Some((file, mut log)) = console.log.take() {
+        log.flush().map_err(|error| cannot_write(&file, &error))?;
+        match arguments.legacy {
+            true => output::print(format!("\n{} written\n", file.display()))?,
+            false if result.quiet == 0 => say!("{} written", file.display()),
+            false => {}
+        }
+    }
+    let mut options = Options { result: result.clone(), ..Options::default() };
+    options.evidence.strict = arguments.strict;
+    let verdict = match outcome.problem {
+        Some(problem) if problem.hint.is_empty() && !result.no_save => {
+            Err(problem.hint(format!("msgpath show {}   for what was measured before", run.header.name)))
+        }
+        Some(problem) => Err(problem),
+        None => measure::verdict(&msgpath_core::workload::CALLS, &summary, &options)
+            .and_then(|()| succeeded(&summary, arguments.max_loss))
+            .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
+    };
+    Ok(match verdict {
+        Ok(()) => {
+            if result.quiet < 2 {
+                gates::note_undecided(&summary.gates);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            if result.quiet < 2 {
+                say!("{problem}");
+            }
+            problem.exit.code().into()
+        }
+    })
+}
+
+/// Whether enough calls succeeded: one at least, and as many as `--max-loss` asks for.
+fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
+    let kinds = summary.rpc.as_ref().map_or(&[][..], |rpc| &rpc.kinds);
+    let sum = |of: fn(&RpcKind) -> u64| kinds.iter().map(of).sum::<u64>();
+    let (calls, bad) = (sum(|kind| kind.calls), sum(|kind| kind.failed + kind.unanswered));
+    if calls > 0 && bad == calls {
+        let what = match calls {
+            1 => "the call did not succeed".to_owned(),
+            calls => format!("none of {calls} calls succeeded"),
+        };
+        let why = "the times are those of calls that failed; nothing was measured of those that were asked for";
+        return Err(nothing_came(what, why));
+    }
+    match max_loss {
+        Some(limit) if bad as f64 > limit * calls as f64 => Err(Problem::new(
+            "E16",
+            Exit::CheckFailed,
+            format!("{bad} of {calls} calls failed or had no reply; --max-loss allows {} %", limit * 100.0),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The lab's text: the first round trips, what `stats` said, the histogram and the sums.
+fn legacy(rows: &[RpcRow], texts: &[String]) -> String {
+    let mut tally = Tally::default();
+    for row in rows {
+        tally.add_row(row);
+    }
+    let mut out = tally.first();
+    if !out.is_empty() && !out.ends_with('\n') {
+        out.push('\n');
+    }
+    for text in texts {
+        out += text;
+        out.push('\n');
+    }
+    out + &tally.histogram()
+}
+
+/// The path, the sums of every kind of call, and what the server said.
+fn sums(
+    arguments: &Arguments,
+    run: &msgpath_record::Run,
+    rows: &[RpcRow],
+    console: &Console,
+    outcome: &msgpath_run::rpc::client::Outcome,
+    glyphs: Glyphs,
+) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    lines.extend(console.connected.iter().flat_map(path_lines));
+    for case in &run.header.plan.cases {
+        let own: Vec<&RpcRow> = rows.iter().filter(|row| row.case == case.id).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let mut tally = Tally::default();
+        own.iter().for_each(|row| tally.add_row(row));
+        let name = case.label.as_deref().unwrap_or("calls");
+        let failed = own.iter().filter(|row| row.status != 0).count() as u64;
+        let unanswered = own.iter().filter(|row| row.latency_ns.is_none()).count() as u64;
+        lines.push(tally.ends(name, failed, unanswered));
+        if failed + unanswered < own.len() as u64 {
+            lines.push(tally.first_trips(name, glyphs));
+        }
+        if arguments.histogram == Some(HistogramArg::Log2) {
+            lines.extend(tally.log2(name, glyphs));
+        }
+    }
+    if let Some(not_kept) = run.header.rpc.as_ref().map(|rpc| rpc.not_kept).filter(|calls| *calls > 0) {
+        lines.push(format!("{} more calls are in the histograms, not in the log of calls.", not_kept));
+    }
+    if arguments.verify {
+        lines.push(format!(
+            "verified: every byte of {} of {} replies (pings, and reads of what this run had written)",
+            outcome.verified, outcome.answered
+        ));
+    }
+    lines.extend(console.texts.iter().map(|text| format!("the server says: {}", shown(text))));
+    lines.join("\n") + "\n"
+}
+
+/// What leads to the server, and whether that is a network.
+fn path_lines(connected: &Connected) -> Vec<String> {
+    let (to, from) = (connected.to.ip(), connected.from.ip());
+    if let Some(between) = &connected.between {
+        let through = connected.route.as_ref().map_or_else(|why| format!("a device that is n/a: {why}"), device);
+        return vec![
+            format!("path     {from} to {to} through {through}"),
+            format!(
+                "         {} and {}: two network namespaces of one machine. One clock, so nothing is aligned.",
+                between.of(NEAR).name,
+                between.of(FAR).name
+            ),
+        ];
+    }
+    let Some(_) = connected.same_machine() else {
+        return vec![match &connected.route {
+            Ok(route) => format!("path     {from} to {to} through {}", device(route)),
+            Err(why) => format!("path     {from} to {to}; device n/a: {why}"),
+        }];
+    };
+    let mut lines =
+        vec![format!("path     {to} is this machine: the route is the loopback device, no network was measured")];
+    if !to.is_loopback() {
+        lines.push(format!(
+            "         A route added for {to} changes nothing: rule 0, the local table, comes before all others."
+        ));
+    }
+    lines.push("         For a network: two machines, or two network namespaces.".into());
+    lines
+}
+
+fn device(route: &Route) -> String {
+    let kind = match route.kind {
+        DeviceKind::Loopback => "loopback",
+        DeviceKind::Veth => "veth, a pair between network namespaces: no wire",
+        DeviceKind::Tun => "tun or tap: a program",
+        DeviceKind::Virtual => "virtual",
+        DeviceKind::Nic => "a NIC",
+        DeviceKind::Unknown => "of unknown kind",
+    };
+    let speed = route.bits_per_s.filter(|_| route.kind == DeviceKind::Nic);
+    let speed = speed
+        .map_or_else(String::new, |bits| format!(", {}", units::bits_per_second(bits as f64, units::BitUnits::Si)));
+    format!("{} ({kind}{speed})", route.device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_analyse::rpc::RpcSummary;
+
+    fn words(line: &str) -> Result<String, Problem> {
+        let arguments = ["msgpath", "rpc"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
+        let sorted = sorted(arguments)?;
+        Ok(sorted[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn calls_that_all_failed_are_no_success() {
+        let code = |calls, failed, unanswered, limit| {
+            let kind = RpcKind { calls, failed, unanswered, ..RpcKind::default() };
+            let kinds = vec![kind, RpcKind { calls: 0, ..RpcKind::default() }];
+            let rpc = Some(RpcSummary { kinds, ..RpcSummary::default() });
+            let summary = Summary { rpc, ..Summary::empty("calm-heron", "rpc", msgpath_core::schema::Status::Ok) };
+            succeeded(&summary, limit).map_or_else(|problem| problem.exit.code(), |()| 0)
+        };
+        assert_eq!([code(10, 10, 0, None), code(10, 3, 7, None), code(1, 1, 0, None)], [4; 3]);
+        assert_eq!([code(10, 9, 0, None), code(10, 0, 0, None)], [0; 2]);
+        assert_eq!([code(100, 1, 0, Some(0.01)), code(100, 1, 1, Some(0.01)), code(100, 0, 0, Some(0.0))], [0, 1, 0]);
+    }
+
+    #[test]
+    fn words_are_sorted() {
+        for (typed, sorted) in [
+            ("h:1 ping", "-- h:1 ping"),
+            ("h 1 ping", "-- h:1 ping"),
+            ("h ping", "-- h ping"),
+            ("::1 12 ping", "-- [::1]:12 ping"),
+            (
+                "--json h 12345 -k 10 write -key k + -value v + 9 -P 4 --timeout=3s",
+                "--json -P 4 --timeout=3s -- h:12345 -k 10 write -key k + -value v + 9",
+            ),
+            ("h -key kkk write", "-- h -key kkk write"),
+            ("h -verbose --verbose ping", "--verbose -- h -verbose ping"),
+            ("h -qJ ping --then read -key --json", "-qJ -- h ping --then read -key --json"),
+            ("redis://h 12 ping", "-- redis://h 12 ping"),
+            ("h:1 12 ping", "-- h:1 12 ping"),
+            ("--help", "--help"),
+            ("-h h", "-h -- h"),
+            ("", ""),
+        ] {
+            assert_eq!(words(typed).unwrap(), sorted, "{typed}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_names_the_nearest() {
+        for (typed, near) in [
+            ("h ping -kye x", "-key"),
+            ("h ping --verfy", "--verify"),
+            ("h ping --vale x", "-value"),
+            ("h ping -wait 3", "-waitms"),
+        ] {
+            let problem = words(typed).unwrap_err();
+            assert_eq!(problem.exit, Exit::Usage);
+            assert!(problem.what.contains("not an option") && problem.hint.contains(near), "{typed}: {problem}");
+        }
+        assert_eq!(words("h").unwrap_err().code, "E33");
+    }
+
+    #[test]
+    fn the_path_says_when_there_is_no_network() {
+        let connected = |to: &str, from: &str, kind, bits_per_s| {
+            let route = Route { device: "eth0".into(), kind, bits_per_s, ..Route::default() };
+            let (to, from) = (to.parse().unwrap(), from.parse().unwrap());
+            path_lines(&Connected { to, from, route: Ok(route), between: None }).join("\n")
+        };
+        let own = connected("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);
+        assert!(
+            own.contains("no network was measured") && own.contains("rule 0") && own.contains("namespaces"),
+            "{own}"
+        );
+        let local = connected("127.0.0.1:1", "127.0.0.1:2", DeviceKind::Loopback, None);
+        assert!(local.contains("no network was measured") && !local.contains("rule 0"), "{local}");
+        let far = connected("192.0.2.8:1", "192.0.2.7:2", DeviceKind::Nic, Some(1_000_000_000));
+        assert_eq!(far, "path     192.0.2.7 to 192.0.2.8 through eth0 (a NIC, 1.00 Gbit/s)");
+    }
+}

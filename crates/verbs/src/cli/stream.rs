@@ -1,0 +1,64 @@
+//! `msgpath stream`: one-way flow, counted by the receiver.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use clap::Args;
+use msgpath_core::{Problem, Target};
+
+use super::options::EvidenceOptions;
+use super::options::Options;
+use crate::measure;
+use crate::request::{Request, Verb, request};
+use crate::typed;
+use crate::verb::Group;
+
+/// One-way flow: throughput
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Where the far end is [default: started here, on another CPU]
+    #[arg(value_name = "TARGET", value_parser = typed::target)]
+    target: Option<Target>,
+    #[command(flatten)]
+    pub(super) options: Options,
+}
+
+impl Arguments {
+    fn verb(&self) -> Verb {
+        Verb::Stream
+    }
+
+    /// What will be measured.
+    pub(super) fn request(&self) -> Result<Request, Problem> {
+        request(self.verb(), &self.options, self.target.as_ref())
+    }
+}
+
+impl crate::verb::Verb for Arguments {
+    const NAME: &str = "stream";
+    const GROUP: Group = Group::Measure;
+    const SHORT: Option<(&str, &str)> = Some((
+        "path len pieces time rounds connections reverse launch between cpu json verbose",
+        "Examples:
+  msgpath stream                             128 KiB messages over TCP, here
+  msgpath stream HOST -R                     the other machine sends
+  msgpath stream --pieces 15x100             15 buffers of 100 bytes a message",
+    ));
+
+    fn run(&self, words: Vec<String>) -> Result<ExitCode> {
+        run(self, words)
+    }
+
+    fn request(&self) -> Option<Result<Request, Problem>> {
+        Some(Arguments::request(self))
+    }
+
+    fn asked(&self) -> (bool, EvidenceOptions) {
+        (false, self.options.evidence.clone())
+    }
+}
+
+fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
+    measure::measure(arguments.verb(), arguments.request()?, &arguments.options, words)
+}

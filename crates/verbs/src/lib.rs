@@ -1,0 +1,84 @@
+//! The command line: what was typed becomes a validated plan, `run` executes it, and everything printed is read back from the record.
+//! Here are the verbs of the base, and what verbs of features stand on.
+#![forbid(unsafe_code)]
+
+pub mod again;
+pub mod cli;
+mod examples;
+pub mod feature;
+pub mod gates;
+pub mod input;
+pub mod kind;
+mod log;
+pub mod looks;
+pub mod measure;
+pub mod metrics;
+pub mod output;
+pub mod place;
+mod preset;
+pub mod problems;
+mod progress;
+pub mod report;
+pub mod request;
+pub mod runs;
+mod strip;
+pub mod tools;
+pub mod typed;
+pub mod verb;
+
+use std::process::ExitCode;
+
+use feature::Feature;
+use msgpath_core::units;
+use msgpath_core::{Exit, Problem};
+use msgpath_sys::memory;
+use msgpath_sys::say;
+
+/// The least address space with which a verb begins: its threads have stacks of 2 MiB each.
+const LEAST_SPACE: u64 = 32 << 20;
+/// The least stack of a thread.
+const LEAST_STACK: u64 = 1 << 20;
+
+/// The whole program: carries out what was typed, with the verbs of the base and of `features`, and says what went wrong.
+pub fn main(features: &'static [&'static Feature]) -> ExitCode {
+    feature::set(features);
+    msgpath_sys::signal::ignore_file_size();
+    match enough_space().map_err(Into::into).and_then(|()| cli::run(std::env::args_os())) {
+        Ok(exit) => exit,
+        Err(error) => {
+            say!("{error:#}");
+            problems::as_problem(&error).exit.code().into()
+        }
+    }
+}
+
+/// Whether the limits on stacks and on address space, where there are some, leave what any verb needs.
+fn enough_space() -> Result<(), Problem> {
+    let least = units::size(LEAST_STACK);
+    if let Some(stack) = memory::stack().filter(|stack| *stack < LEAST_STACK) {
+        return Err(no_space(format!("the limit on the stack is {}", units::size(stack)))
+            .why(format!("msgpath needs {least}"))
+            .hint("a higher limit: ulimit -s KIB, or prlimit --stack=BYTES"));
+    }
+    // As the standard library reads it.
+    let threads = std::env::var("RUST_MIN_STACK").ok().and_then(|text| text.parse().ok());
+    if let Some(stack) = threads.filter(|stack| *stack < LEAST_STACK) {
+        return Err(no_space(format!("RUST_MIN_STACK gives a thread {}", units::size(stack)))
+            .why(format!("msgpath needs {least}"))
+            .hint("unset RUST_MIN_STACK"));
+    }
+    match memory::address_space() {
+        None => Ok(()),
+        Some(left) if left >= LEAST_SPACE => {
+            memory::one_heap();
+            Ok(())
+        }
+        Some(left) => Err(no_space(format!("the limit on address space leaves {}", units::size(left)))
+            .why(format!("msgpath needs {} and what its messages take", units::size(LEAST_SPACE)))
+            .hint("a higher limit: ulimit -v KIB, or prlimit --as=BYTES")),
+    }
+}
+
+fn no_space(what: String) -> Problem {
+    Problem::new("E58", Exit::CannotStart, what)
+}

@@ -1,0 +1,462 @@
+//! Executes a request and presents what was recorded: run, read, analyse, print. Always through the record.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::Workload;
+use msgpath_core::foreign::shown;
+use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
+use msgpath_core::schema::{MessageRow, Status};
+use msgpath_core::units::BitUnits;
+use msgpath_core::{Case, CaseRole, Exit, Problem, Target};
+use msgpath_record::Run;
+use msgpath_run::lab;
+use msgpath_stats::quantile::Range;
+use msgpath_sys::say;
+
+use crate::cli::options::{Look, Options};
+use crate::output::{self, OutputFile, write_typed};
+use crate::place::Place;
+use crate::request::{Request, Verb};
+use crate::{examples, gates, looks, problems, progress, runs, tools};
+
+/// Measures, prints the result and says with which code the program ends.
+///
+/// # Errors
+/// What kept the run from starting or from finishing, or a file that could not be written.
+pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
+    if options.connection.between.is_some() && request.target != Target::Local {
+        return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
+    }
+    let mut options = options.clone();
+    // The last line is the object that --json prints.
+    options.result.look.json |= options.result.jsonl;
+    // Before the process may move into a namespace.
+    let metrics = progress::open(&options.result)?;
+    // Before there is any other thread: threads stay where they were started.
+    let connection = &options.connection;
+    let mut places =
+        connection.between.as_deref().map(|named| lab::places(named, connection.link.as_ref())).transpose()?;
+    request.plan.options.between = places.as_ref().map(|places| places.between.clone());
+    if options.result.quiet == 0 {
+        for note in request.notes.iter().chain(places.iter().flat_map(|places| &places.notes)) {
+            say!("note: {}", shown(note));
+        }
+    }
+    examples::build(&mut request.plan.programs);
+    let (options, result) = (&options, &options.result);
+    let each = matches!(verb, Verb::Echo { each: true, .. });
+    let execute = |place: &Place, stop: &AtomicBool| {
+        let mut progress = progress::progress(result, metrics);
+        let named = tools::wanted(&options.evidence.tools);
+        if !named.is_empty() {
+            progress = Box::new(tools::Between::new(progress, named, place.folder.clone()));
+        }
+        msgpath_run::execute(
+            msgpath_run::Request {
+                plan: request.plan,
+                target: request.target,
+                verb: verb.name().into(),
+                command: std::iter::once("msgpath".into()).chain(words).collect(),
+                name: place.name.clone(),
+                folder: place.folder.clone(),
+                kept: place.is_kept(),
+            },
+            progress.as_mut(),
+            &mut next_phase,
+            stop,
+        )
+        .map(drop)
+    };
+    let ended = recorded(verb.name(), each, options, execute);
+    if let Some(left) = places.as_mut().and_then(lab::Places::after) {
+        say!("warning: {}", shown(&left));
+    }
+    ended
+}
+
+/// Executes, reads the record back, prints what it holds and says with which code the program ends. `each`: message by
+/// message.
+///
+/// # Errors
+/// As [`measure`].
+pub fn recorded(
+    verb: &str,
+    each: bool,
+    options: &Options,
+    execute: impl FnOnce(&Place, &AtomicBool) -> Result<(), Problem>,
+) -> Result<ExitCode> {
+    let result = &options.result;
+    for file in [&result.out, &result.csv].into_iter().flatten() {
+        can_be_written(file)?;
+    }
+    let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
+    let stop = msgpath_sys::signal::stop_flag();
+    execute(&place, stop)?;
+    presented(verb, each, options, &place.folder, (!result.no_save).then_some(&place.folder))
+}
+
+/// Prints what the run in `folder` holds and says with which code the program ends. `keep`: where the numbers are stored, for
+/// `verify`, with the report of a comparison.
+///
+/// # Errors
+/// As [`measure`].
+pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep: Option<&Path>) -> Result<ExitCode> {
+    let result = &options.result;
+    let mut run = runs::read(folder)?;
+    let trials = if each { Some(runs::each_message(&run)?) } else { None };
+    if let Some(file) = &result.csv {
+        runs::export_to(
+            &run,
+            msgpath_record::export::exporter("csv").expect("a format of the record"),
+            &OutputFile::Typed(file.clone()),
+        )?;
+    }
+    let mut summary = runs::summarise(&run)?;
+    if result.no_save {
+        run.folder.clear(); // nothing may name a folder that is about to be removed
+    }
+    if let Some(folder) = keep {
+        // What is printed below, so that `verify` can compare it with the record.
+        let json = serde_json::to_vec_pretty(&summary)?;
+        msgpath_record::write_summary(folder, &json).map_err(Problem::from)?;
+    }
+    runs::with_earlier(&run, &mut summary);
+    let look = &result.look;
+    let explain = verb == "explain";
+    let view = View {
+        trials,
+        explain,
+        quiet: result.quiet,
+        verbose: result.verbose,
+        warnings: result.warnings,
+        units: result.units.into(),
+        look,
+    };
+    let mut text = text(&run, &summary, &view, result.out.is_some());
+    if !options.evidence.tools.is_empty() && result.quiet == 0 {
+        let style = if result.out.is_some() { looks::file(look) } else { looks::stdout(look) };
+        text += &tools::beside(&run, &summary, folder, style)?;
+    }
+    if let Some(folder) = keep.filter(|_| verb == "compare") {
+        let report = folder.join("report.html");
+        crate::report::write_of(&run, &summary, &OutputFile::Named(report.clone()))?;
+        if !result.look.json && result.quiet == 0 {
+            text += &format!("report {}\n", report.display());
+        }
+    }
+    match &result.out {
+        Some(file) => write_typed(file, text)?,
+        None => output::print(&text)?,
+    }
+    let held = verdict(run.header.plan.workload, &summary, options)
+        .and_then(|()| gates::verdict(&summary.gates, options.evidence.strict));
+    Ok(match held {
+        Ok(()) => {
+            if result.quiet < 2 {
+                gates::note_undecided(&summary.gates);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            if result.quiet < 2 {
+                say!("{problem}");
+            }
+            problem.exit.code().into()
+        }
+    })
+}
+
+/// Cases near the crossings that the first phase has found. A run that cannot be read back yet has none: what was measured
+/// stays, and the run says at its end what is wrong.
+pub fn next_phase(folder: &Path) -> Vec<Case> {
+    match msgpath_record::read(folder) {
+        Ok(run) if run.header.plan.refine => {
+            msgpath_analyse::refine::sizes_near_crossings(&run.header.plan, &msgpath_analyse::summarise(&run))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Said before the measurement, not after it.
+pub fn can_be_written(file: &Path) -> Result<(), Problem> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if file.is_dir() || !folder.is_dir() {
+        return Err(problems::usage(format!(
+            "{} cannot be written: it is a folder, or its folder does not exist",
+            file.display()
+        )));
+    }
+    Ok(())
+}
+
+/// How a run is shown.
+pub struct View<'a> {
+    /// The messages to show one by one (`--each`).
+    pub trials: Option<Vec<MessageRow>>,
+    /// Where the time goes, instead of the usual tables.
+    pub explain: bool,
+    /// `-q` and `-qq`.
+    pub quiet: u8,
+    /// `-v`.
+    pub verbose: bool,
+    /// `-W`.
+    pub warnings: bool,
+    /// Units of throughput.
+    pub units: BitUnits,
+    /// Colours, characters, JSON.
+    pub look: &'a Look,
+}
+
+/// The result as text or JSON.
+pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> String {
+    use msgpath_present::{Style, json, terminal};
+    let style = if to_file { looks::file(view.look) } else { looks::stdout(view.look) };
+    let style = Style { verbose: view.verbose, warnings: view.warnings, ..style };
+    let units = view.units;
+    if view.look.json {
+        return json::summary_json(run, summary) + "\n";
+    }
+    let mut text = match (view.quiet, summary.verb.as_str()) {
+        (2.., _) => return String::new(),
+        (1, _) => terminal::verdict(run, summary, style),
+        _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
+        _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
+        _ if run.header.plan.is_ladder() => terminal::ladder(run, summary, style),
+        _ if run.header.plan.layers => terminal::layers(run, summary, style),
+        _ if view.explain => {
+            return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
+        }
+        (_, "compare") => terminal::compare(run, summary, style),
+        _ if run.header.rpc.is_some() => terminal::rpc(run, summary, style),
+        _ if run.header.periodic.is_some() => terminal::periodic(run, summary, style),
+        _ if run.header.plan.workload.timed => terminal::echo(run, summary, style),
+        _ if run.header.plan.cases.iter().any(|case| case.pieces.count > 1) => {
+            terminal::write_shape(run, summary, style, units)
+        }
+        _ => terminal::stream(run, summary, style, units),
+    };
+    if view.quiet == 0 {
+        text += &terminal::stages_of(run, summary, style);
+    }
+    if view.quiet == 0 && has_stages(run) {
+        text += &terminal::stage_bars(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
+    }
+    if view.verbose {
+        text += "\n";
+        text += &terminal::machines(run, summary, style);
+    }
+    text
+}
+
+/// Whether messages were stamped between their start and their end, and the run is kept.
+fn has_stages(run: &Run) -> bool {
+    let plan = &run.header.plan;
+    plan.workload.is_echoed() && plan.stamps == Stamps::Both && !run.folder.as_os_str().is_empty()
+}
+
+/// Whether messages were sent and not one of them arrived.
+fn nothing_arrived(case: &CaseSummary) -> bool {
+    case.delivery.sent > 0 && case.delivery.received == 0
+}
+
+/// Whether the result is what was asked for.
+pub fn verdict(workload: &Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
+    let measured: Vec<_> = summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect();
+    let interrupted = summary.status == Status::Partial;
+    if measured.iter().all(|case| case.rounds == 0) && !interrupted {
+        let reason = summary.unavailable.first().map(|case| case.reason.clone());
+        let problem = Problem::new("E05", Exit::CannotStart, "nothing could be measured");
+        return Err(match reason {
+            Some(reason) => problem.why(reason.why).hint(reason.hint),
+            None => problem,
+        });
+    }
+    let (silent, heard): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
+        measured.iter().filter(|case| case.rounds > 0).copied().partition(|case| nothing_arrived(case));
+    if heard.is_empty() && !silent.is_empty() {
+        let what = silent[0];
+        let other = match silent.len() - 1 {
+            0 => String::new(),
+            1 => ", and 1 other case alike".into(),
+            more => format!(", and {more} other cases alike"),
+        };
+        let unit = workload.messages;
+        let why = format!("0 {unit} of {}{other}", what.delivery.sent);
+        return Err(problems::nothing_came(format!("nothing arrived over {}", what.case.path), why));
+    }
+    let enough = |case: &&CaseSummary| {
+        if workload.timed {
+            case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.range != Range::Few)
+        } else {
+            case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS)
+        }
+    };
+    if interrupted && (measured.is_empty() || !measured.iter().all(enough)) {
+        if measured.iter().all(|case| case.rounds == 0) {
+            return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round was whole"));
+        }
+        return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the medians could be vouched for")
+            .why("what was measured until then is shown"));
+    }
+    if options.evidence.strict
+        && let Some(warning) = summary.warnings.iter().find(|warning| warning.strict)
+    {
+        return Err(Problem::new(&warning.code, Exit::Strict, format!("--strict: {}", warning.text))
+            .why(&warning.why)
+            .hint(&warning.fix));
+    }
+    if let Some(limit) = options.evidence.max_loss {
+        for case in &measured {
+            let lost = case.delivery.lost as f64 / case.delivery.sent.max(1) as f64;
+            if lost > limit {
+                return Err(Problem::new(
+                    "E16",
+                    Exit::CheckFailed,
+                    format!(
+                        "{} lost {} of {} messages; --max-loss allows {} %",
+                        case.case.path,
+                        case.delivery.lost,
+                        case.delivery.sent,
+                        limit * 100.0
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use msgpath_analyse::summary::Warning;
+    use msgpath_core::schema::UnavailableCase;
+    use msgpath_core::units::Pieces;
+    use msgpath_core::{Case, Delivery, PathName, Unavailable};
+    use msgpath_stats::quantile::Quantile;
+
+    fn case() -> Case {
+        Case::new(PathName::new("udp", "send", "block"), Pieces::whole(64))
+    }
+
+    /// One case of 40 rounds whose median is a claim, with nothing lost.
+    fn good() -> Summary {
+        let median = Quantile {
+            p: 0.5,
+            ns: Some(8_000),
+            lo_ns: Some(7_900),
+            hi_ns: Some(8_100),
+            beyond: 500,
+            bursts: 40,
+            ..Quantile::default()
+        };
+        let measured = CaseSummary {
+            rounds: 40,
+            messages: 1000,
+            quantiles: vec![median],
+            delivery: Delivery { sent: 1000, received: 1000, ..Delivery::default() },
+            ..CaseSummary::empty(case())
+        };
+        Summary {
+            target: "this machine".into(),
+            cases: vec![measured],
+            ..Summary::empty("brisk-otter", "echo", Status::Ok)
+        }
+    }
+
+    /// The exit code of a summary that was changed, under options that were changed.
+    fn code(workload: &Workload, change: impl Fn(&mut Summary, &mut Options)) -> u8 {
+        let (mut summary, mut options) = (good(), Options::default());
+        change(&mut summary, &mut options);
+        verdict(workload, &summary, &options).map_or_else(|problem| problem.exit.code(), |()| 0)
+    }
+
+    #[test]
+    fn a_valid_result_ends_with_0() {
+        assert_eq!(code(Workload::ECHO, |_, _| ()), 0);
+        assert_eq!(code(Workload::ECHO, |_, options| options.evidence.strict = true), 0);
+    }
+
+    #[test]
+    fn measuring_nothing_never_ends_with_0() {
+        let nothing = |summary: &mut Summary, _: &mut Options| {
+            summary.cases.clear();
+            let reason = Unavailable::new("io_uring is switched off", "leave it out");
+            summary.unavailable.push(UnavailableCase { case: case(), reason });
+        };
+        assert_eq!(code(Workload::ECHO, nothing), 3);
+        assert_eq!(code(Workload::ECHO, |summary, _| summary.cases[0].rounds = 0), 3);
+    }
+
+    #[test]
+    fn where_nothing_arrived_nothing_was_measured() {
+        let lose = |summary: &mut Summary, which: usize| {
+            let case = &mut summary.cases[which];
+            case.delivery = Delivery { sent: 10, lost: 10, ..Delivery::default() };
+        };
+        for workload in [Workload::ECHO, Workload::STREAM, &msgpath_core::workload::PERIODIC] {
+            assert_eq!(code(workload, |summary, _| lose(summary, 0)), 4);
+            // One path of two that answers is a result; W26 names the other.
+            let two = |summary: &mut Summary, _: &mut Options| {
+                summary.cases.push(summary.cases[0].clone());
+                lose(summary, 1);
+            };
+            assert_eq!(code(workload, two), 0);
+        }
+    }
+
+    #[test]
+    fn an_interrupted_run_counts_when_its_medians_do() {
+        let partial = |summary: &mut Summary| summary.status = Status::Partial;
+        assert_eq!(code(Workload::ECHO, |summary, _| partial(summary)), 0);
+        let early = |summary: &mut Summary, _: &mut Options| {
+            partial(summary);
+            summary.cases[0].quantiles[0].range = Range::Few;
+        };
+        assert_eq!(code(Workload::ECHO, early), 130);
+        assert_eq!(code(Workload::STREAM, early), 0, "a stream has no median; its rounds are enough");
+        let few = |summary: &mut Summary, _: &mut Options| {
+            partial(summary);
+            summary.cases[0].rounds = u64::from(MIN_ROUNDS_FOR_CLAIMS) - 1;
+        };
+        assert_eq!(code(Workload::STREAM, few), 130);
+        let empty = |summary: &mut Summary, _: &mut Options| {
+            partial(summary);
+            summary.cases.clear();
+        };
+        assert_eq!(code(Workload::ECHO, empty), 130);
+    }
+
+    #[test]
+    fn checks_that_were_asked_for() {
+        let warned = |strict| {
+            move |summary: &mut Summary, options: &mut Options| {
+                options.evidence.strict = true;
+                summary.warnings.push(Warning {
+                    code: "W20".into(),
+                    text: "the kernel copied all".into(),
+                    why: String::new(),
+                    fix: String::new(),
+                    evidence: Default::default(),
+                    strict,
+                });
+            }
+        };
+        assert_eq!(code(Workload::ECHO, warned(true)), 5);
+        assert_eq!(code(Workload::ECHO, warned(false)), 0);
+        let lossy = |limit| {
+            move |summary: &mut Summary, options: &mut Options| {
+                summary.cases[0].delivery.lost = 2;
+                options.evidence.max_loss = limit;
+            }
+        };
+        assert_eq!(code(Workload::ECHO, lossy(Some(0.001))), 1);
+        assert_eq!(code(Workload::ECHO, lossy(Some(0.002))), 0);
+        assert_eq!(code(Workload::ECHO, lossy(None)), 0);
+    }
+}

@@ -1,0 +1,262 @@
+//! The errors that belong to the command line: what happened, why, what to type.
+
+use std::error::Error;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use msgpath_core::path::nearest;
+use msgpath_core::target::BadTarget;
+use msgpath_core::{Exit, PathName, Problem, Target, units};
+
+/// The error in its three parts; what no part of the program described is E00, a failure after the start.
+pub fn as_problem(error: &anyhow::Error) -> Problem {
+    error
+        .downcast_ref::<Problem>()
+        .cloned()
+        .unwrap_or_else(|| Problem::new("E00", Exit::Unfinished, format!("{error:#}")))
+}
+
+/// A file that cannot be written.
+pub fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> Problem {
+    Problem::new("E12", Exit::Unfinished, format!("cannot write {}: {error}", path.display()))
+}
+
+/// An option or a combination of options that makes no sense. E11.
+pub fn usage(what: impl Into<String>) -> Problem {
+    Problem::new("E11", Exit::Usage, what)
+}
+
+/// A value that is not what its option takes.
+pub fn bad_value(option: &str, expected: String) -> Problem {
+    usage(format!("{option} takes {expected}"))
+}
+
+/// E02: iperf3's `-c host`.
+pub fn count_is_a_host(host: &str) -> Problem {
+    Problem::new("E02", Exit::Usage, format!("-c takes a number, got {host:?}"))
+        .why("in iperf3 -c names the server; here the target needs no flag")
+        .hint(format!("msgpath stream {host}"))
+}
+
+/// A port that does not exist, or a text that is not a target.
+pub fn bad_target(text: &str, error: &BadTarget) -> Problem {
+    let problem = usage(error.to_string());
+    match error {
+        BadTarget::Port { typed, wraps_to } if *typed > 65_535 => problem
+            .why(format!("a program that keeps 16 bits of it would silently use port {wraps_to}"))
+            .hint(format!("{wraps_to} if that is what the other side really uses, or another port")),
+        BadTarget::Port { .. } => problem.hint("leave out the port to use 5210"),
+        BadTarget::Text(_) if text.parse::<u16>().is_ok() => {
+            problem.why("a number alone would be read as an address").hint(format!("HOST:{text}, or -p {text}"))
+        }
+        BadTarget::Text(_) if text.contains("://") => problem.hint("tcp://HOST:PORT or udp://HOST:PORT"),
+        BadTarget::Text(_) => problem.hint("a host such as hostB or 10.0.0.2:5210, or unix:/path, shm:name, pipe:name"),
+    }
+}
+
+/// E09 for a text that does not even have the form of a path.
+pub fn not_a_path(text: &str) -> Problem {
+    let names: Vec<String> = msgpath_paths::all().into_iter().map(|entry| entry.name.to_string()).collect();
+    let problem = Problem::new("E09", Exit::Usage, format!("{text:?} is not a message path"));
+    match nearest(&text.to_ascii_lowercase(), names.iter().map(String::as_str)) {
+        Some(name) => problem.hint(format!("{name}        list: msgpath paths")),
+        None => {
+            problem.why("a path is transport:send-method, with /wait if it is not the default").hint("msgpath paths")
+        }
+    }
+}
+
+/// E51: a setting of TCP on a path that has no TCP socket.
+pub fn no_setting(path: &PathName) -> Problem {
+    let named = path.setting.map_or("--vary".into(), |setting| format!("+{}", setting.name()));
+    Problem::new("E51", Exit::Usage, format!("{named} has no meaning for {}", path.clone().with(None)))
+        .why("nodelay, nagle and cork are settings of TCP sockets")
+        .hint("-x tcp:writes --vary nodelay,nagle,cork")
+}
+
+/// E51: a path that names its setting, and `--vary`.
+pub fn setting_twice(path: &PathName) -> Problem {
+    Problem::new("E51", Exit::Usage, format!("{path} names its setting, and --vary names others"))
+        .hint("one of the two")
+}
+
+/// E07: a message larger than the transport carries.
+pub fn too_large(size: u64, path: &PathName, limit: u64) -> Problem {
+    let fits = match limit {
+        0..2048 => limit.to_string(),
+        2048..0x20_0000 => format!("{}K", limit >> 10),
+        _ => format!("{}M", limit >> 20),
+    };
+    Problem::new(
+        "E07",
+        Exit::Usage,
+        format!(
+            "{} does not fit in one {} message (largest here: {limit} bytes)",
+            units::size_short(size),
+            path.transport
+        ),
+    )
+    .hint(format!("-l {fits}, or a path that carries a stream, such as tcp:send"))
+}
+
+/// E38: all was sent, and nothing came of it.
+pub fn nothing_came(what: String, why: impl Into<String>) -> Problem {
+    Problem::new("E38", Exit::Unfinished, what).why(why)
+}
+
+/// E10: a path that cannot reach the target.
+pub fn cannot_reach(path: &PathName, target: &Target) -> Problem {
+    let problem = |why: String| Problem::new("E10", Exit::Usage, format!("path {path} cannot reach {target} ({why})"));
+    match (target, target.transport()) {
+        (_, Some(named)) if named != path.transport => {
+            problem(format!("the target names {named}, the path names {}", path.transport))
+                .hint(format!("-x {named}, or a target without {named}:"))
+        }
+        _ => problem(format!("{} stays on one machine", path.transport)).hint("leave out the target, or use tcp:send"),
+    }
+}
+
+/// An error lists so many possible values at most.
+const MOST_VALUES: usize = 20;
+
+/// What clap refused, in the form all errors have. `None`: not an error (help, version), clap prints it.
+pub fn from_clap(error: &clap::Error) -> Option<Problem> {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return None;
+    }
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        // What is most alike comes last.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
+        _ => None,
+    };
+    let argument = text(ContextKind::InvalidArg).unwrap_or_default();
+    if let Some(source) = error.source() {
+        let own = source.downcast_ref::<Problem>().cloned();
+        let option = argument.split(' ').next().unwrap_or_default();
+        return Some(own.unwrap_or_else(|| bad_value(option, source.to_string())));
+    }
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(problem) = left_out_on_purpose(&argument)
+    {
+        return Some(problem);
+    }
+    let rendered = error.render().to_string();
+    let mut lines =
+        rendered.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_string();
+    // Nobody reads the names of 800 paths in an error.
+    let is_long = |line: &str| line.starts_with("[possible values:") && line.matches(", ").count() > MOST_VALUES;
+    let rest: Vec<&str> = lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("tip:"))
+        .filter(|line| !is_long(line))
+        .collect();
+    let suggestion = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
+        .into_iter()
+        .find_map(text)
+        // What is hardly alike leads astray.
+        .filter(|near| error.kind() != ErrorKind::UnknownArgument || nearest(&argument, [near.as_str()]).is_some())
+        .or_else(|| known_elsewhere(&argument).map(str::to_owned))
+        .unwrap_or_else(|| help_of(&rendered));
+    Some(usage(first).why(rest.join(" ")).hint(suggestion))
+}
+
+/// The help of the verb whose usage clap has printed, or else of the one that was typed.
+fn help_of(rendered: &str) -> String {
+    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let typed = || std::env::args().nth(1).filter(|word| crate::cli::command().find_subcommand(word).is_some());
+    let verb: Vec<String> = match usage {
+        Some(usage) => usage
+            .split(' ')
+            .skip(1)
+            .take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+            .map(Into::into)
+            .collect(),
+        None => typed().into_iter().collect(),
+    };
+    [&["msgpath".into()], &verb[..], &["-h".into()]].concat().join(" ")
+}
+
+/// Options of other tools that are called otherwise here.
+fn known_elsewhere(argument: &str) -> Option<&'static str> {
+    Some(match argument.split('=').next()? {
+        "--duration" | "--seconds" | "--runtime" | "--timeout" => "-t TIME, --time TIME",
+        "--size" | "--length" | "--bytes" | "--payload" => "-l SIZE, --len SIZE",
+        "--messages" | "--requests" | "--iterations" => "-c N, --count N",
+        "--qps" | "--rps" => "--rate N",
+        "--output" => "-o FILE, --out FILE",
+        "--parallel" | "--clients" => "-P N, --connections N",
+        _ => return None,
+    })
+}
+
+/// Letters that ping, iperf3 and others use in different senses.
+fn left_out_on_purpose(argument: &str) -> Option<Problem> {
+    let (why, hint) = match argument.get(..2)? {
+        "-i" => (
+            "ping means the gap between messages by it, iperf3 the time between reports",
+            "--every TIME for the gap, --progress line for a report each second",
+        ),
+        "-s" => ("ping means the size by it, iperf3 the server", "-l SIZE for the size, or the verb: msgpath serve"),
+        "-n" => (
+            "iperf3 means bytes by it, others a number of requests",
+            "-c N for a number of messages, -t TIME for a duration",
+        ),
+        "-b" => (
+            "iperf3 means a bit rate by it, others a size of blocks or buffers",
+            "-l SIZE for the size, --rate N for messages a second",
+        ),
+        _ => return None,
+    };
+    (argument.len() == 2 || !argument.starts_with("--"))
+        .then(|| usage(format!("{} is not used here", &argument[..2])).why(why).hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_leads_to_the_help_of_its_verb() {
+        let hint = |line: &str| {
+            let error = crate::cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
+            from_clap(&error).unwrap().hint
+        };
+        assert_eq!(hint("msgpath echo --duration 3"), "-t TIME, --time TIME");
+        assert_eq!(hint("msgpath echo --nothing-like-it"), "msgpath echo -h");
+        assert_eq!(hint("msgpath periodic -t 2s"), "msgpath periodic -h");
+        assert_eq!(hint("msgpath lab up --what"), "msgpath lab up -h");
+        assert_eq!(hint("msgpath echo --tiem 3"), "--time");
+        assert_eq!(hint("msgpath ech"), "echo");
+    }
+
+    #[test]
+    fn ambiguous_letters_get_a_hint() {
+        for letter in ["-i", "-s", "-n", "-b"] {
+            let problem = left_out_on_purpose(letter).unwrap();
+            assert!(problem.what.starts_with(letter) && !problem.hint.is_empty());
+        }
+        assert_eq!(left_out_on_purpose("--"), None);
+        assert_eq!(left_out_on_purpose("--ip"), None);
+        assert_eq!(left_out_on_purpose(""), None);
+    }
+
+    #[test]
+    fn a_size_that_does_not_fit_names_one_that_does() {
+        let problem = too_large(1 << 20, &PathName::new("udp", "send", "block"), 65_507);
+        assert_eq!((problem.code.as_str(), problem.exit), ("E07", Exit::Usage));
+        assert!(
+            problem.what.contains("1M") && problem.what.contains("65507") && problem.hint.contains("-l 63K"),
+            "{problem}"
+        );
+        assert!(too_large(100, &PathName::new("mq", "send", "block"), 64).hint.contains("-l 64"));
+        assert!(too_large(1 << 30, &PathName::new("shm", "ring", "spin"), 64 << 20).hint.contains("-l 64M"));
+    }
+
+    #[test]
+    fn a_path_that_cannot_reach_says_why() {
+        let host: Target = "10.0.0.2".parse().unwrap();
+        assert!(cannot_reach(&PathName::new("unix", "send", "block"), &host).what.contains("stays on one machine"));
+        let udp: Target = "udp://10.0.0.2".parse().unwrap();
+        assert!(cannot_reach(&PathName::new("tcp", "send", "block"), &udp).what.contains("the target names udp"));
+    }
+}

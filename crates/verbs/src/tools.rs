@@ -1,0 +1,174 @@
+//! `--tools`: measuring tools of others do the same work between the rounds of a run, so that both see the same machine. What they
+//! say is kept beside the rounds.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use msgpath_analyse::{Logs, Summary};
+use msgpath_core::schema::{FAR, NEAR, RoundRecord, RunHeader};
+use msgpath_core::{Case, Plan, Problem, Target};
+use msgpath_courses::answers::{self, Page, Part};
+use msgpath_courses::tools::{Exchange, TOOLS, TURNS, Tool, Turn, tool};
+use msgpath_present::Style;
+use msgpath_record::Run;
+use msgpath_run::Progress;
+use msgpath_sys::say;
+
+use crate::problems::usage;
+use crate::request::Request;
+
+/// One tool, or all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// `all`.
+    All,
+    /// By its name.
+    One(&'static str),
+}
+
+/// `--tools`: `all`, or names.
+pub fn named(text: &str) -> Result<Named, Problem> {
+    if text == "all" {
+        return Ok(Named::All);
+    }
+    let names = || TOOLS.iter().map(|tool| tool.name);
+    let unknown = || {
+        let hint = msgpath_core::path::nearest(text, names());
+        let hint =
+            hint.map_or_else(|| format!("all, or some of {}", names().collect::<Vec<_>>().join(",")), Into::into);
+        usage(format!("{text:?} is not a tool that msgpath knows")).hint(format!("--tools {hint}"))
+    };
+    tool(text).map(|tool| Named::One(tool.name)).ok_or_else(unknown)
+}
+
+/// The tools that are meant, each once.
+pub fn wanted(named: &[Named]) -> Vec<&'static Tool> {
+    let meant = |tool: &&'static Tool| named.iter().any(|one| *one == Named::All || *one == Named::One(tool.name));
+    TOOLS.iter().filter(meant).collect()
+}
+
+/// Whether tools can do anything of what is measured. `elsewhere`: an end is started on another host or in a namespace.
+///
+/// # Errors
+/// The far end is not on this machine beside the near one, or no case is one that a tool does.
+pub fn fit(request: &Request, elsewhere: bool) -> Result<(), Problem> {
+    if request.target != Target::Local || elsewhere {
+        return Err(usage("--tools are started on this machine, on its loopback address")
+            .hint("leave out the target, --launch and --between"));
+    }
+    if Exchange::all_of(&request.plan).is_empty() {
+        return Err(usage("no tool does what these cases do")
+            .why("tools do tcp:send and udp:send, blocking or with /spin, one message in flight on one connection")
+            .hint("msgpath compare tcp:send,udp:send -l 64 --tools all"));
+    }
+    Ok(())
+}
+
+/// What the tools said beside the result of the run in `folder`, as text.
+///
+/// # Errors
+/// It cannot be read.
+pub fn beside(run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem> {
+    let logs = Logs { tools: msgpath_record::tool_runs(folder)?, ..Logs::default() };
+    let part = Part { name: "tools", run, summary, logs: &logs };
+    let title = "the same by tools of others, between the rounds".to_owned();
+    let page = Page { title, tables: answers::tools(&part), ..Page::default() };
+    Ok(format!("\n{}", msgpath_present::answers::text(&page, style)))
+}
+
+/// What is shown, and between some of the rounds a turn of the tools.
+pub struct Between {
+    shown: Box<dyn Progress>,
+    tools: Vec<&'static Tool>,
+    folder: PathBuf,
+    work: Vec<(u32, Exchange)>,
+    near: Vec<u32>,
+    far: Vec<u32>,
+    turns: u32,
+    stop: &'static AtomicBool,
+}
+
+impl Between {
+    /// Turns of these tools; what they say goes into `folder`.
+    pub fn new(shown: Box<dyn Progress>, tools: Vec<&'static Tool>, folder: PathBuf) -> Self {
+        let stop = msgpath_sys::signal::stop_flag();
+        let (work, near, far) = Default::default();
+        Self { shown, tools, folder, work, near, far, turns: 0, stop }
+    }
+
+    fn turn(&mut self, pass: u32, alive: &mut dyn FnMut()) {
+        let (work, tools) = (&self.work, &self.tools);
+        let turn = Turn { number: self.turns, pass, work, tools, near: &self.near, far: &self.far };
+        let runs = turn.take(self.stop, alive);
+        self.turns += 1;
+        // A full disk is not a reason to stop measuring; the run itself says so.
+        if let Err(error) = msgpath_record::append_tool_runs(&self.folder, &runs) {
+            say!("warning: what the tools said is lost: {error}");
+        }
+    }
+}
+
+/// Whether the next of the turns is due: they are spread evenly, the first in the middle of the first share of the rounds.
+fn due(turns: u32, done: u64, of: u64) -> bool {
+    turns < TURNS && 2 * done * u64::from(TURNS) >= of * (2 * u64::from(turns) + 1)
+}
+
+impl Progress for Between {
+    fn started(&mut self, header: &RunHeader) {
+        self.shown.started(header);
+    }
+
+    fn planned(&mut self, plan: &Plan) {
+        self.shown.planned(plan);
+        if self.work.is_empty() {
+            self.work = Exchange::all_of(plan);
+            (self.near, self.far) = (plan.placement.of(NEAR).to_vec(), plan.placement.of(FAR).to_vec());
+        }
+    }
+
+    fn warming(&mut self, case: &Case, done: usize, of: usize) {
+        self.shown.warming(case, done, of);
+    }
+
+    fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
+        self.shown.round(round, done, of);
+    }
+
+    fn pause(&mut self, round: &RoundRecord, done: u64, of: u64, alive: &mut dyn FnMut()) {
+        self.shown.pause(round, done, of, alive);
+        if due(self.turns, done, of) {
+            self.turn(round.pass, alive);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_spread_over_the_rounds() {
+        for of in [1, 5, 7, 40, 1000] {
+            let (mut turns, mut at) = (0, Vec::new());
+            for done in 1..=of {
+                if due(turns, done, of) {
+                    turns += 1;
+                    at.push(done);
+                }
+            }
+            assert_eq!(turns, TURNS.min(of as u32), "{of}");
+            if of == 1000 {
+                assert_eq!(at, [100, 300, 500, 700, 900]);
+            }
+        }
+    }
+
+    #[test]
+    fn tools_are_named_one_by_one_or_all_at_once() {
+        assert_eq!(wanted(&[Named::All]).len(), TOOLS.len());
+        let two = [named("qperf").unwrap(), named("sockperf").unwrap(), named("qperf").unwrap()];
+        assert_eq!(wanted(&two).iter().map(|tool| tool.name).collect::<Vec<_>>(), ["sockperf", "qperf"]);
+        let problem = named("sokperf").unwrap_err();
+        assert!(problem.what.contains("not a tool") && problem.hint == "--tools sockperf", "{problem}");
+    }
+}

@@ -1,0 +1,149 @@
+//! What a verb is, and the one list of them.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use msgpath_core::{Plan, Problem};
+
+use crate::cli::options::EvidenceOptions;
+use crate::request::Request;
+
+/// A verb, by its arguments: their help, their examples and their meaning stand where they are declared.
+pub trait Verb: Args + FromArgMatches {
+    /// What is typed.
+    const NAME: &'static str;
+    /// Where it stands on the help screen.
+    const GROUP: Group;
+    /// It shares the line of the verb before it in its group: what the two are for together.
+    const BESIDE: Option<&'static str> = None;
+    /// Options that `-h` shows, separated by spaces, and the examples below them, which may be empty; `--help` shows all. `None`: few
+    /// enough to be shown always.
+    const SHORT: Option<(&'static str, &'static str)> = None;
+    /// It begins at each round, or at each key: what is left over of earlier runs is not its business.
+    const OFTEN: bool = false;
+
+    /// Carries it out. `words`: what was typed behind `msgpath`, for the record.
+    ///
+    /// # Errors
+    /// A [`Problem`] wherever the program knows what to say.
+    fn run(&self, words: Vec<String>) -> Result<ExitCode>;
+
+    /// What is to be measured; `None`: nothing with a plan of cases.
+    fn request(&self) -> Option<Result<Request, Problem>> {
+        None
+    }
+
+    /// What it would do; `None`: nobody knows before.
+    ///
+    /// # Errors
+    /// The arguments do not fit together.
+    fn planned(&self) -> Result<Option<Planned>, Problem> {
+        self.request().map(|request| Ok(Planned::Plan(Box::new(request?.plan)))).transpose()
+    }
+
+    /// Whether single messages are shown, and what the result is held to.
+    fn asked(&self) -> (bool, EvidenceOptions) {
+        (false, EvidenceOptions::default())
+    }
+
+    /// The words of a command line as clap can read them, where the verb has a grammar of its own.
+    ///
+    /// # Errors
+    /// An option that nobody knows.
+    fn sorted(words: Vec<OsString>) -> Result<Vec<OsString>, Problem> {
+        Ok(words)
+    }
+
+    /// The command as clap has it, where the arguments alone do not say all.
+    fn adapted(command: Command) -> Command {
+        command
+    }
+}
+
+/// What people come for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// How long does it take?
+    Measure,
+    /// Why?
+    Understand,
+    /// What became of earlier runs?
+    Keep,
+    /// Can it be measured here?
+    Prepare,
+    /// Needed once, and named in the long help only.
+    Once,
+    /// What msgpath starts of itself.
+    Hidden,
+}
+
+impl Group {
+    /// Those of the help screen, in its order.
+    pub const SHOWN: [Group; 4] = [Group::Measure, Group::Understand, Group::Keep, Group::Prepare];
+
+    /// The word on the help screen.
+    pub fn word(self) -> &'static str {
+        match self {
+            Group::Measure => "measure",
+            Group::Understand => "understand",
+            Group::Keep => "keep",
+            Group::Prepare => "prepare",
+            Group::Once => "once",
+            Group::Hidden => "",
+        }
+    }
+}
+
+/// What a command is planned for.
+pub enum Planned {
+    /// Cases with their rounds.
+    Plan(Box<Plan>),
+    /// A number of cases and the time that they take, ns.
+    Time {
+        /// Cases.
+        cases: u64,
+        /// All of them, ns.
+        ns: u64,
+    },
+}
+
+/// A [`Verb`] in a list of them.
+pub struct AnyVerb {
+    /// See [`Verb::NAME`]; so are the others.
+    pub(crate) name: &'static str,
+    pub(crate) group: Group,
+    pub(crate) beside: Option<&'static str>,
+    pub(crate) short: Option<(&'static str, &'static str)>,
+    pub(crate) often: bool,
+    pub(crate) command: fn() -> Command,
+    pub(crate) sorted: fn(Vec<OsString>) -> Result<Vec<OsString>, Problem>,
+    pub(crate) run: fn(&ArgMatches, Vec<String>) -> Result<ExitCode>,
+    pub(crate) planned: fn(&ArgMatches) -> Result<Option<Planned>, Problem>,
+    pub(crate) asked: fn(&ArgMatches) -> (bool, EvidenceOptions),
+}
+
+impl AnyVerb {
+    /// As a constant, for the table of the base or of a feature.
+    pub const fn of<V: Verb>() -> Self {
+        Self {
+            name: V::NAME,
+            group: V::GROUP,
+            beside: V::BESIDE,
+            short: V::SHORT,
+            often: V::OFTEN,
+            command: || V::adapted(V::augment_args(Command::new(V::NAME))).hide(matches!(V::GROUP, Group::Hidden)),
+            sorted: V::sorted,
+            run: |matches, words| parsed::<V>(matches).run(words),
+            planned: |matches| parsed::<V>(matches).planned(),
+            asked: |matches| parsed::<V>(matches).asked(),
+        }
+    }
+}
+
+/// # Panics
+/// The matches are of another verb.
+pub(crate) fn parsed<V: Verb>(matches: &ArgMatches) -> V {
+    V::from_arg_matches(matches).expect("matches of this verb")
+}

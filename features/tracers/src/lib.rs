@@ -1,0 +1,122 @@
+//! Texts of tracers of others (`perf sched timehist`, `strace`): `msgpath import` keeps them as they are, `show` and `report` say what
+//! they say of waits for a CPU, of calls and of threads in the course of time.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use msgpath_analyse::tracers::summarise;
+use msgpath_analyse::verify::{Verification, verify_tracers};
+use msgpath_core::foreign::shown_json;
+use msgpath_core::{Exit, Problem};
+use msgpath_present::{answers, html};
+use msgpath_record::tracers::{self, MAX_TEXT, MAX_TEXTS, SCHEMA, TRACERS, TracersHeader};
+use msgpath_record::utc;
+
+use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::feature::{Feature, Imported, Importer, NOTHING};
+use msgpath_verbs::kind::{Kind, Verbosity};
+use msgpath_verbs::place::Place;
+use msgpath_verbs::problems::usage;
+use msgpath_verbs::{input, looks, output};
+
+/// The whole of it.
+pub static FEATURE: Feature = Feature {
+    name: "tracers",
+    kinds: &[Kind {
+        stored: &TRACERS,
+        no_run: "has texts of tracers, and no rounds",
+        instead: "show {}, msgpath report {}",
+        show,
+        page,
+        verify,
+        exporters: &[],
+        diff: None,
+    }],
+    importers: &[Importer { help: HELP, takes: begin, import }],
+    ..NOTHING
+};
+
+const HELP: &str = "\
+Tracers: strace -f -ttt -T -o FILE, strace -c -o FILE, perf sched timehist > FILE. Each text stands by itself: \
+waits for a CPU, calls and their times, threads in the course of time (msgpath report).";
+
+/// Whether all of the files are texts of tracers.
+///
+/// # Errors
+/// Only some of them are, or there are too many.
+fn begin(files: &[PathBuf]) -> Result<bool, Problem> {
+    let (of_tracers, others): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(|file| begins_as_one(file));
+    if of_tracers.is_empty() {
+        return Ok(false);
+    }
+    if let Some(other) = others.first() {
+        return Err(usage(format!("{} is of a tracer, {} is not", of_tracers[0].display(), other.display()))
+            .why("calls become a run; what a tracer saw of threads stands by itself")
+            .hint(format!("msgpath import {}", of_tracers[0].display())));
+    }
+    if files.len() > MAX_TEXTS {
+        return Err(usage(format!("{} texts of tracers at once (at most {MAX_TEXTS})", files.len())));
+    }
+    Ok(true)
+}
+
+/// Only of regular files: what is taken from a pipe to look at it is gone.
+fn begins_as_one(file: &Path) -> bool {
+    let regular = file.metadata().is_ok_and(|facts| facts.is_file());
+    regular && tracers::begin(file).is_some_and(|begin| tracers::tracer_of(&begin).is_some())
+}
+
+/// Keeps the texts, and shows what they say.
+fn import(imported: &Imported<'_>) -> Result<ExitCode> {
+    let Imported { files, name, title, look } = *imported;
+    let read = |file: &PathBuf| {
+        let cannot = |why| Problem::new("E13", Exit::CannotStart, format!("{} cannot be read ({why})", file.display()));
+        input::read(file, MAX_TEXT).map_err(cannot)
+    };
+    let texts: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_, _>>()?;
+    let says =
+        |text: &Vec<u8>| tracers::tracer_of(text).is_some_and(|tracer| !tracers::parse(tracer, "", text).is_empty());
+    if !texts.iter().any(says) {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let problem = Problem::new("E31", Exit::CannotStart, format!("{} has no calls", names.join(", ")));
+        return Err(problem.why("it is the head of a tracer's text, and nothing behind it").into());
+    }
+    let place = Place::kept(name)?;
+    let header = TracersHeader {
+        schema: SCHEMA.into(),
+        name: place.name.clone(),
+        started: utc::now(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        title: title.cloned(),
+        files: files.iter().map(|file| file.display().to_string()).collect(),
+        ..TracersHeader::default()
+    };
+    tracers::write(&place.folder, &header, &texts).map_err(Problem::from)?;
+    show(&place.folder, look, Verbosity::Usual)
+}
+
+/// What the texts in `folder` say.
+fn show(folder: &Path, look: &Look, _: Verbosity) -> Result<ExitCode> {
+    let (header, texts) = tracers::read(folder).map_err(Problem::from)?;
+    let page = msgpath_present::tracers::page(&summarise(&header, &texts));
+    let text = match look.json {
+        true => shown_json(&serde_json::to_string_pretty(&page)?).into_owned() + "\n",
+        false => answers::text(&page, looks::stdout(look)),
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of the texts in `folder`.
+fn page(folder: &Path) -> Result<String, Problem> {
+    let (header, texts) = tracers::read(folder)?;
+    Ok(html::tracers(&summarise(&header, &texts)))
+}
+
+/// What can be checked of them: that they are the texts which were imported.
+fn verify(folder: &Path, _: Option<&[u8]>, version: &str) -> Result<Verification, Problem> {
+    let (header, texts) = tracers::read(folder)?;
+    Ok(verify_tracers(&header, texts.len(), version))
+}

@@ -1,0 +1,96 @@
+//! What was watched, among what is kept.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use msgpath_analyse::verify::verify_watched;
+use msgpath_analyse::watch::{Choice, summarise};
+use msgpath_core::Problem;
+use msgpath_core::watch::ServiceCounts;
+use msgpath_present::open_metrics::WatchMetrics;
+use msgpath_present::{html, json};
+use msgpath_record::export::WATCHED_EXPORTERS;
+use msgpath_record::watch::{WATCHED, Watched, read};
+use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
+
+use crate::verb::{code, print};
+
+/// The whole of it.
+pub(crate) const KIND: Kind = Kind {
+    stored: &WATCHED,
+    no_run: "was watched, not measured: it has no rounds",
+    instead: "watch {}, with --json for programs",
+    show,
+    page,
+    verify: |folder, stored, version| Ok(verify_watched(&read(folder)?, stored, version)),
+    exporters: &[
+        Exporter {
+            name: "csv",
+            summary: "a row each request",
+            writes: Writes::Text(|folder, out| rows("csv", folder, out)),
+        },
+        #[cfg(feature = "parquet")]
+        Exporter {
+            name: "parquet",
+            summary: "a row each request",
+            writes: Writes::Bytes(|folder, out| rows("parquet", folder, out)),
+        },
+        Exporter {
+            name: "perfetto",
+            summary: "requests and their stages as tracks",
+            writes: Writes::Bytes(|folder, out| rows("perfetto", folder, out)),
+        },
+        Exporter { name: "json", summary: "all that is printed", writes: Writes::Text(all) },
+        Exporter {
+            name: "openmetrics",
+            summary: "of a mesh, its hosts and levels, of what was watched, its servers: for a monitoring system",
+            writes: Writes::Text(|folder, out| {
+                Ok(out.write_all(metrics(&read(folder).map_err(Problem::from)?).text().as_bytes())?)
+            }),
+        },
+    ],
+    diff: None,
+};
+
+/// The requests in one of the record's formats.
+fn rows(name: &str, folder: &Path, out: &mut dyn Write) -> Result<()> {
+    let format = WATCHED_EXPORTERS.iter().find(|format| format.name == name).expect("a format of the record");
+    let watched = read(folder).map_err(Problem::from)?;
+    Ok((format.export)(&watched, out).map_err(Problem::from)?)
+}
+
+fn all(folder: &Path, out: &mut dyn Write) -> Result<()> {
+    let watched = read(folder).map_err(Problem::from)?;
+    let text = json::watched(&summarise(&watched, Choice::default())) + "\n";
+    Ok(out.write_all(text.as_bytes())?)
+}
+
+/// What a record says, for a monitoring system.
+fn metrics(watched: &Watched) -> WatchMetrics {
+    let (header, end) = (&watched.header, watched.end.clone().unwrap_or_default());
+    let name = |counts: &ServiceCounts| {
+        let row = watched.rows.iter().rev().find(|row| row.service == counts.service);
+        row.map_or_else(|| counts.host.clone(), |row| counts.named(&row.server_name))
+    };
+    let servers = end.services.iter().map(|counts| (name(counts), counts.clone())).collect();
+    let (run, target) = (header.name.clone(), header.command.join(" "));
+    WatchMetrics { run, target, seconds: end.duration_ns as f64 / 1e9, servers }
+}
+
+/// A record once more, for `msgpath show`.
+fn show(folder: &Path, look: &Look, _: Verbosity) -> Result<ExitCode> {
+    let watched = read(folder).map_err(Problem::from)?;
+    let summary = summarise(&watched, Choice::asked(&watched.header));
+    print(&summary, look)?;
+    Ok(code(&summary))
+}
+
+/// The page of a record.
+fn page(folder: &Path) -> Result<String, Problem> {
+    let watched = read(folder)?;
+    let choice = Choice::asked(&watched.header);
+    Ok(html::watched(&summarise(&watched, Choice { slowest: choice.slowest.max(html::SLOWEST), ..choice })))
+}

@@ -1,0 +1,12 @@
+//! `msgpath watch`: where the time goes in programs that nobody changed.
+#![forbid(unsafe_code)]
+
+mod kind;
+mod verb;
+
+use msgpath_verbs::feature::{Feature, NOTHING};
+use msgpath_verbs::verb::AnyVerb;
+
+/// The whole of it.
+pub static FEATURE: Feature =
+    Feature { name: "watch", verbs: &[AnyVerb::of::<verb::Arguments>()], kinds: &[kind::KIND], ..NOTHING };
