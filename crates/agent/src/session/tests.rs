@@ -1,4 +1,5 @@
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use msgpath_core::Workload;
@@ -6,14 +7,16 @@ use msgpath_core::plan::{Dispatch, StageSet};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{EventKind, KernelEvent};
 use msgpath_core::units::Pieces;
-use msgpath_paths::registry::TRANSPORTS;
+use msgpath_paths::registry::{Entry, TRANSPORTS};
 use msgpath_paths::{AnyChannel, Channel, Driver, End, Family, Layout, Method, Wait, transport, with_ends};
 use msgpath_sys::veth;
 
+use super::round::{ACCEPT, runs_over_ip};
 use super::*;
 use crate::memory::tests::order;
 use crate::payload::{Payload, pattern};
-use crate::wire::Load;
+use crate::team::need;
+use crate::wire::{Load, Own, TraceOrder};
 
 /// A limit that only a session which does not end reaches.
 const NEVER: Duration = Duration::from_secs(30);
