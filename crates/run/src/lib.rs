@@ -1,4 +1,59 @@
 //! The coordinator: reaches the ends, orders rounds, watches the kernel meanwhile, and writes the record.
+//!
+//! | module | what |
+//! |---|---|
+//! | `execute` | reaches the ends, pilots every case, plans and carries out the rounds, writes each; `Progress` is told |
+//! | `resume` | a run that was cut short: whether it may go on, and with what it has; `execute` then skips what is recorded |
+//! | `pilot`, `orders` | whether a case can be measured here and how fast it is; what each end is told of a round |
+//! | `capacity` | the rate that a path takes, where `--rate` asks for shares of it |
+//! | `suspects` | which causes the pilot makes worth an ablation |
+//! | `diagnose`, `who` | both ends examined, before a run and for `msgpath doctor`; who else answers at a port |
+//! | `launch` | how an agent is reached, one file a launcher: started here, in a network namespace, on another host by a program that gives a pipe (`on_host`), or listening (`msgpath serve`) |
+//! | `reach` | whether data connections to another host come about, before anything else is measured; where they go |
+//! | `link`, `placement` | the coordinator's end of the stream to an agent; which CPUs the ends use |
+//! | `program` | a far end of others: where it is, whether it is the same one, what is made of its CPU time |
+//! | `round` | one round: an order to each end, a report of each, brought together |
+//! | `others` | who else used the CPUs during a round |
+//! | `simulate` | the near end's loop under cachegrind |
+//! | `replicas` | the traced replica of each case: stages come from it, and what tracing costs |
+//! | `traces` | who traces the kernel under each end; events of both in one list |
+//! | `lab` | network namespaces: put up by hand, or held by a run's own processes; the relay that delays and loses where the kernel has no netem |
+//! | `rpc` | runs of calls: commands become cases, and a server of a run's own |
+//! | `periodic` | runs of processes that send by a clock, one to many |
+//!
+//! **Stages.** With `--stages` every measured case has a *traced replica*: the same once more, in rounds of its own between the
+//! others, while the kernel is traced. The case itself is measured untouched. The ratio of the two, with its interval, is what
+//! tracing costs; it stands beside every split. Both ends stamp before and after their calls in such a round, the threads
+//! and sockets are named to the tracer (thread ids, SO_COOKIE), and the events go into the record as they are. On one clock the
+//! coordinator traces both ends. Between two the far end's agent traces its own kernel, where its parent orders it (`Reach::Own`), and its events
+//! come back before its report, by its own clock (`KernelEvent::end`, `EndTrace`). `analyse`
+//! rebuilds what each receiver did at every moment and charges every nanosecond to a stage.
+//!
+//! **Where the ends are.** `--between` puts the ends into network namespaces: the coordinator moves to the near one before it has a
+//! second thread, and the near end starts there; the far end is told where to go. A lab that a run makes for itself has no name: its two namespaces are held by the
+//! coordinator and by a child of it, and end with them, whatever ends these. A lab of `msgpath lab up` is written down before it
+//! is made; what is not written down is never removed.
+//!
+//! **Programs of others.** With `--far` the agent of the far end measures nothing: it starts the program when the first round asks for it,
+//! offers its address, reads its CPU time at both ends of a round, and ends it when it ends itself. The near end connects without a key,
+//! tries one message (`program::first_reply`), and runs the usual loop with a payload that the program understands. Such a case has a path
+//! with `@name` and the trait `program`; what nobody counted of its far end is `Counted::CpuTime` or `Nothing`, never 0.
+//! Only whoever started an agent may have it start programs (`Reach::Own`).
+//!
+//! **Calls.** The near end of an RPC run is an agent as that of an echo; its far end is a server that others may have written. It
+//! connects once (`Call`) and keeps its connections and threads for the whole run. Of a round it is told as of a round of messages:
+//! `Calls`, `Ready`, `Go`, `Over`, `Finish`, then rows and what was counted; a `Finish` before `Over` ends the round, which is how an
+//! interruption gets there. The coordinator reads what the two processes spent before `Go` and after `Over`. Calls of one kind are a case,
+//! their slices rounds, so that everything that knows cases and rounds works on them; the calls themselves, with all stamps as
+//! both clocks had them, are a log of their own. Clocks are aligned when it is read, never when it is written.
+//!
+//! An ablation is a case like any other, with `Case::ablation` naming the case it explains and the one thing that is changed; `Plan`
+//! says what that means for options, CPUs and buffers. When the rounds that were planned are recorded, `execute` asks its
+//! caller once whether there are sizes to add near a crossing (`NextPhase`); `run` itself never looks at a number.
+//!
+//! Invariant: nothing here is printed or interpreted; `Progress` is called
+//! between rounds. Invariant: it measures nothing: messages and calls are measured by agents, and no end is a thread
+//! of another.
 #![forbid(unsafe_code)]
 
 mod capacity;
