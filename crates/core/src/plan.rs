@@ -809,6 +809,68 @@ impl Plan {
         }
     }
 
+    fn validate_case(&self, case: &Case) -> Result<(), crate::Problem> {
+        use crate::{Exit, Problem};
+        let usage = |what: String, hint: &str| Err(Problem::new("E11", Exit::Usage, what).hint(hint));
+        if let (Some(name), None) = (&case.path.program, self.program_of(case)) {
+            return usage(format!("{} names the program {name}, which is not given", case.path), "--far");
+        }
+        if case.size == 0 || (self.workload.is_echoed() && case.reply == 0) {
+            return usage("a message of 0 bytes cannot be timed: nothing would arrive".into(), "-l 1 or more");
+        }
+        if case.size > MAX_SIZE || case.reply > MAX_SIZE {
+            return usage("a message is at most 1 GiB".into(), "-l 1G or less");
+        }
+        if case.pieces.total() != case.size {
+            return usage(
+                format!("{} pieces are {} bytes, the message has {}", case.pieces, case.pieces.total(), case.size),
+                "leave out -l when --pieces is given",
+            );
+        }
+        let none = case.threads == 0 || case.connections == 0 || case.inflight == 0;
+        if none || !case.connections.is_multiple_of(case.threads) {
+            return usage(
+                format!("{} connections cannot be shared evenly by {} threads", case.connections, case.threads),
+                "make -P a multiple of -T",
+            );
+        }
+        if case.connections > MAX_CONNECTIONS {
+            return usage(format!("{} connections; the limit is {MAX_CONNECTIONS}", case.connections), "a smaller -P");
+        }
+        if case.threads > MAX_THREADS {
+            return usage(
+                format!("{} threads at each end; the limit is {MAX_THREADS}", case.threads),
+                "several connections a thread: -T 1 --event-loop, over a path with /epoll",
+            );
+        }
+        let of = case.ablation.as_ref().map(|ablation| ablation.of as usize);
+        if (case.role == CaseRole::Ablation) != of.is_some() || of.is_some_and(|of| of >= self.cases.len()) {
+            return usage("an ablation that explains no case".into(), "");
+        }
+        let turns = case.dispatch == Dispatch::Turns;
+        if case.load != Load::Closed && turns && case.threads != case.connections {
+            return usage(
+                format!("in an open loop each of the {} connections has a thread", case.connections),
+                "leave out -T, or --event-loop over a path with /epoll",
+            );
+        }
+        if !turns && !self.workload.is_echoed() {
+            return usage("an event loop serves echoes".into(), "leave out --event-loop");
+        }
+        if let Some(of) = &case.of_capacity
+            && (case.load == Load::Closed || !(1..=MAX_SHARE_PPM).contains(&of.share_ppm))
+        {
+            return usage("a share of the capacity is a rate above 0 % and up to 400 %".into(), "--rate 50%");
+        }
+        if case.load != Load::Closed && !self.workload.timed {
+            return usage("a stream has no rate: it sends as fast as the path takes".into(), "msgpath echo --rate");
+        }
+        if u64::from(case.inflight) > 4096 {
+            return usage(format!("{} messages in flight; the limit is 4096", case.inflight), "a smaller --inflight");
+        }
+        Ok(())
+    }
+
     /// Checks what no parser can see: products that overflow, sizes without a byte, limits of the tool.
     ///
     /// # Errors
@@ -845,70 +907,7 @@ impl Plan {
                 );
             }
         }
-        for case in &self.cases {
-            if let (Some(name), None) = (&case.path.program, self.program_of(case)) {
-                return usage(format!("{} names the program {name}, which is not given", case.path), "--far");
-            }
-            if case.size == 0 || (self.workload.is_echoed() && case.reply == 0) {
-                return usage("a message of 0 bytes cannot be timed: nothing would arrive".into(), "-l 1 or more");
-            }
-            if case.size > MAX_SIZE || case.reply > MAX_SIZE {
-                return usage("a message is at most 1 GiB".into(), "-l 1G or less");
-            }
-            if case.pieces.total() != case.size {
-                return usage(
-                    format!("{} pieces are {} bytes, the message has {}", case.pieces, case.pieces.total(), case.size),
-                    "leave out -l when --pieces is given",
-                );
-            }
-            if case.threads == 0 || case.connections == 0 || case.inflight == 0 || case.connections % case.threads != 0
-            {
-                return usage(
-                    format!("{} connections cannot be shared evenly by {} threads", case.connections, case.threads),
-                    "make -P a multiple of -T",
-                );
-            }
-            if case.connections > MAX_CONNECTIONS {
-                return usage(
-                    format!("{} connections; the limit is {MAX_CONNECTIONS}", case.connections),
-                    "a smaller -P",
-                );
-            }
-            if case.threads > MAX_THREADS {
-                return usage(
-                    format!("{} threads at each end; the limit is {MAX_THREADS}", case.threads),
-                    "several connections a thread: -T 1 --event-loop, over a path with /epoll",
-                );
-            }
-            let of = case.ablation.as_ref().map(|ablation| ablation.of as usize);
-            if (case.role == CaseRole::Ablation) != of.is_some() || of.is_some_and(|of| of >= self.cases.len()) {
-                return usage("an ablation that explains no case".into(), "");
-            }
-            let turns = case.dispatch == Dispatch::Turns;
-            if case.load != Load::Closed && turns && case.threads != case.connections {
-                return usage(
-                    format!("in an open loop each of the {} connections has a thread", case.connections),
-                    "leave out -T, or --event-loop over a path with /epoll",
-                );
-            }
-            if !turns && !self.workload.is_echoed() {
-                return usage("an event loop serves echoes".into(), "leave out --event-loop");
-            }
-            if let Some(of) = &case.of_capacity
-                && (case.load == Load::Closed || !(1..=MAX_SHARE_PPM).contains(&of.share_ppm))
-            {
-                return usage("a share of the capacity is a rate above 0 % and up to 400 %".into(), "--rate 50%");
-            }
-            if case.load != Load::Closed && !self.workload.timed {
-                return usage("a stream has no rate: it sends as fast as the path takes".into(), "msgpath echo --rate");
-            }
-            if u64::from(case.inflight) > 4096 {
-                return usage(
-                    format!("{} messages in flight; the limit is 4096", case.inflight),
-                    "a smaller --inflight",
-                );
-            }
-        }
+        self.cases.iter().try_for_each(|case| self.validate_case(case))?;
         let times = self.cases.iter().filter_map(|case| case.service_time).chain(self.service_time);
         if times.into_iter().any(|time| time.mean_ns > MAX_SERVICE_TIME_NS) {
             return usage("a service time is at most 10 s".into(), "--service-time 10s or less");

@@ -90,6 +90,16 @@ struct Ready {
     ready: u64,
 }
 
+/// Ends this process when it outlives its time.
+fn end_after(life: Duration) -> Result<(), FromProcess> {
+    let watch = Builder::new().name("life".into()).spawn(move || {
+        std::thread::sleep(life);
+        say!("msgpath: a process of a periodic run outlived its time and ends");
+        std::process::exit(Exit::Unfinished.code().into());
+    });
+    watch.map(drop).map_err(|error| failed(no_thread(&error).why))
+}
+
 fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), FromProcess> {
     let Ok(ToProcess::Order(order)) = orders.recv_timeout(PATIENCE) else { return Err(failed("no order came")) };
     signal::die_with_parent(order.parent).map_err(|error| failed(format!("PR_SET_PDEATHSIG: {error}")))?;
@@ -103,13 +113,7 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
         let route = crate::route::to(beyond).map_err(|why| failed(format!("no way to {beyond}: {why}")))?;
         order.options.interface = route.device;
     }
-    let life = Duration::from_nanos(order.life_ns);
-    let watch = Builder::new().name("life".into()).spawn(move || {
-        std::thread::sleep(life);
-        say!("msgpath: a process of a periodic run outlived its time and ends");
-        std::process::exit(Exit::Unfinished.code().into());
-    });
-    watch.map_err(|error| failed(no_thread(&error).why))?;
+    end_after(Duration::from_nanos(order.life_ns))?;
     let mut stages = Stages { since: order.spawned_ns, list: Vec::new() };
     stages.list.push(("process start".into(), begun.saturating_sub(order.spawned_ns)));
     stages.since = begun;
@@ -188,8 +192,7 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
         }
         Ok(reports)
     })?;
-    let mut list = Vec::new();
-    let mut rows = Vec::new();
+    let (mut list, mut rows) = (Vec::new(), Vec::new());
     let mut all = reports.into_iter().collect::<Result<Vec<_>, Unavailable>>().map_err(FromProcess::Unavailable)?;
     all.sort_by_key(|finished| finished.number);
     for Finished { report, sent, received, .. } in all {

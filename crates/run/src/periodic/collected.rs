@@ -1,6 +1,6 @@
 //! What the processes bring home becomes rounds and messages: every message that was sent, beside each receiver's row.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use msgpath_core::schema::{EndReport, MessageRow, PeriodicSession, RoundRecord};
 use msgpath_core::{CallCounts, Case, Delivery, Histogram};
@@ -71,6 +71,62 @@ struct Slice {
     rows: Vec<MessageRow>,
 }
 
+impl Slice {
+    /// One message to one receiver; no row: it was lost. `first`: of the start, which is counted apart.
+    fn count(&mut self, sent: &SentRow, row: Option<&ReceivedRow>, first: bool, size: u64) {
+        self.start = self.start.min(sent.made);
+        let histogram = if first { &mut self.first } else { &mut self.latency };
+        let near = &mut self.near.delivery;
+        near.sent += 1;
+        let Some(row) = row else {
+            histogram.record_lost(1);
+            near.lost += 1;
+            return;
+        };
+        self.end = self.end.max(row.delivered);
+        histogram.record(row.delivered.saturating_sub(sent.made));
+        if !first {
+            self.one_way.record(row.received.saturating_sub(sent.made));
+        }
+        near.received += 1;
+        near.verified += 1;
+        self.far.bytes_received += size;
+    }
+}
+
+/// What one component received, by sender and number.
+struct Got<'a> {
+    /// The first row of a message counts; a second one of the same number is a duplicate.
+    rows: HashMap<(u32, u32), &'a ReceivedRow>,
+    /// How often each came again.
+    again: HashMap<(u32, u32), u64>,
+    /// Those that came behind a newer one of their sender.
+    reordered: HashSet<(u32, u32)>,
+}
+
+impl<'a> Got<'a> {
+    fn of(collected: &'a Collected, senders: usize) -> Self {
+        let rows = HashMap::with_capacity(collected.received.len());
+        let mut got = Self { rows, again: HashMap::new(), reordered: HashSet::new() };
+        let mut newest = vec![0; senders];
+        for row in &collected.received {
+            let id = (row.sender, row.number);
+            if got.rows.contains_key(&id) {
+                *got.again.entry(id).or_default() += 1;
+                continue;
+            }
+            got.rows.insert(id, row);
+            if let Some(newest) = newest.get_mut(row.sender as usize) {
+                if row.number < *newest {
+                    got.reordered.insert(id);
+                }
+                *newest = (*newest).max(row.number);
+            }
+        }
+        got
+    }
+}
+
 /// Rounds with their messages, and the facts of the session. A message is one row for every receiver; its latency runs from
 /// when it was made to its delivery there.
 pub(super) fn join(
@@ -86,32 +142,14 @@ pub(super) fn join(
     let mut before_ready = 0;
     let mut missed = vec![0; all_collected.len()];
     for (receiver, collected) in all_collected.iter().enumerate() {
-        // The first row of a message counts; a second one of the same number is a duplicate.
-        let mut got: HashMap<(u32, u32), &ReceivedRow> = HashMap::with_capacity(collected.received.len());
-        let mut again: HashMap<(u32, u32), u64> = HashMap::new();
-        let mut newest = vec![0; all_collected.len()];
-        let mut reordered: HashMap<(u32, u32), ()> = HashMap::new();
-        for row in &collected.received {
-            let id = (row.sender, row.number);
-            if got.contains_key(&id) {
-                *again.entry(id).or_default() += 1;
-                continue;
-            }
-            got.insert(id, row);
-            if let Some(newest) = newest.get_mut(row.sender as usize) {
-                if row.number < *newest {
-                    reordered.insert(id, ());
-                }
-                *newest = (*newest).max(row.number);
-            }
-        }
+        let got = Got::of(collected, all_collected.len());
         for (sender, other) in all_collected.iter().enumerate() {
             if sender == receiver || !orders::crosses(place.border, sender as u32, receiver as u32) {
                 continue;
             }
             for (number, sent) in other.sent.iter().enumerate() {
                 let id = (sender as u32, number as u32);
-                let row = got.get(&id).filter(|row| row.made == sent.made);
+                let row = got.rows.get(&id).filter(|row| row.made == sent.made).copied();
                 let unready = periodic.start == Start::Storm && sent.made < collected.report.component.ready_ns;
                 if row.is_none() && unready {
                     before_ready += 1;
@@ -119,38 +157,18 @@ pub(super) fn join(
                 }
                 let at = orders::slice(number as u64, periodic.first, periodic.messages, slices);
                 let slice = &mut out[at as usize];
-                let first = (number as u64) < periodic.first;
-                slice.start = slice.start.min(sent.made);
-                let latency = row.map(|row| row.delivered.saturating_sub(sent.made));
-                let histogram = if first { &mut slice.first } else { &mut slice.latency };
-                let near = &mut slice.near.delivery;
-                near.sent += 1;
-                match (latency, row) {
-                    (Some(latency), Some(row)) => {
-                        slice.end = slice.end.max(row.delivered);
-                        histogram.record(latency);
-                        if !first {
-                            slice.one_way.record(row.received.saturating_sub(sent.made));
-                        }
-                        near.received += 1;
-                        near.verified += 1;
-                        near.duplicated += again.get(&id).copied().unwrap_or(0);
-                        near.reordered += u64::from(reordered.contains_key(&id));
-                        missed[receiver] += u64::from(row.delivered.saturating_sub(sent.due) > periodic.period_ns);
-                        slice.far.bytes_received += case.size;
-                    }
-                    _ => {
-                        histogram.record_lost(1);
-                        near.lost += 1;
-                    }
-                }
+                missed[receiver] +=
+                    u64::from(row.is_some_and(|row| row.delivered.saturating_sub(sent.due) > periodic.period_ns));
+                slice.count(sent, row, (number as u64) < periodic.first, case.size);
+                slice.near.delivery.duplicated += row.map_or(0, |_| got.again.get(&id).copied().unwrap_or(0));
+                slice.near.delivery.reordered += u64::from(row.is_some() && got.reordered.contains(&id));
                 slice.rows.push(MessageRow {
                     case: case.id,
                     pass: place.restart * slices + at,
                     connection: receiver as u32 * of + sender as u32,
                     sequence: number as u64,
                     start_ns: since(sent.made),
-                    latency_ns: latency,
+                    latency_ns: row.map(|row| row.delivered.saturating_sub(sent.made)),
                     late_ns: Some(sent.call.saturating_sub(sent.made)),
                     far_ns: row.map(|row| row.received.saturating_sub(sent.made)),
                     far_sent_ns: None,

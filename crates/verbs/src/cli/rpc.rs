@@ -23,6 +23,7 @@ use msgpath_core::schema::{DeviceKind, FAR, NEAR, Route, RpcRow};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Glyphs};
 use msgpath_core::{Exit, Problem};
+use msgpath_record::Run;
 use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
 use msgpath_run::lab::{self, Places};
@@ -309,6 +310,11 @@ fn takes_next(verb: &clap::Command, word: &str) -> Result<bool, Problem> {
 }
 
 impl Arguments {
+    fn load(&self) -> Load {
+        let arrivals = self.arrivals.map_or_else(Default::default, Into::into);
+        self.rate.map_or(Load::Closed, |rate| Load::Open { rate, arrivals })
+    }
+
     /// Whether the run starts the server itself.
     fn is_here(&self) -> bool {
         let target = &self.target;
@@ -424,6 +430,18 @@ struct Console {
 }
 
 impl Console {
+    /// The log is whole on the disk, which is said.
+    fn end_log(&mut self, quiet: u8) -> Result<(), Problem> {
+        let Some((file, mut log)) = self.log.take() else { return Ok(()) };
+        log.flush().map_err(|error| cannot_write(&file, &error))?;
+        match self.legacy {
+            true => output::print(format!("\n{} written\n", file.display()))?,
+            false if quiet == 0 => say!("{} written", file.display()),
+            false => {}
+        }
+        Ok(())
+    }
+
     fn line(&self, text: &str) {
         match self.legacy {
             // What cannot be printed now is no reason to stop measuring: the result at the end tells.
@@ -509,6 +527,21 @@ The words of a command, and more examples: msgpath rpc --help.",
     }
 }
 
+/// What a run says, kept beside it, and its rounds as CSV where they were asked for.
+fn kept(run: &mut Run, result: &ResultOptions) -> Result<Summary> {
+    if let Some(file) = &result.csv {
+        let csv = msgpath_record::export::exporter("csv").expect("a format of the record");
+        runs::export_to(run, csv, &OutputFile::Typed(file.clone()))?;
+    }
+    let summary = runs::summarise(run)?;
+    if result.no_save {
+        run.folder.clear(); // nothing may name a folder that is about to be removed
+    } else {
+        msgpath_record::write_summary(&run.folder, &serde_json::to_vec_pretty(&summary)?).map_err(Problem::from)?;
+    }
+    Ok(summary)
+}
+
 fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let mut result = arguments.result.clone();
     // The last line is the object that --json prints.
@@ -533,10 +566,6 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         measure::can_be_written(file)?;
     }
     let connections = arguments.connections.or(arguments.threads).unwrap_or(1);
-    let load = arguments.rate.map_or(Load::Closed, |rate| Load::Open {
-        rate,
-        arrivals: arguments.arrivals.map_or_else(Default::default, Into::into),
-    });
     let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
     let verbose = script.verbose;
     let request = RpcRequest {
@@ -544,7 +573,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         script,
         connections,
         threads: arguments.threads.unwrap_or(connections),
-        load,
+        load: arguments.load(),
         inflight: arguments.inflight.unwrap_or(OPEN_INFLIGHT),
         verify: arguments.verify,
         timeout_ns: arguments.timeout.max(1_000_000),
@@ -576,19 +605,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
 
     let mut run = runs::read(&place.folder)?;
     let rows: Vec<RpcRow> = msgpath_record::rpcs(&place.folder).map_err(Problem::from)?.map_while(Result::ok).collect();
-    if let Some(file) = &result.csv {
-        runs::export_to(
-            &run,
-            msgpath_record::export::exporter("csv").expect("a format of the record"),
-            &OutputFile::Typed(file.clone()),
-        )?;
-    }
-    let summary = runs::summarise(&run)?;
-    if result.no_save {
-        run.folder.clear(); // nothing may name a folder that is about to be removed
-    } else {
-        msgpath_record::write_summary(&place.folder, &serde_json::to_vec_pretty(&summary)?).map_err(Problem::from)?;
-    }
+    let summary = kept(&mut run, result)?;
     let text = if arguments.legacy {
         legacy(&rows, &console.texts)
     } else {
@@ -611,26 +628,9 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         Some(file) => write_typed(file, text)?,
         None => output::print(&text)?,
     }
-    if let Some((file, mut log)) = console.log.take() {
-        log.flush().map_err(|error| cannot_write(&file, &error))?;
-        match arguments.legacy {
-            true => output::print(format!("\n{} written\n", file.display()))?,
-            false if result.quiet == 0 => say!("{} written", file.display()),
-            false => {}
-        }
-    }
-    let mut options = Options { result: result.clone(), ..Options::default() };
-    options.evidence.strict = arguments.strict;
-    let verdict = match outcome.problem {
-        Some(problem) if problem.hint.is_empty() && !result.no_save => {
-            Err(problem.hint(format!("msgpath show {}   for what was measured before", run.header.name)))
-        }
-        Some(problem) => Err(problem),
-        None => measure::verdict(&msgpath_core::workload::CALLS, &summary, &options)
-            .and_then(|()| succeeded(&summary, arguments.max_loss))
-            .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
-    };
-    Ok(match verdict {
+    console.end_log(result.quiet)?;
+    let name = (!result.no_save).then_some(run.header.name.as_str());
+    Ok(match verdict(arguments, result, (&summary, name), outcome.problem) {
         Ok(()) => {
             if result.quiet < 2 {
                 gates::note_undecided(&summary.gates);
@@ -644,6 +644,26 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
             problem.exit.code().into()
         }
     })
+}
+
+/// Whether the run is what was asked for. The name is that under which it is kept.
+fn verdict(
+    arguments: &Arguments,
+    result: &ResultOptions,
+    (summary, name): (&Summary, Option<&str>),
+    problem: Option<Problem>,
+) -> Result<(), Problem> {
+    let mut options = Options { result: result.clone(), ..Options::default() };
+    options.evidence.strict = arguments.strict;
+    match (problem, name) {
+        (Some(problem), Some(name)) if problem.hint.is_empty() => {
+            Err(problem.hint(format!("msgpath show {name}   for what was measured before")))
+        }
+        (Some(problem), _) => Err(problem),
+        (None, _) => measure::verdict(&msgpath_core::workload::CALLS, summary, &options)
+            .and_then(|()| succeeded(summary, arguments.max_loss))
+            .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
+    }
 }
 
 /// Whether enough calls succeeded: one at least, and as many as `--max-loss` asks for.

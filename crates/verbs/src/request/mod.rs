@@ -109,58 +109,10 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     if options.message.event_loop {
         meaning::an_event_loop_fits(&paths)?;
     }
-    let baseline = match &options.evidence.baseline {
-        None => paths[0].clone(),
-        Some(List(typed)) => {
-            let [PathArg::Spec(spec)] = &typed[..] else {
-                return Err(problems::bad_value("--baseline", "one path".into()));
-            };
-            let name = resolve(spec, options.message.poll, &target)?;
-            // With --vary a path is measured with several settings; the first of them stands for it.
-            let first = paths.iter().find(|path| **path == name || (*path).clone().with(None) == name);
-            first.cloned().ok_or_else(|| {
-                usage(format!("the baseline {name} is not among the paths measured"))
-                    .hint(format!("add {name} to the paths"))
-            })?
-        }
-    };
+    let baseline = baseline(options, &paths, &target)?;
     let all = options.message.paths.as_ref().is_some_and(|List(typed)| typed.contains(&PathArg::All));
     let shapes = programs.shapes(options, shapes(verb, options, all)?)?;
-    let loads = schedules::loads(options)?;
-    let offers: Vec<(Load, Option<OfCapacity>, u32)> = loads
-        .into_iter()
-        .flat_map(|(load, of)| depths(options, load).map(move |depth| (load, of.clone(), depth)))
-        .collect();
-    let (mut cases, mut too_large) = (Vec::new(), None);
-    for (threads, connections) in threads(options)? {
-        for path in &paths {
-            let offered = |pieces| offers.iter().map(move |offer| (pieces, offer));
-            for (pieces, (load, of_capacity, inflight)) in shapes.iter().flat_map(offered) {
-                let case = Case {
-                    reply: options.message.reply.unwrap_or(pieces.total()),
-                    connections,
-                    threads,
-                    dispatch: if options.message.event_loop { Dispatch::EventLoop } else { Dispatch::Turns },
-                    inflight: *inflight,
-                    load: *load,
-                    of_capacity: of_capacity.clone(),
-                    ..Case::new(path.clone(), *pieces)
-                };
-                if let Some(limit) = limit(path).filter(|_| !fits(&case)) {
-                    let largest = case.size.max(case.reply);
-                    if all {
-                        let size = msgpath_core::units::size(largest);
-                        let note = format!("left out: {} with {size} (largest message {limit} bytes)", path.transport);
-                        notes.retain(|other| *other != note);
-                        notes.push(note);
-                        continue;
-                    }
-                    too_large.get_or_insert_with(|| problems::too_large(largest, path, limit));
-                }
-                cases.push(case);
-            }
-        }
-    }
+    let (mut cases, too_large) = cases(options, &paths, &shapes, all, &mut notes)?;
     // Where paths are compared, what one of them cannot carry is listed as not measured, and the others go on.
     if let Some(problem) = too_large.filter(|_| !verb.is_compare() || !cases.iter().any(fits)) {
         return Err(problem);
@@ -176,24 +128,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     }
     let mut effort = effort(verb, options, cases.len() as u64)?;
     schedules::fit_schedules(&cases, options, &mut effort, &mut notes)?;
-    let most = (MAX_ROUNDS / (cases.len() as u64).max(1)) as u32;
-    if effort.rounds > most && most >= MIN_ROUNDS_FOR_CLAIMS && options.evidence.rounds.is_none() {
-        effort.rounds = most;
-        notes.push(format!("{most} rounds instead of {DEFAULT_ROUNDS}: {} cases share {MAX_ROUNDS}", cases.len()));
-    } else if effort.rounds < DEFAULT_ROUNDS && options.evidence.rounds.is_none() && verb.each().is_none() {
-        notes.push(match effort.rounds {
-            rounds if rounds < MIN_ROUNDS_FOR_CLAIMS => {
-                format!("{rounds} {}: too few for intervals; more messages, or -r 40", plural(rounds, "round"))
-            }
-            rounds => format!("{rounds} rounds: quick; -r {DEFAULT_ROUNDS} narrows the intervals"),
-        });
-    }
-    let seconds: f64 = cases.iter().map(|case| effort.seconds(case)).sum();
-    if seconds >= 60.0 {
-        let minutes = (seconds / 60.0) as u64;
-        let cases = cases.len() as u32;
-        notes.push(format!("{cases} {}, at least {minutes} min", plural(cases, "case")));
-    }
+    say_effort(verb, options, &cases, &mut effort, &mut notes);
     let sizes: std::collections::BTreeSet<u64> = shapes.iter().map(|shape| shape.total()).collect();
     let measured = cases.iter().filter(|case| case.role == CaseRole::Measured).count();
     let plan = Plan {
@@ -250,6 +185,89 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
         tools::fit(&request, options.connection.launch.launch.is_some() || options.connection.between.is_some())?;
     }
     Ok(request)
+}
+
+/// Each path with each shape, rate and number of threads; and, where one carries no such message, why. With `all` it is left out and
+/// noted instead.
+fn cases(
+    options: &Options,
+    paths: &[PathName],
+    shapes: &[Pieces],
+    all: bool,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<Case>, Option<Problem>), Problem> {
+    let loads = schedules::loads(options)?;
+    let offers: Vec<(Load, Option<OfCapacity>, u32)> = loads
+        .into_iter()
+        .flat_map(|(load, of)| depths(options, load).map(move |depth| (load, of.clone(), depth)))
+        .collect();
+    let (mut cases, mut too_large) = (Vec::new(), None);
+    for (threads, connections) in threads(options)? {
+        for path in paths {
+            let offered = |pieces| offers.iter().map(move |offer| (pieces, offer));
+            for (pieces, (load, of_capacity, inflight)) in shapes.iter().flat_map(offered) {
+                let case = Case {
+                    reply: options.message.reply.unwrap_or(pieces.total()),
+                    connections,
+                    threads,
+                    dispatch: if options.message.event_loop { Dispatch::EventLoop } else { Dispatch::Turns },
+                    inflight: *inflight,
+                    load: *load,
+                    of_capacity: of_capacity.clone(),
+                    ..Case::new(path.clone(), *pieces)
+                };
+                if let Some(limit) = limit(path).filter(|_| !fits(&case)) {
+                    let largest = case.size.max(case.reply);
+                    if all {
+                        let size = msgpath_core::units::size(largest);
+                        let note = format!("left out: {} with {size} (largest message {limit} bytes)", path.transport);
+                        notes.retain(|other| *other != note);
+                        notes.push(note);
+                        continue;
+                    }
+                    too_large.get_or_insert_with(|| problems::too_large(largest, path, limit));
+                }
+                cases.push(case);
+            }
+        }
+    }
+    Ok((cases, too_large))
+}
+
+/// The path that the others are compared with.
+fn baseline(options: &Options, paths: &[PathName], target: &Target) -> Result<PathName, Problem> {
+    let Some(List(typed)) = &options.evidence.baseline else { return Ok(paths[0].clone()) };
+    let [PathArg::Spec(spec)] = &typed[..] else {
+        return Err(problems::bad_value("--baseline", "one path".into()));
+    };
+    let name = resolve(spec, options.message.poll, target)?;
+    // With --vary a path is measured with several settings; the first of them stands for it.
+    let first = paths.iter().find(|path| **path == name || (*path).clone().with(None) == name);
+    first.cloned().ok_or_else(|| {
+        usage(format!("the baseline {name} is not among the paths measured")).hint(format!("add {name} to the paths"))
+    })
+}
+
+/// What is said of an effort before it begins: too few rounds, or a long time.
+fn say_effort(verb: Verb, options: &Options, cases: &[Case], effort: &mut Effort, notes: &mut Vec<String>) {
+    let most = (MAX_ROUNDS / (cases.len() as u64).max(1)) as u32;
+    if effort.rounds > most && most >= MIN_ROUNDS_FOR_CLAIMS && options.evidence.rounds.is_none() {
+        effort.rounds = most;
+        notes.push(format!("{most} rounds instead of {DEFAULT_ROUNDS}: {} cases share {MAX_ROUNDS}", cases.len()));
+    } else if effort.rounds < DEFAULT_ROUNDS && options.evidence.rounds.is_none() && verb.each().is_none() {
+        notes.push(match effort.rounds {
+            rounds if rounds < MIN_ROUNDS_FOR_CLAIMS => {
+                format!("{rounds} {}: too few for intervals; more messages, or -r 40", plural(rounds, "round"))
+            }
+            rounds => format!("{rounds} rounds: quick; -r {DEFAULT_ROUNDS} narrows the intervals"),
+        });
+    }
+    let seconds: f64 = cases.iter().map(|case| effort.seconds(case)).sum();
+    if seconds >= 60.0 {
+        let minutes = (seconds / 60.0) as u64;
+        let cases = cases.len() as u32;
+        notes.push(format!("{cases} {}, at least {minutes} min", plural(cases, "case")));
+    }
 }
 
 /// The target with `-p` put in.

@@ -1,11 +1,12 @@
 //! The calls of one round on the connections of one thread: a closed loop, or an open one with a thread that receives.
 
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 
-use msgpath_core::Problem;
 use msgpath_core::plan::Load;
 use msgpath_core::schema::OpenRound;
+use msgpath_core::{CallCounts, Problem};
 use msgpath_rpc::command::Step;
 use msgpath_rpc::log::first_bytes;
 use msgpath_sys::{clock, timer, usage};
@@ -15,7 +16,7 @@ use crate::open::{Flow, Generator, backlog};
 use crate::team::thread_problem;
 use crate::wire;
 
-use super::connection::{Connection, send};
+use super::connection::{Connection, Inbox, Watch, send};
 use super::ledger::Ledger;
 use super::maker::{Draws, Maker};
 use super::orders::{Broken, CallOrder, CallsOrder};
@@ -231,6 +232,82 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
     }
 }
 
+/// The thread that takes the replies to calls by a schedule.
+struct Replies<'a> {
+    inbox: &'a mut Inbox,
+    stream: &'a TcpStream,
+    watch: &'a Watch,
+    wire: Wire,
+    flow: &'a Flow,
+    /// How many will be sent.
+    last: &'a AtomicU64,
+}
+
+/// What it has taken, and what it took.
+struct Received {
+    got: Vec<Got>,
+    /// Why it takes no more, before all had come.
+    ended: Option<Broken>,
+    calls: CallCounts,
+    user_ns: u64,
+    system_ns: u64,
+}
+
+impl Replies<'_> {
+    /// `count`: how many are expected.
+    fn take(mut self, count: u64) -> Received {
+        let (mut got, mut calls) = (Vec::with_capacity(count as usize), CallCounts::default());
+        let before = usage::thread();
+        let ended = loop {
+            if self.flow.settled() >= self.last.load(Ordering::Acquire) {
+                break None;
+            }
+            let (whole, first) = match self.inbox.receive(self.stream, &mut self.wire, self.watch, &mut calls) {
+                Ok(received) => received,
+                Err(broken) => break Some(broken),
+            };
+            let t4 = clock::now();
+            self.watch.received(t4);
+            self.flow.settle_one();
+            let message = self.inbox.reply(whole);
+            match self.wire.reply(message) {
+                Ok(reply) => {
+                    let body = first_bytes(&message[reply.body.clone()]);
+                    got.push(Got { first, t4, bytes: whole, body, reply });
+                }
+                Err(why) => break Some(Broken::Foreign(why)),
+            }
+            self.inbox.consume(whole);
+        };
+        let after = usage::thread();
+        let (user_ns, system_ns) = (after.user_ns - before.user_ns, after.system_ns - before.system_ns);
+        Received { got, ended, calls, user_ns, system_ns }
+    }
+}
+
+/// Brings calls and replies together, in the order in which they went out; the first reply that cannot be one.
+fn settle(
+    wire: &Wire,
+    step: &Step,
+    (gone, got): (&[Gone], &[Got]),
+    (place, index): (&Place, u32),
+    part: &mut Part,
+) -> Option<Broken> {
+    let mut refused = None;
+    for (at, one) in gone.iter().enumerate() {
+        let got = got.get(at).filter(|got| {
+            let belongs = wire.belongs(&got.reply, one.sent.rpcid, one.unix_us, &step.method);
+            let fits = belongs.map_err(Broken::Foreign).and_then(|()| match got.impossible(one) {
+                Some(what) => Err(Broken::Impossible(what)),
+                None => Ok(()),
+            });
+            fits.map_err(|broken| refused.get_or_insert(broken)).is_ok()
+        });
+        part.settle(place, index, one, got);
+    }
+    refused
+}
+
 /// Calls by a schedule, whatever the server does: this thread sends, another receives; what belongs together is brought
 /// together after the round.
 fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
@@ -252,35 +329,9 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     let mut account = OpenRound { offered: count, ..OpenRound::default() };
     let start = clock::now() + CALM_NS;
     flow.begin(start);
-    let mut receiving = wire.clone();
+    let replies = Replies { inbox, stream, watch, wire: wire.clone(), flow, last: &last };
     let taken = std::thread::scope(|scope| {
-        let receive = || {
-            let (mut got, mut calls) = (Vec::with_capacity(count as usize), Default::default());
-            let before = usage::thread();
-            let ended = loop {
-                if flow.settled() >= last.load(Ordering::Acquire) {
-                    break None;
-                }
-                let (whole, first) = match inbox.receive(stream, &mut receiving, watch, &mut calls) {
-                    Ok(received) => received,
-                    Err(broken) => break Some(broken),
-                };
-                let t4 = clock::now();
-                watch.received(t4);
-                flow.settle_one();
-                let message = inbox.reply(whole);
-                match receiving.reply(message) {
-                    Ok(reply) => {
-                        let body = first_bytes(&message[reply.body.clone()]);
-                        got.push(Got { first, t4, bytes: whole, body, reply });
-                    }
-                    Err(why) => break Some(Broken::Foreign(why)),
-                }
-                inbox.consume(whole);
-            };
-            let after = usage::thread();
-            (got, ended, calls, after.user_ns - before.user_ns, after.system_ns - before.system_ns)
-        };
+        let receive = || replies.take(count);
         let receiver = Builder::new().spawn_scoped(scope, receive).map_err(|error| thread_problem(&error))?;
         let mut generator = Generator::new(flow);
         let mut ended = None;
@@ -343,7 +394,7 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
             return;
         }
     };
-    let (got, receive_ended, calls, user_ns, system_ns) = received;
+    let Received { got, ended: receive_ended, calls, user_ns, system_ns } = received;
     part.report.calls.add(&calls);
     part.report.user_ns += user_ns;
     part.report.system_ns += system_ns;
@@ -360,17 +411,6 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
         (Some(Broken::Stopped) | None, sent) => sent,
         (found, _) => found,
     };
-    let mut refused = None;
-    for (at, one) in gone.iter().enumerate() {
-        let got = got.get(at).filter(|got| {
-            let belongs = wire.belongs(&got.reply, one.sent.rpcid, one.unix_us, &step.method);
-            let fits = belongs.map_err(Broken::Foreign).and_then(|()| match got.impossible(one) {
-                Some(what) => Err(Broken::Impossible(what)),
-                None => Ok(()),
-            });
-            fits.map_err(|broken| refused.get_or_insert(broken)).is_ok()
-        });
-        part.settle(place, index, one, got);
-    }
+    let refused = settle(wire, step, (&gone, &got), (place, index), part);
     part.broken = refused.or(ended).map(|broken| (index, broken));
 }
