@@ -15,9 +15,9 @@ use msgpath_core::mesh::{EndWait, PairCase, PairRecord, PairRound, Pairs, Purpos
 use msgpath_core::plan::Extent;
 use msgpath_core::schema::{RunEnd, Status};
 use msgpath_core::{Histogram, Plan};
+use msgpath_mesh::run::schedule::{self, Resources, Sharing};
+use msgpath_mesh::run::time_of_a_pair;
 use msgpath_record::{MeshWriter, PAIRS_FILE, PairBlock};
-use msgpath_run::mesh::schedule::{self, Resources, Sharing};
-use msgpath_run::mesh::time_of_a_pair;
 use msgpath_stats::additive::{Between, fit};
 use msgpath_stats::simulate::normal;
 
@@ -45,7 +45,7 @@ fn main() {
     let mut header = agents::header((0..hosts).map(|host| format!("n{host}")).collect(), &asked);
     header.order.parallel = None;
     let begun = Instant::now();
-    let pairs = msgpath_run::mesh::pairs(&header).expect("a sample");
+    let pairs = msgpath_mesh::run::pairs(&header).expect("a sample");
     let slots: Vec<_> = pairs.iter().map(|pair| schedule::slot(*pair, Purpose::Mesh, 0)).collect();
     let resources = Resources::new(&vec![Sharing::default(); hosts as usize], &[], None);
     let steps = schedule::steps(&slots, &resources, 1, 0);

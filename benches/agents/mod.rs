@@ -26,8 +26,8 @@ use msgpath_core::hosts_file::HostSpec;
 use msgpath_core::mesh::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
+use msgpath_mesh::run::{Agents, Door, Expected, MeshProgress, execute};
 use msgpath_record::{MESH_FILE, PAIRS_FILE, PairBlock, read_mesh};
-use msgpath_run::mesh::{Agents, Door, Expected, MeshProgress, execute};
 use msgpath_sys::limits::allow_open_files;
 
 use control::{Control, Counted};

@@ -2,7 +2,6 @@
 
 mod github_summary;
 mod junit;
-mod openmetrics;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
@@ -10,8 +9,6 @@ use msgpath_core::units::{BitUnits, Glyphs};
 use msgpath_record::Run;
 
 use crate::{matplotlib, words};
-
-pub use openmetrics::openmetrics;
 
 /// A format.
 #[derive(Clone, Copy)]

@@ -305,7 +305,7 @@ pub(crate) fn chosen(text: &str) -> String {
 }
 
 /// A size that need not be whole: `27.3 KiB`.
-pub(crate) fn about_size(bytes: f64) -> String {
+pub fn about_size(bytes: f64) -> String {
     let (scale, unit) = match bytes {
         b if b >= 1_073_741_824.0 => (1_073_741_824.0, "GiB"),
         b if b >= 1_048_576.0 => (1_048_576.0, "MiB"),

@@ -770,7 +770,7 @@ fn interrupted() -> Problem {
 }
 
 /// After how long a round of an echo is given up, ns; 0: never.
-pub(crate) fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
+pub fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
     if !plan.workload.is_echoed() {
         return 0;
     }

@@ -55,11 +55,11 @@ pub struct Link {
     pub(crate) started_here: bool,
     last_sent: Instant,
     /// Then nothing is waited for any more.
-    pub(crate) until: Option<Instant>,
+    pub until: Option<Instant>,
 }
 
 /// E17.
-pub(crate) fn vanished(name: &str, why: impl std::fmt::Display) -> Problem {
+pub fn vanished(name: &str, why: impl std::fmt::Display) -> Problem {
     Problem::new("E17", Exit::Unfinished, format!("the {name} vanished")).why(format!("{why}"))
 }
 
@@ -100,11 +100,11 @@ impl Link {
         Self::greet("near end", stream, patience)
     }
 
-    /// An agent on a host of a mesh, by which name it is spoken of.
+    /// An agent on a host, by whose name it is spoken of.
     ///
     /// # Errors
     /// As [`Link::open`].
-    pub(crate) fn of_host(host: &str, stream: Stream) -> Result<Self, Problem> {
+    pub fn of_host(host: &str, stream: Stream) -> Result<Self, Problem> {
         Self::greet(format!("agent of {host}"), stream, ANSWER)
     }
 
@@ -345,7 +345,7 @@ impl Pair {
     }
 
     /// Two agents that run.
-    pub(crate) fn of(near: Link, far: Link) -> Self {
+    pub fn of(near: Link, far: Link) -> Self {
         Self { near, far, programs: BTreeMap::new(), away: false, data: None }
     }
 

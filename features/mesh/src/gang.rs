@@ -13,10 +13,10 @@ use msgpath_core::mesh::MeshHeader;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Problem, hosts, units};
 use msgpath_record::mesh_header;
-use msgpath_run::mesh::{Agents, Door, Expected};
 use serde_json::{Value, json};
 
 use crate::request::{listed, mesh as planned};
+use crate::run::{Agents, Door, Expected};
 use crate::verb::Arguments;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::{again, typed};

@@ -7,12 +7,14 @@ use msgpath_analyse::verify::{MeshCheck, Verification};
 use msgpath_core::foreign::shown_json;
 use msgpath_core::mesh::MeshHeader;
 use msgpath_core::{Exit, Problem};
-use msgpath_present::{Style, terminal};
+use msgpath_present::Style;
 use msgpath_record::{MESH, Mesh, mesh_header, read_mesh, write_summary};
 
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::problems::cannot_write;
 use msgpath_verbs::{looks, runs};
+
+use crate::present::terminal;
 
 /// The folder of the mesh that the user means.
 ///

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use msgpath_core::foreign::shown_json;
-use msgpath_present::{export, html, terminal};
 use msgpath_record::MESH;
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
 use msgpath_verbs::{looks, output};
 
 use crate::kept;
+use crate::present::{self, openmetrics, page};
 
 /// The whole of it.
 pub(crate) const KIND: Kind = Kind {
@@ -24,7 +24,7 @@ pub(crate) const KIND: Kind = Kind {
         output::print(kept::text(&header, &summary, verbosity == Verbosity::Verbose, look))?;
         Ok(ExitCode::SUCCESS)
     },
-    page: |folder| kept::summary(folder).map(|(header, summary)| html::mesh(&header, &summary)),
+    page: |folder| kept::summary(folder).map(|(header, summary)| page::mesh(&header, &summary)),
     verify: kept::verify,
     exporters: &[
         #[cfg(feature = "parquet")]
@@ -40,7 +40,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "openmetrics",
             summary: "of a mesh, its hosts and levels, of what was watched, its servers: for a monitoring system",
             writes: Writes::Text(|folder, out| {
-                Ok(out.write_all(export::openmetrics(&kept::summary(folder)?.1).as_bytes())?)
+                Ok(out.write_all(openmetrics::openmetrics(&kept::summary(folder)?.1).as_bytes())?)
             }),
         },
         Exporter { name: "json", summary: "all that is printed", writes: Writes::Text(all) },
@@ -58,7 +58,7 @@ fn diff(before: &Path, after: &Path, look: &Look) -> Result<ExitCode> {
     let found = kept::diff(before, after)?;
     let text = match look.json {
         true => shown_json(&serde_json::to_string(&found)?).into_owned() + "\n",
-        false => terminal::mesh_diff(&found, looks::stdout(look)),
+        false => present::diff::diff(&found, looks::stdout(look)),
     };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,9 @@
 mod gang;
 mod kept;
 mod kind;
+mod present;
 mod request;
+pub mod run;
 #[cfg(feature = "parquet")]
 mod tables;
 mod verb;

@@ -89,7 +89,7 @@ pub(crate) fn mesh(
         resumed: Vec::new(),
     };
     header.check().map_err(usage)?;
-    header.planned = msgpath_run::mesh::pairs(&header)?.len() as u64;
+    header.planned = crate::run::pairs(&header)?.len() as u64;
     Ok(header)
 }
 

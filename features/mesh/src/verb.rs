@@ -11,15 +11,15 @@ use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
 use msgpath_core::mesh::{MeshHeader, Purpose};
 use msgpath_core::{Exit, Problem, units};
-use msgpath_present::terminal::{self, Preview};
 use msgpath_record::PairBlock;
-use msgpath_run::mesh::{self, MeshProgress, schedule};
 use msgpath_sys::say;
 use msgpath_sys::standard::draw;
 
 use crate::gang::{self, Gang};
 use crate::kept as meshes;
+use crate::present::terminal::{self, Preview};
 use crate::request::{mesh as planned, sla};
+use crate::run::{self as mesh, MeshProgress, schedule};
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::output;
 use msgpath_verbs::problems::usage;
@@ -159,7 +159,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let (header, agents) = gang::come(arguments, words, &mut |text| progress.say(text), stop)?;
     let preview = preview(&header)?;
     if arguments.dry_run {
-        let text = terminal::mesh_preview(&header, &preview, looks::stdout(&arguments.look));
+        let text = terminal::preview(&header, &preview, looks::stdout(&arguments.look));
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -17,7 +17,7 @@ pub fn html(answers: &Answers, pictures: &[Pictured]) -> String {
 }
 
 /// The same for a page with one question: its first answer is the heading.
-pub(crate) fn answered(answers: &Answers, pictures: &[Pictured]) -> String {
+pub fn answered(answers: &Answers, pictures: &[Pictured]) -> String {
     let Some(first) = answers.answers.first() else { return html(answers, pictures) };
     let mut page = Page::new();
     page.raw(&format!("<p class=\"subject\">{}</p>\n", escape(&answers.title)));

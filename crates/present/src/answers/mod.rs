@@ -15,8 +15,7 @@ use crate::svg::{self, Svg};
 
 pub use cell::{Cell, Table};
 pub use csv::csv;
-pub(crate) use html::answered;
-pub use html::html;
+pub use html::{answered, html};
 pub use text::text;
 
 /// A part that there is none of, and why.

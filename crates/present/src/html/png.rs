@@ -7,7 +7,7 @@ const EFFORT: u8 = 9;
 
 /// `pixels` are indices into `palette` (red, green, blue, opacity), row by row from the top; their number is a multiple
 /// of `width`.
-pub(crate) fn indexed(width: usize, pixels: &[u8], palette: &[[u8; 4]]) -> Vec<u8> {
+pub fn indexed(width: usize, pixels: &[u8], palette: &[[u8; 4]]) -> Vec<u8> {
     let height = pixels.len() / width.max(1);
     let mut header = Vec::with_capacity(13);
     header.extend((width as u32).to_be_bytes());

@@ -246,7 +246,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// Breaks `text` at spaces into lines that end at `columns`; the first starts at `first`, the others at `indent`.
-pub(crate) fn wrap(text: &str, columns: usize, first: usize, indent: usize) -> Vec<String> {
+pub fn wrap(text: &str, columns: usize, first: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut room = columns.saturating_sub(first).max(1);

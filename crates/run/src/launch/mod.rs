@@ -43,7 +43,7 @@ pub struct Stream {
     /// Its address, where it was reached over IP: where its data connections go.
     pub peer: Option<IpAddr>,
     /// Its frames are sealed: both ends have proven to have a token.
-    pub(crate) seals: Option<Seals>,
+    pub seals: Option<Seals>,
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
     /// What that launcher writes to its standard error.

@@ -165,7 +165,7 @@ impl Lanes<'_> {
 }
 
 /// About how wide a label is, pixels.
-pub(crate) fn wide(text: &str) -> f64 {
+pub fn wide(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
 

@@ -15,11 +15,12 @@ use msgpath_core::{Exit, Plan, Problem};
 use msgpath_paths::registry::traits;
 use msgpath_record::{MeshCutShort, MeshWriter, PairBlock};
 
+use msgpath_run::{Link, Pair};
+
 use super::door::Door;
 use super::fleet::Fleet;
 use super::pair::{Cpus, interrupted, measure};
 use super::schedule::{self, Resources, Sharing, slot};
-use crate::link::{Link, Pair};
 
 /// A pair that failed is tried so often at most.
 const TRIES: u32 = 3;

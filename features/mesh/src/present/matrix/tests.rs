@@ -9,7 +9,7 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
 
 use super::*;
-use crate::html::mesh::mesh;
+use crate::present::page::mesh;
 
 /// The most bytes of a page.
 const PAGE: usize = 2_500_000;

@@ -8,12 +8,7 @@ use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::shuffle::order;
 use msgpath_core::{Exit, Plan, Problem, Unavailable};
 
-use crate::execute::patience;
-use crate::link::Pair;
-use crate::orders::Orders;
-use crate::pilot::{Pace, pilot};
-use crate::placement::placement;
-use crate::round::RoundError;
+use msgpath_run::{Orders, Pace, Pair, RoundError, patience, pilot, placement};
 
 /// What a host's agent measures on.
 pub(super) struct Cpus {

@@ -4,15 +4,15 @@ use msgpath_analyse::mesh::{CaseChange, HostChange, MeshDiff};
 use msgpath_core::schema::Status;
 use msgpath_core::units::three_digits;
 
-use super::mesh::findings;
-use super::page::{Page, Paint, Span, Style};
-use super::table::{Align, Table};
+use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table};
+
+use super::terminal::findings;
 
 /// The hosts and links that changed most.
 const ROWS: usize = 5;
 
 /// Two meshes: what changed, and the hosts and links that changed most.
-pub fn mesh_diff(diff: &MeshDiff, style: Style) -> String {
+pub(crate) fn diff(diff: &MeshDiff, style: Style) -> String {
     let mut page = Page::new(style);
     let head = [Paint::Bold.span("diff of meshes"), "  ".into(), Paint::Blue.span(&diff.a.name), " → ".into()];
     page.line(&head.into_iter().chain([Paint::Blue.span(&diff.b.name)]).collect::<Vec<_>>());

@@ -1,13 +1,11 @@
 //! The page of a mesh: findings, matrix, effects of hosts, levels, schedule, pairs without a result.
 
-mod matrix;
-
 use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MeshSummary, PairValues};
 use msgpath_core::mesh::{MeshHeader, Purpose};
 use msgpath_core::units::three_digits;
 
-use crate::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
-use crate::svg::{Anchor, Drawing, Scale, Svg};
+use msgpath_present::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
+use msgpath_present::svg::{Anchor, Drawing, Scale, Svg};
 
 /// Hosts whose effects are drawn, the slowest.
 const EFFECTS: usize = 60;
@@ -22,7 +20,7 @@ const MANY: &str =
     "A cell is two racks, and a click on it opens the hosts of its row; without racks these are the slowest hosts";
 
 /// The page as one HTML file that needs no network.
-pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
+pub(crate) fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
     let mut page = Page {
         title: format!("mesh {}: {} hosts by {}", summary.name, summary.hosts, header.launch.by),
         ..Page::default()
@@ -43,9 +41,9 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
             how: format!(
                 "{}; a pair has both of its cells, or with --both rows are near ends. The stronger the colour, the slower the pair is \
                  than the fastest tenth; what has no colour was not measured, a cross, or red, has no result.",
-                if case.hosts.len() > matrix::MOST_HOSTS { MANY } else { FEW }
+                if case.hosts.len() > super::matrix::MOST_HOSTS { MANY } else { FEW }
             ),
-            panels: matrix::panels(header, summary, case),
+            panels: super::matrix::panels(header, summary, case),
         });
         pictures.push(Pictured {
             name: format!("hosts-{}", case.case),

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use msgpath_core::schema::Environment;
 use msgpath_core::{Exit, Launch, Problem};
 
+use msgpath_run::Link;
+use msgpath_run::launch::{Launcher as _, OnHost};
+
 use super::door::Door;
-use crate::launch::{Launcher as _, OnHost};
-use crate::link::Link;
 
 /// Launchers that start at a time: more logins at once are turned away by sshd (MaxStartups).
 const AT_ONCE: usize = 16;

@@ -11,7 +11,7 @@ fn label(text: &str) -> String {
 }
 
 /// The text.
-pub fn openmetrics(summary: &MeshSummary) -> String {
+pub(crate) fn openmetrics(summary: &MeshSummary) -> String {
     let mut out = String::new();
     let mut family = |name: &str, unit: &str, help: &str, rows: Vec<(String, f64)>| {
         if rows.is_empty() {

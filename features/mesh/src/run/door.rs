@@ -26,8 +26,8 @@ use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::socket::set_backlog;
 
-use crate::launch::Stream;
-use crate::link::Link;
+use msgpath_run::Link;
+use msgpath_run::launch::Stream;
 
 /// Callers that have not proven anything: in all, and from one address. They are few at a time; the others wait in the kernel.
 const UNPROVEN: usize = 64;
@@ -451,7 +451,7 @@ fn greeted(
     (mut hears, veil): (Option<Seal>, Veil),
 ) -> Result<Link, Problem> {
     let name = &joining.name;
-    let failed = |error: io::Error| crate::link::vanished(&format!("agent of {name}"), error);
+    let failed = |error: io::Error| msgpath_run::vanished(&format!("agent of {name}"), error);
     let known = Surroundings {
         address: Some(joining.address),
         named: Vec::new(),
@@ -469,7 +469,9 @@ fn greeted(
     };
     let (to, says) = to.into_parts();
     let seals = says.zip(hears).map(|(says, hears)| Seals { says, hears, veil });
-    Link::of_host(name, Stream { peer: Some(address), found: Some(by), seals, ..Stream::new(from, to) })
+    let mut stream = Stream::new(from, to);
+    (stream.peer, stream.found, stream.seals) = (Some(address), Some(by), seals);
+    Link::of_host(name, stream)
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@ use msgpath_core::hosts::fold;
 use msgpath_core::mesh::{MeshHeader, Purpose};
 use msgpath_core::units::{size, three_digits};
 
-use super::page::{Page, Paint, Span, Style, wrap};
-use super::table::{Align, Table};
-use crate::words::about_size;
+use msgpath_present::about_size;
+use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, wrap};
 
 /// Where the text of a finding starts.
 const TEXT: usize = 12;
@@ -21,29 +20,29 @@ const MORE_ROWS: usize = 20;
 
 /// What a mesh would do.
 #[derive(Clone, Debug)]
-pub struct Preview {
+pub(crate) struct Preview {
     /// Steps of all pairs.
-    pub steps: usize,
+    pub(crate) steps: usize,
     /// Steps of pairs that are measured alone as well.
-    pub alone: usize,
+    pub(crate) alone: usize,
     /// The fewest steps that any schedule has.
-    pub fewest: u32,
+    pub(crate) fewest: u32,
     /// Pairs of the widest step.
-    pub widest: usize,
+    pub(crate) widest: usize,
     /// How long it takes, ns.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
     /// How long it would take one pair after the other, ns.
-    pub one_by_one_ns: u64,
+    pub(crate) one_by_one_ns: u64,
     /// Bytes between the coordinator and the agents.
-    pub control: u64,
+    pub(crate) control: u64,
     /// Bytes of the record.
-    pub record: u64,
+    pub(crate) record: u64,
     /// Memory of the coordinator.
-    pub memory: u64,
+    pub(crate) memory: u64,
     /// What is found at several levels of noise.
-    pub power: Vec<Power>,
+    pub(crate) power: Vec<Power>,
     /// The first steps, as pairs of names.
-    pub first: Vec<Vec<(String, String)>>,
+    pub(crate) first: Vec<Vec<(String, String)>>,
 }
 
 /// An amount that nobody typed: `18.6 MiB`.
@@ -71,7 +70,7 @@ fn lead(header: &MeshHeader) -> String {
 }
 
 /// What a mesh would do: `--dry-run`.
-pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> String {
+pub(crate) fn preview(header: &MeshHeader, preview: &Preview, style: Style) -> String {
     let mut page = Page::new(style);
     page.text(0, &format!("mesh of {}", lead(header)), Paint::Bold);
     page.gap();
@@ -122,7 +121,7 @@ pub fn mesh_preview(header: &MeshHeader, preview: &Preview, style: Style) -> Str
 }
 
 /// The answer.
-pub fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String {
+pub(crate) fn mesh(header: &MeshHeader, summary: &MeshSummary, style: Style) -> String {
     let mut page = Page::new(style);
     let time = |ns: f64| style.glyphs.time(ns);
     page.text(0, &format!("mesh {}: {}", summary.name, lead(header)), Paint::Bold);

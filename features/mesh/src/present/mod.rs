@@ -1,0 +1,7 @@
+//! A mesh for those who read it: on a terminal, as a page, as OpenMetrics.
+
+pub(crate) mod diff;
+mod matrix;
+pub(crate) mod openmetrics;
+pub(crate) mod page;
+pub(crate) mod terminal;
