@@ -11,14 +11,14 @@ mod agents;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use msgpath_core::mesh::{EndWait, PairCase, PairRecord, PairRound, Pairs, Purpose, Slot};
 use msgpath_core::plan::Extent;
 use msgpath_core::schema::{RunEnd, Status};
 use msgpath_core::{Histogram, Plan};
+use msgpath_mesh::analyse::additive::{Between, fit};
+use msgpath_mesh::record::{MeshWriter, PAIRS_FILE, PairBlock};
 use msgpath_mesh::run::schedule::{self, Resources, Sharing};
 use msgpath_mesh::run::time_of_a_pair;
-use msgpath_record::{MeshWriter, PAIRS_FILE, PairBlock};
-use msgpath_stats::additive::{Between, fit};
+use msgpath_mesh::schema::{EndWait, PairCase, PairRecord, PairRound, Pairs, Purpose, Slot};
 use msgpath_stats::simulate::normal;
 
 /// One host in so many is slow.

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use msgpath_core::Plan;
-use msgpath_core::mesh::Pairs;
 use msgpath_core::plan::Extent;
+use msgpath_mesh::schema::Pairs;
 
 /// Messages of a round, and rounds of a pair.
 const MESSAGES: u64 = 20;

@@ -19,15 +19,15 @@ use msgpath_agent::role::{Found, FoundBy, Role};
 use msgpath_agent::seal::{Sealing, Seals};
 use msgpath_agent::token::Token;
 use msgpath_agent::{Begun, Lease, Peer, Reach, Terms, route, session, wire};
-use msgpath_analyse::mesh::{Fold, MeshSummary};
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::Workload;
-use msgpath_core::hosts_file::HostSpec;
-use msgpath_core::mesh::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
+use msgpath_mesh::analyse::{Fold, MeshSummary};
+use msgpath_mesh::hosts_file::HostSpec;
+use msgpath_mesh::record::{MESH_FILE, PAIRS_FILE, PairBlock, read_mesh};
 use msgpath_mesh::run::{Agents, Door, Expected, MeshProgress, execute};
-use msgpath_record::{MESH_FILE, PAIRS_FILE, PairBlock, read_mesh};
+use msgpath_mesh::schema::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs};
 use msgpath_sys::limits::allow_open_files;
 
 use control::{Control, Counted};
@@ -228,7 +228,7 @@ fn agent(stream: TcpStream, seals: &Seals, delay: Option<Duration>, counted: &Ar
     };
     let address = known.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
     wire::write(&mut to, &Found { address: Some((address, FoundBy::Typed)), own: route::addresses() }, &[])?;
-    let (peer, lease) = (Peer { host: Some(address), reach: Reach::Mesh, ..Peer::default() }, Lease::new(LEASE));
+    let (peer, lease) = (Peer { host: Some(address), reach: Reach::Joined, ..Peer::default() }, Lease::new(LEASE));
     let (mut to, says) = to.into_parts();
     let seals = says.zip(hears).map(|(says, hears)| Seals { says, hears, veil: seals.veil.clone() });
     match delay {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use msgpath_core::{hosts, hosts_file};
+use msgpath_mesh::{hosts, hosts_file};
 
 fuzz_target!(|text: &str| {
     let mut once = Some(text);

@@ -1,6 +1,9 @@
-//! The files of a run: blocks, their payloads, the header.
+//! The files of a run and of a mesh: blocks, their payloads, the header.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| msgpath_record::fuzz_blocks(bytes));
+fuzz_target!(|bytes: &[u8]| {
+    msgpath_record::fuzz_blocks(bytes);
+    msgpath_mesh::record::fuzz_pairs(bytes);
+});

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MESH_RESULT, MeshSummary, PairValues, Value};
 use msgpath_core::Workload;
-use msgpath_core::hosts_file::HostSpec;
-use msgpath_core::mesh::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs, Slot};
 use msgpath_core::schema::Status;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
+use msgpath_mesh::analyse::{CaseOfMesh, HostEffect, MESH_RESULT, MeshSummary, PairValues, Value};
+use msgpath_mesh::hosts_file::HostSpec;
+use msgpath_mesh::schema::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs, Slot};
 
 use super::{Browser, chromium, is_quiet};
 
@@ -93,7 +93,7 @@ fn page() -> String {
         sla: Vec::new(),
         resumed: Vec::new(),
     };
-    msgpath_present::html::mesh(&header, &summary)
+    msgpath_mesh::present::page::mesh(&header, &summary)
 }
 
 /// The rack whose hosts are shown.

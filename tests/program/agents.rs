@@ -6,8 +6,8 @@ mod threads;
 use std::time::Duration;
 
 use msgpath_core::Plan;
-use msgpath_core::mesh::Pairs;
 use msgpath_core::plan::Extent;
+use msgpath_mesh::schema::Pairs;
 
 /// Longer than a wake-up takes on a busy machine.
 const DELAY: Duration = Duration::from_millis(15);

@@ -109,7 +109,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 27] = [
+const NAMES: [(&str, &str); 28] = [
     ("crates/paths/", "parts name themselves"),
     ("crates/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -135,6 +135,7 @@ const NAMES: [(&str, &str); 27] = [
     ("crates/verbs/src/cli/import.rs", "what calls went over"),
     ("crates/verbs/src/cli/options.rs", "names of options"),
     ("crates/verbs/src/cli/rpc.rs", "methods of the RPC lab"),
+    ("features/mesh/src/request.rs", "the path that is meant where none is named"),
     ("crates/verbs/src/request/mod.rs", "paths that are meant where none is named"),
     ("crates/verbs/src/request/layers.rs", "the layers of --layers"),
 ];

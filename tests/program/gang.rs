@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use msgpath_agent::greeting::GREETING;
 use msgpath_agent::wire::{self, Admits, FromDoor, Nonce, Opening, Proof, Proves};
-use msgpath_record::PairBlock;
+use msgpath_mesh::record::PairBlock;
 use serde_json::Value;
 
 use crate::command::{Home, Running, free_port, listening, within};
@@ -55,7 +55,7 @@ fn measured(home: &Home, name: &str) -> Vec<(u32, u32)> {
             found.push((block.slot().near, block.slot().far));
         }
     };
-    msgpath_record::read_mesh(&home.runs().join(name), each).map_or_else(|_| Vec::new(), |_| found)
+    msgpath_mesh::record::read_mesh(&home.runs().join(name), each).map_or_else(|_| Vec::new(), |_| found)
 }
 
 /// A mesh of two agents that was measured.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use msgpath_core::mesh::Purpose;
 use msgpath_core::shuffle::SplitMix64;
-use msgpath_record::PairBlock;
+use msgpath_mesh::record::PairBlock;
+use msgpath_mesh::schema::Purpose;
 
 use crate::command::{Home, Output, Running};
 
@@ -44,7 +44,7 @@ fn folder(home: &Home, name: &str) -> PathBuf {
 /// The blocks of a mesh as they are on disk.
 fn blocks(folder: &Path) -> Vec<PairBlock> {
     let mut found = Vec::new();
-    msgpath_record::read_mesh(folder, |block| found.push(block)).expect("it can be read");
+    msgpath_mesh::record::read_mesh(folder, |block| found.push(block)).expect("it can be read");
     found
 }
 

@@ -3,17 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use msgpath_analyse::mesh::Fold;
-use msgpath_analyse::verify::MeshCheck;
 use msgpath_analyse::watch::{Choice, summarise};
-use msgpath_core::mesh::{MeshHeader, PairCase, PairRecord, PairRound, Slot};
 use msgpath_core::schema::{RunEnd, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, Times, WatchEnd, WatchHeader};
 use msgpath_core::{Case, Histogram, Launch, Plan, Workload};
+use msgpath_mesh::analyse::{Fold, MeshCheck};
+use msgpath_mesh::record::{MeshWriter, PairBlock};
+use msgpath_mesh::schema::{MeshHeader, PairCase, PairRecord, PairRound, Slot};
 use msgpath_record::tracers::{self, TracersHeader};
 use msgpath_record::watch::{self, WatchWriter};
-use msgpath_record::{MeshWriter, PairBlock};
 
 use crate::command::{Home, harmless};
 
@@ -73,7 +72,7 @@ fn pair(near: u32, far: u32) -> PairBlock {
 fn mesh(folder: &Path) {
     let case = Case::new("tcp:send".parse().unwrap(), Pieces::whole(64));
     let header: MeshHeader = serde_json::from_value(serde_json::json!({
-        "schema": msgpath_core::mesh::MESH_SCHEMA, "name": "mesh", "started": "2026-01-01T00:00:00Z", "command": [],
+        "schema": msgpath_mesh::schema::MESH_SCHEMA, "name": "mesh", "started": "2026-01-01T00:00:00Z", "command": [],
         "version": VERSION, "planned": 3,
         "plan": Plan { rounds: 2, ..Plan::new(Workload::ECHO, vec![case]) },
         "launch": Launch::parse("ssh").unwrap(),
@@ -91,7 +90,7 @@ fn mesh(folder: &Path) {
         fold.take(&block);
         check.take(&header, &block);
     };
-    let mesh = msgpath_record::read_mesh(folder, each).unwrap();
+    let mesh = msgpath_mesh::record::read_mesh(folder, each).unwrap();
     let summary = fold.finish(&mesh.header, mesh.end.as_ref(), None);
     let stored = serde_json::to_vec_pretty(&check.stored(&summary)).unwrap();
     msgpath_record::write_summary(folder, &stored).unwrap();
@@ -198,13 +197,13 @@ fn read(folder: &Path, kind: &str) {
             msgpath_analyse::verify::verify(&run, &messages, stored.as_deref(), VERSION);
         }
         "mesh" => {
-            let Ok(header) = msgpath_record::mesh_header(folder) else { return };
+            let Ok(header) = msgpath_mesh::record::mesh_header(folder) else { return };
             let (mut fold, mut check) = (Fold::new(&header.sla), MeshCheck::default());
             let each = |block: PairBlock| {
                 fold.take(&block);
                 check.take(&header, &block);
             };
-            let Ok(mesh) = msgpath_record::read_mesh(folder, each) else { return };
+            let Ok(mesh) = msgpath_mesh::record::read_mesh(folder, each) else { return };
             let summary = fold.finish(&mesh.header, mesh.end.as_ref(), mesh.damage.as_ref());
             let stored = msgpath_record::read_summary(folder).ok().flatten();
             check.finish(&mesh, &summary, stored.as_deref(), VERSION);

@@ -32,8 +32,8 @@ pub struct Roles {
 
 /// A near end and a `serve`.
 pub const SERVE: Roles = Roles { near: Prover::Near, far: Prover::Far };
-/// An agent and the coordinator of a mesh.
-pub const MESH: Roles = Roles { near: Prover::Agent, far: Prover::Coordinator };
+/// An agent that comes by itself, and its coordinator.
+pub const JOIN: Roles = Roles { near: Prover::Agent, far: Prover::Coordinator };
 
 impl Addresses {
     /// Those of a connection, as the end that came (`near`) or the one that listens sees them.
@@ -293,7 +293,7 @@ mod tests {
         let refused = |answer: &Admits| matches!(answer, Admits::Refused);
         let judged = meets(&ours, (Some(seen.clone()), SERVE, true), |question, proves| {
             assert!(refused(&question.judge(&other, SERVE, &proves, Some(&seen)).0), "another token");
-            assert!(refused(&question.judge(&ours, MESH, &proves, Some(&seen)).0), "to another door");
+            assert!(refused(&question.judge(&ours, JOIN, &proves, Some(&seen)).0), "to another door");
             let (again, _) = Question::new(true).unwrap();
             assert!(refused(&again.judge(&ours, SERVE, &proves, Some(&seen)).0), "heard before");
             for moved in [at("10.0.0.9:40000", "10.0.0.2:5210"), at("10.0.0.1:40000", "10.0.0.9:5210")] {

@@ -15,7 +15,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::poll::{Interest, poll};
 
 use crate::greeting::{self, Heard};
-use crate::handshake::{Asked, MESH, Refusal};
+use crate::handshake::{Asked, JOIN, Refusal};
 use crate::seal::{Seal, Sealing, Seals};
 use crate::token::Token;
 use crate::wire::{self, Addresses, Frame, FromDoor, Incoming, Joining, Nonce, Opening, VERSION};
@@ -242,7 +242,7 @@ impl Caller {
             return Err(stranger(format!("the coordinator at {} does not ask who comes", self.to)));
         }
         let own = Addresses::of(&stream, true).map_err(failed)?;
-        let seals = asked.prove(&mut stream, &self.token, MESH, Some(own), by).map_err(|refusal| match refusal {
+        let seals = asked.prove(&mut stream, &self.token, JOIN, Some(own), by).map_err(|refusal| match refusal {
             Refusal::Io(error) => failed(error),
             refusal => refusal.problem(&format!("coordinator at {}", self.to), "msgpath mesh --listen"),
         })?;
@@ -298,7 +298,7 @@ mod tests {
     fn admitted(listener: &TcpListener) -> (TcpStream, Seal) {
         let (mut stream, question, proves) = taken(listener);
         let seen = Addresses::of(&stream, false).unwrap();
-        let (admits, seals) = question.judge(&token("ours"), MESH, &proves, Some(&seen));
+        let (admits, seals) = question.judge(&token("ours"), JOIN, &proves, Some(&seen));
         wire::write(&mut stream, &admits, &[]).unwrap();
         let seals = seals.unwrap();
         let mut hears = Some(seals.hears);

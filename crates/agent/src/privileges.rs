@@ -31,8 +31,8 @@ pub enum Reach {
     /// A pipe from the process that started this one, or a Unix socket of the same user.
     #[default]
     Own,
-    /// The coordinator of a mesh, which has proven to have its token.
-    Mesh,
+    /// The coordinator that this agent came to by itself, which has proven to have its token.
+    Joined,
     /// A program on this machine, perhaps another user's, perhaps the end of a tunnel.
     Machine,
     /// Any host.
@@ -76,8 +76,8 @@ impl Peer {
             | Privilege::OtherAddress
             | Privilege::Connecting
             | Privilege::OtherCpus => parent,
-            Privilege::ConnectingOverIp => parent || self.reach == Reach::Mesh,
-            Privilege::Priority | Privilege::Spinning => parent || self.reach == Reach::Mesh || self.proven,
+            Privilege::ConnectingOverIp => parent || self.reach == Reach::Joined,
+            Privilege::Priority | Privilege::Spinning => parent || self.reach == Reach::Joined || self.proven,
         }
     }
 
@@ -115,7 +115,7 @@ impl Reach {
             Reach::Machine if meta.device => {
                 refused(format!("{name} sends to a network device: not for whoever may connect to this far end"))
             }
-            Reach::Mesh | Reach::Network if !meta.inet => {
+            Reach::Joined | Reach::Network if !meta.inet => {
                 refused(format!("{name} does not run over IP, and this far end was reached over a network"))
             }
             _ => Ok(()),

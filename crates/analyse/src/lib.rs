@@ -40,7 +40,6 @@ mod known_answers;
 pub mod layers;
 pub mod load_curve;
 pub mod logs;
-pub mod mesh;
 pub mod one_way;
 pub mod open_loop;
 mod order;

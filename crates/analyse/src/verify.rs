@@ -1,7 +1,6 @@
 //! Does the record still say what was printed? Every round against its own counts, histograms and quantiles against the
 //! single messages, and every number of the stored summary against one computed again (docs/method/two-runs.md#verify).
 
-mod mesh;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,6 @@ use crate::series::{receiver, sender};
 use crate::summary::CaseSummary;
 use crate::{Logs, summarise_with};
 
-pub use mesh::MeshCheck;
 pub use watch::verify_watched;
 
 /// The version of [`Verification`] as JSON.
@@ -143,18 +141,21 @@ pub fn verify_tracers(header: &TracersHeader, texts: usize, version: &str) -> Ve
     }
 }
 
+/// What is compared so far.
 #[derive(Default)]
-struct Check {
+pub struct Check {
     agreed: u64,
     disagreements: Vec<Disagreement>,
 }
 
 impl Check {
-    fn differ(&mut self, what: &str, stored: String, computed: String) {
+    /// Something does not agree.
+    pub fn differ(&mut self, what: &str, stored: String, computed: String) {
         self.disagreements.push(Disagreement { what: what.into(), stored, computed });
     }
 
-    fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: impl Fn() -> String, stored: T, computed: T) {
+    /// Both must be equal.
+    pub fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: impl Fn() -> String, stored: T, computed: T) {
         if stored == computed {
             self.agreed += 1;
         } else {
@@ -163,7 +164,7 @@ impl Check {
     }
 
     /// Compares the stored summary with one computed again; what is known of any record.
-    fn ended(
+    pub fn ended(
         mut self,
         stored: Option<&[u8]>,
         summary: &impl Serialize,

@@ -5,10 +5,9 @@ use std::process::Command;
 
 use msgpath_core::watch::{SCHEMA, WatchHeader};
 
-use crate::mesh::{self, MeshWriter, PAIRS_FILE};
+use crate::RecordError;
 use crate::tracers::{self, TracersHeader};
 use crate::watch::{self, REQUESTS_FILE, WatchWriter};
-use crate::{RecordError, read_mesh};
 
 fn fifo(folder: &Path, name: &str) {
     let file = folder.join(name);
@@ -26,15 +25,6 @@ fn is_named<T>(read: Result<T, RecordError>, name: &str) {
         Err(error) => panic!("{error:?}"),
         Ok(_) => panic!("{name} was read"),
     }
-}
-
-#[test]
-fn pairs_of_a_mesh() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("mesh");
-    drop(MeshWriter::create(&folder, &mesh::tests::header()).unwrap());
-    fifo(&folder, PAIRS_FILE);
-    is_named(read_mesh(&folder, |_| ()), PAIRS_FILE);
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! | `tools.jsonl` | what measuring tools of others said between the rounds, where any were asked for |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! A mesh is a folder of `mesh.json` and `pairs.mpl`, one block a pair. What was watched of other programs is a folder of its own
+//! What was watched of other programs is a folder of its own
 //! kind as well, see [`watch`]; so are texts of tracers of others, see [`tracers`].
 //!
 //! [`block`] describes the bytes of the `.mpl` files.
@@ -37,7 +37,6 @@ mod fifos;
 #[cfg(test)]
 mod golden;
 pub mod import;
-mod mesh;
 mod messages;
 mod originals;
 pub mod owner;
@@ -57,15 +56,15 @@ mod writer;
 pub use block::{fuzz_blocks, fuzz_header};
 pub use columns::OfCase;
 pub use error::{RecordError, WrittenBy};
-pub use mesh::{MESH, MESH_FILE, Mesh, MeshCutShort, MeshWriter, PAIRS_FILE, PairBlock, mesh_header, read_mesh};
 pub use messages::{CallLog, Calls, MessageLog, Messages, NO_CALLS, NO_MESSAGES, RoundLog, Rows};
 pub use reader::{
-    Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, messages, read, read_with_passes, rpcs,
+    CHANGED, Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, header_bytes, heads, messages, read,
+    read_with_passes, rpcs, summed,
 };
-pub use resume::CutShort;
+pub use resume::{CutShort, is_torn};
 pub use summary::{read_summary, write_summary};
 pub use tools::{MAX_TOOL_OUTPUT, ToolRun, append_tool_runs, tool_runs};
-pub use writer::RunWriter;
+pub use writer::{Appender, FOLDER_MODE, RunWriter, make_folder, write_whole};
 
 /// The header, within the folder.
 pub const HEADER_FILE: &str = "run.json";

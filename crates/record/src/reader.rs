@@ -18,7 +18,7 @@ use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, Rec
 const MAX_HEADER: u64 = 64 << 20;
 
 /// What is said of a header that does not fit its checksum, or the one that the end holds.
-pub(crate) const CHANGED: &str = "the header was changed after it was written";
+pub const CHANGED: &str = "the header was changed after it was written";
 /// The begin of `run.json`: eight digits follow, then [`SUM_ENDS`] and what they are the checksum of.
 const SUM_BEGINS: &[u8] = b"{ \"crc32\": \"";
 const SUM_ENDS: &[u8] = b"\",\n";
@@ -107,7 +107,7 @@ fn checked_header(folder: &Path) -> Result<CheckedHeader, RecordError> {
 }
 
 /// The bytes of `run.json`: its first line has the checksum of all others.
-pub(crate) fn header_bytes(header: &impl serde::Serialize) -> serde_json::Result<Vec<u8>> {
+pub fn header_bytes(header: &impl serde::Serialize) -> serde_json::Result<Vec<u8>> {
     let json = serde_json::to_vec_pretty(header)?;
     let rest = json.strip_prefix(b"{\n").unwrap_or(&json);
     let digits = format!("{:08x}", crc32fast::hash(rest));
@@ -125,7 +125,7 @@ pub(crate) fn fits_its_sum(bytes: &[u8]) -> Option<bool> {
 ///
 /// # Errors
 /// They do not fit, or have no checksum: nothing in them can be believed, not even which version wrote them.
-pub(crate) fn summed(file: &Path, bytes: &[u8]) -> Result<u32, RecordError> {
+pub fn summed(file: &Path, bytes: &[u8]) -> Result<u32, RecordError> {
     let bad = |why: &str| Err(RecordError::BadHeader { file: file.into(), why: why.into() });
     match fits_its_sum(bytes) {
         Some(true) => Ok(crc32fast::hash(bytes)),
@@ -189,7 +189,7 @@ pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError
 ///
 /// # Errors
 /// Another version wrote them, or they cannot be read.
-pub(crate) fn heads(file: &Path, counted: Kind, last: Kind) -> Result<(u64, Option<Vec<u8>>), RecordError> {
+pub fn heads(file: &Path, counted: Kind, last: Kind) -> Result<(u64, Option<Vec<u8>>), RecordError> {
     let input = match open_regular(file) {
         Ok(input) => input,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, None)),

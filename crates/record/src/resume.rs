@@ -110,7 +110,7 @@ impl CutShort {
 }
 
 /// Whether the file ends with a block that was cut off, which begins here.
-pub(crate) fn is_torn(folder: &Path, name: &str, offset: u64) -> Result<bool, RecordError> {
+pub fn is_torn(folder: &Path, name: &str, offset: u64) -> Result<bool, RecordError> {
     let file = folder.join(name);
     let mut rest = Vec::new();
     let read = open_regular(&file).and_then(|mut input| {

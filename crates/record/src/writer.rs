@@ -15,7 +15,7 @@ use crate::reader::MAX_EVENTS;
 use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns, reader};
 
 /// A file that can lose its tail.
-pub(crate) trait Cut: Write {
+pub trait Cut: Write {
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -30,7 +30,7 @@ const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Appends whole blocks.
-pub(crate) struct Appender<F> {
+pub struct Appender<F> {
     file: F,
     /// Bytes of whole blocks.
     length: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Appender<F> {
 /// Modes of new files and folders. Only the user writes them, whatever the umask is: a record that others may have written is not obeyed
 /// ([`crate::owner`]). What may be about programs of others is for the user alone.
 const SHARED: u32 = 0o644;
-pub(crate) const FOLDER_MODE: u32 = 0o755;
+pub const FOLDER_MODE: u32 = 0o755;
 pub(crate) const PRIVATE_FOLDER_MODE: u32 = 0o700;
 const PRIVATE: u32 = 0o600;
 
@@ -60,7 +60,7 @@ impl Appender<File> {
     }
 
     /// A new file, for the one process that writes it.
-    pub(crate) fn create_locked(path: &Path) -> Result<Self, RecordError> {
+    pub fn create_locked(path: &Path) -> Result<Self, RecordError> {
         let new = Self::create(path)?;
         // A file system without locks is not a reason not to measure.
         let _ = new.file.try_lock();
@@ -68,14 +68,14 @@ impl Appender<File> {
     }
 
     /// Removes what follows so many bytes.
-    pub(crate) fn cut_to(&mut self, length: u64) -> io::Result<()> {
+    pub fn cut_to(&mut self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         self.length = length;
         Ok(())
     }
 
     /// A file that is there, for the one process that writes it: it is locked until the process ends.
-    pub(crate) fn open(folder: &Path, name: &str) -> Result<Self, RecordError> {
+    pub fn open(folder: &Path, name: &str) -> Result<Self, RecordError> {
         let path = folder.join(name);
         let file = append_regular(&path, false);
         let file = file.map_err(|source| RecordError::Create { file: path, source })?;
@@ -93,7 +93,7 @@ impl Appender<File> {
 impl<F: Cut> Appender<F> {
     /// Hands the block to the kernel in one write. What a full disk took of it is removed again, so that the file stays
     /// whole; should that fail too, the reader stops before the piece.
-    pub(crate) fn append(&mut self, block: &[u8]) -> io::Result<()> {
+    pub fn append(&mut self, block: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(block) {
             let _ = self.file.cut(self.length);
             return Err(error);
@@ -377,7 +377,7 @@ fn checked_bytes(path: &Path, header: &RunHeader) -> Result<Vec<u8>, RecordError
 }
 
 /// Writes a file beside its place, forces it to the disk, and puts it there in one step.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut output = Output::replacing(path)?;
     output.write_all(bytes)?;
     output.finish_on_disk()
@@ -391,7 +391,7 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Makes the folder of a record, and those above it.
-pub(crate) fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
+pub fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above)?;
     }

@@ -17,7 +17,6 @@
 //! Invariant: whatever is drawn at random is seeded by the caller.
 #![forbid(unsafe_code)]
 
-pub mod additive;
 pub mod association;
 pub mod control;
 pub mod crossover;

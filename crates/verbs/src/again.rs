@@ -1,4 +1,4 @@
-//! What a run or a mesh that goes on would start, enter or reach because its record says so. A record is a folder that people
+//! What a run that goes on would start, enter or reach because its record says so. A record is a folder that people
 //! pass on: what it says is done where only this user can have written it, and is shown before; of any other the user types it again.
 
 use msgpath_sys::say;
@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use msgpath_core::foreign::{shell_word, shown};
 use msgpath_core::launch::joined;
-use msgpath_core::mesh::MeshHeader;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::program::{Program, Source};
 use msgpath_core::schema::{FAR, NEAR, RunHeader};
-use msgpath_core::{Exit, Launch, Problem, Target, hosts};
+use msgpath_core::{Exit, Launch, Problem, Target};
 use msgpath_record::{owner, store};
 use msgpath_run::lab::HELD_NEAR;
 
@@ -44,12 +43,13 @@ pub struct Typed {
 
 /// One thing that is done because a record says so: a word of the command line without an option, or an option with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
+pub struct Said {
     option: &'static str,
     value: String,
 }
 
-fn said(option: &'static str, value: impl Into<String>) -> Said {
+/// `option`: empty for a word without one.
+pub fn said(option: &'static str, value: impl Into<String>) -> Said {
     Said { option, value: value.into() }
 }
 
@@ -61,7 +61,8 @@ impl Said {
     }
 }
 
-fn of_launch(launch: &Launch) -> Vec<Said> {
+/// What a launcher is typed as.
+pub fn of_launch(launch: &Launch) -> Vec<Said> {
     let program = launch.program.as_ref().map(|program| said("--program", program));
     std::iter::once(said("--launch", launch.typed())).chain(program).collect()
 }
@@ -71,7 +72,8 @@ fn of_programs(programs: &[Program]) -> impl Iterator<Item = Said> {
 }
 
 impl Typed {
-    fn said(&self) -> Vec<Said> {
+    /// All of it.
+    pub fn said(&self) -> Vec<Said> {
         let Self { launch, program, far, target, between, token_file } = self;
         let launch = launch.as_ref().map(|launch| said("--launch", launch.typed()));
         let program = program.as_ref().map(|program| said("--program", program));
@@ -84,14 +86,17 @@ impl Typed {
 }
 
 /// What a record has done when its run goes on.
-struct Record<'a> {
-    name: &'a str,
-    folder: &'a Path,
+pub struct Record<'a> {
+    /// Of the run.
+    pub name: &'a str,
+    /// Where it is.
+    pub folder: &'a Path,
     /// How its verb is typed again.
-    verb: String,
-    says: Vec<Said>,
+    pub verb: String,
+    /// What is started or reached.
+    pub says: Vec<Said>,
     /// What is started, each a command line.
-    starts: Vec<String>,
+    pub starts: Vec<String>,
 }
 
 impl Record<'_> {
@@ -99,7 +104,7 @@ impl Record<'_> {
     ///
     /// # Errors
     /// E11: the record says something else than what was typed. E88: it may be somebody else's.
-    fn allow(&self, typed: &[Said]) -> Result<(), Problem> {
+    pub fn allow(&self, typed: &[Said]) -> Result<(), Problem> {
         if let Some(other) = typed.iter().find(|typed| !self.says.contains(typed)) {
             let says: Vec<String> = self.says.iter().map(Said::words).collect();
             let says = if says.is_empty() { "nothing of the kind".into() } else { says.join(" ") };
@@ -126,7 +131,7 @@ impl Record<'_> {
 }
 
 /// What is started on this machine for an agent on a host.
-fn command_of(launch: &Launch) -> String {
+pub fn command_of(launch: &Launch) -> String {
     let this = std::env::current_exe().map_or_else(|_| "msgpath".into(), |path| path.display().to_string());
     joined(&launch.command(&this, &["__agent", "--launched"]))
 }
@@ -170,33 +175,6 @@ pub fn run(header: &RunHeader, folder: &Path, verb: &str, typed: &Typed) -> Resu
             .why("what was typed means a program of this folder")
             .hint("in that folder, if it is yours")),
     }
-}
-
-/// Whether a mesh goes on as its record says: its launcher on its hosts. `list`: hosts that were typed.
-///
-/// # Errors
-/// As [`Record::allow`].
-pub fn mesh(header: &MeshHeader, folder: &Path, list: Option<Vec<String>>, typed: &Typed) -> Result<(), Problem> {
-    let names: Vec<&str> = header.hosts.iter().map(|host| host.spec.name.as_str()).collect();
-    let fold = |names: &[&str]| said("", hosts::fold(names.iter().copied()));
-    let mut says = vec![fold(&names)];
-    says.extend(of_launch(&header.launch));
-    // Data goes to them, and no option of a mesh that goes on names them.
-    says.extend(
-        header.hosts.iter().filter_map(|host| host.spec.address).map(|address| said("--address", address.to_string())),
-    );
-    let mut given = typed.said();
-    given.extend(list.map(|list| fold(&list.iter().map(String::as_str).collect::<Vec<_>>())));
-    let starts = header.hosts.first().and_then(|host| header.launch_on(host).ok()).map(|launch| {
-        let more = header.hosts.len() - 1;
-        format!(
-            "{}{}",
-            command_of(&launch),
-            if more > 0 { format!(", and the same for {more} hosts more") } else { String::new() }
-        )
-    });
-    let verb = format!("msgpath mesh --resume {}", shell_word(&folder.to_string_lossy()));
-    Record { name: &header.name, folder, verb, says, starts: starts.into_iter().collect() }.allow(&given)
 }
 
 #[cfg(test)]

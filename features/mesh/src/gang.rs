@@ -9,17 +9,19 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use msgpath_agent::token::Token;
 use msgpath_core::foreign::shell_word;
-use msgpath_core::mesh::MeshHeader;
 use msgpath_core::target::DEFAULT_PORT;
-use msgpath_core::{Exit, Problem, hosts, units};
-use msgpath_record::mesh_header;
+use msgpath_core::{Exit, Problem, units};
+use msgpath_verbs::again::Typed;
+use msgpath_verbs::problems::usage;
+use msgpath_verbs::typed;
 use serde_json::{Value, json};
 
+use crate::hosts;
+use crate::record::mesh_header;
 use crate::request::{listed, mesh as planned};
 use crate::run::{Agents, Door, Expected};
+use crate::schema::MeshHeader;
 use crate::verb::Arguments;
-use msgpath_verbs::problems::usage;
-use msgpath_verbs::{again, typed};
 
 /// How long agents are waited for.
 const WAIT: u64 = 60_000_000_000;
@@ -111,8 +113,8 @@ pub(super) fn again(arguments: &Arguments, folder: &Path, say: Say<'_>, stop: &A
         None => {
             let hosts = arguments.hosts.as_deref().map(listed).transpose()?;
             let launch = arguments.launch.as_deref().map(typed::launch).transpose()?;
-            let words = again::Typed { launch, program: arguments.program.clone(), ..again::Typed::default() };
-            again::mesh(&header, folder, hosts, &words)?;
+            let words = Typed { launch, program: arguments.program.clone(), ..Typed::default() };
+            crate::again::mesh(&header, folder, hosts, &words)?;
             Ok(Agents::Launched)
         }
     }

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use msgpath_analyse::mesh::{self as analyse, Fold, MeshDiff, MeshSummary};
-use msgpath_analyse::verify::{MeshCheck, Verification};
+use msgpath_analyse::verify::Verification;
 use msgpath_core::foreign::shown_json;
-use msgpath_core::mesh::MeshHeader;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::Style;
-use msgpath_record::{MESH, Mesh, mesh_header, read_mesh, write_summary};
-
+use msgpath_record::write_summary;
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::problems::cannot_write;
 use msgpath_verbs::{looks, runs};
 
+use crate::analyse::{self, Fold, MeshCheck, MeshDiff, MeshSummary};
 use crate::present::terminal;
+use crate::record::{MESH, Mesh, mesh_header, read_mesh};
+use crate::schema::MeshHeader;
 
 /// The folder of the mesh that the user means.
 ///

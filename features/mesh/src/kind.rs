@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use msgpath_core::foreign::shown_json;
-use msgpath_record::MESH;
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
 use msgpath_verbs::{looks, output};
 
 use crate::kept;
 use crate::present::{self, openmetrics, page};
+use crate::record::MESH;
 
 /// The whole of it.
 pub(crate) const KIND: Kind = Kind {

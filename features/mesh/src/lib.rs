@@ -1,12 +1,18 @@
 //! `msgpath mesh`: many hosts, each measured with the others, and which host or link is slow.
 #![forbid(unsafe_code)]
 
+mod again;
+pub mod analyse;
 mod gang;
+pub mod hosts;
+pub mod hosts_file;
 mod kept;
 mod kind;
-mod present;
+pub mod present;
+pub mod record;
 mod request;
 pub mod run;
+pub mod schema;
 #[cfg(feature = "parquet")]
 mod tables;
 mod verb;

@@ -4,21 +4,22 @@ use std::path::Path;
 
 use msgpath_core::Workload;
 use msgpath_core::gate::{Gate, Limit as GateLimit, Watched};
-use msgpath_core::hosts_file::{self, HostSpec, HostsFile};
-use msgpath_core::mesh::{
-    Directions, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PARTNERS, Pairs,
-};
 use msgpath_core::plan::Extent;
 use msgpath_core::units::Pieces;
-use msgpath_core::{Case, Exit, Launch, Plan, Problem, hosts};
+use msgpath_core::{Case, Exit, Launch, Plan, Problem};
 use msgpath_paths::traits;
-
-use crate::verb::Arguments;
 use msgpath_verbs::input;
 use msgpath_verbs::problems::{bad_value, usage};
-use msgpath_verbs::request::{OF_A_MESH, random_seed};
+use msgpath_verbs::request::random_seed;
 use msgpath_verbs::typed::{List, PathArg, launch};
 
+use crate::hosts;
+use crate::hosts_file::{self, HostSpec, HostsFile};
+use crate::schema::{Directions, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PARTNERS, Pairs};
+use crate::verb::Arguments;
+
+/// The path that is measured where none is named.
+const PATH: &str = "tcp:send";
 /// The largest file of hosts or pairs that is read.
 const MAX_FILE: u64 = 16 << 20;
 /// Above this many hosts every host with every other is not what anybody wants to wait for.
@@ -149,7 +150,7 @@ fn chosen(arguments: &Arguments, file: &HostsFile, allocated: Option<&str>) -> R
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Problem> {
-    let default = [PathArg::Spec(OF_A_MESH.parse().expect("a path"))];
+    let default = [PathArg::Spec(PATH.parse().expect("a path"))];
     let typed = arguments.paths.as_ref().map_or(&default[..], |List(paths)| paths);
     let sizes = arguments.len.as_ref().map_or(&[64][..], |List(sizes)| sizes);
     let mut cases = Vec::new();

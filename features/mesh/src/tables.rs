@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::path::Path;
 
-use msgpath_analyse::mesh::MeshSummary;
-use msgpath_core::mesh::MeshHeader;
 use msgpath_core::{Histogram, Problem};
 use msgpath_record::export::{TableColumn, TableValues, write_table};
-use msgpath_record::{PairBlock, read_mesh};
-
 use msgpath_verbs::output::OutputFile;
 use msgpath_verbs::problems::cannot_write;
+
+use crate::analyse::MeshSummary;
+use crate::record::{PairBlock, read_mesh};
+use crate::schema::MeshHeader;
 
 /// Bins of the data set are this wide, in the logarithm: 3 %. Those of the record are finer.
 const BIN: f64 = 0.03;

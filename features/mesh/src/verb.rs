@@ -9,23 +9,23 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
-use msgpath_core::mesh::{MeshHeader, Purpose};
 use msgpath_core::{Exit, Problem, units};
-use msgpath_record::PairBlock;
 use msgpath_sys::say;
 use msgpath_sys::standard::draw;
-
-use crate::gang::{self, Gang};
-use crate::kept as meshes;
-use crate::present::terminal::{self, Preview};
-use crate::request::{mesh as planned, sla};
-use crate::run::{self as mesh, MeshProgress, schedule};
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::output;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::typed::{self, List, PathArg};
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{looks, runs};
+
+use crate::gang::{self, Gang};
+use crate::kept as meshes;
+use crate::present::terminal::{self, Preview};
+use crate::record::PairBlock;
+use crate::request::{mesh as planned, sla};
+use crate::run::{self as mesh, MeshProgress, schedule};
+use crate::schema::{MeshHeader, Purpose};
 
 /// Without --yes no mesh lasts longer or writes more.
 const LONGEST: Duration = Duration::from_secs(2 * 3600);
@@ -229,7 +229,7 @@ fn preview(header: &MeshHeader) -> Result<Preview, Problem> {
     let hosts = header.hosts.len() as u64;
     let powers = [0.1, 0.3]
         .iter()
-        .filter_map(|spread| msgpath_analyse::mesh::planned_power(&pairs, header.hosts.len() as u32, *spread));
+        .filter_map(|spread| crate::analyse::planned_power(&pairs, header.hosts.len() as u32, *spread));
     Ok(Preview {
         fewest: resources.fewest(&slots),
         widest: steps.iter().map(Vec::len).max().unwrap_or(0),

@@ -105,7 +105,7 @@ pub(super) fn prepare(
     let host = host_of(&order, peer);
     let abort = presence.round();
     // Whoever gave the order by a pipe may have any address here: a translator, or a host on which it logged in first.
-    let near = peer.address.filter(|_| !matches!(peer.reach, Reach::Own | Reach::Mesh));
+    let near = peer.address.filter(|_| !matches!(peer.reach, Reach::Own | Reach::Joined));
     let need = need(&order, &entry, host, near, Arc::clone(&abort));
     entry.transport.suits(&order.options, need.largest)?;
     let offer = entry.transport.offer(&need).map_err(|error| {

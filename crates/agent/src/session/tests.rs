@@ -566,7 +566,7 @@ fn everything_ends_within_500_ms_of_its_control_channel() {
 #[test]
 fn who_came_over_a_network_gets_paths_over_ip_only() {
     let over_ip = "does not run over IP";
-    for (reach, wanted) in [(Reach::Network, over_ip), (Reach::Mesh, over_ip), (Reach::Machine, "network device")] {
+    for (reach, wanted) in [(Reach::Network, over_ip), (Reach::Joined, over_ip), (Reach::Machine, "network device")] {
         let mut near = Near::new(reach, Terms::default());
         for transport in TRANSPORTS {
             let meta = transport.meta();
@@ -589,7 +589,7 @@ fn client(reach: Reach, proven: bool, terms: &Terms) -> Near {
 /// Clients without a token, and those that have more rights.
 const STRANGERS: [(Reach, bool); 2] = [(Reach::Machine, false), (Reach::Network, false)];
 const TRUSTED: [(Reach, bool); 4] =
-    [(Reach::Own, false), (Reach::Mesh, false), (Reach::Machine, true), (Reach::Network, true)];
+    [(Reach::Own, false), (Reach::Joined, false), (Reach::Machine, true), (Reach::Network, true)];
 
 #[test]
 fn higher_priority_is_refused_to_clients_without_a_token() {
@@ -609,7 +609,7 @@ fn higher_priority_is_refused_to_clients_without_a_token() {
 fn a_cpu_that_was_taken_from_the_server_is_refused_to_its_clients() {
     let other = 1 + affinity::allowed().last().unwrap();
     let pinned = RoundOrder { cpus: vec![affinity::allowed()[0], other], ..order("tcp:send") };
-    for (reach, proven) in STRANGERS.into_iter().chain([(Reach::Mesh, false), (Reach::Network, true)]) {
+    for (reach, proven) in STRANGERS.into_iter().chain([(Reach::Joined, false), (Reach::Network, true)]) {
         let answer = client(reach, proven, &Terms::default()).orders(&pinned);
         let FromEnd::Unavailable(reason) = &answer else { panic!("{reach:?}: {answer:?}") };
         assert!(reason.why.contains(&format!("CPU {other}")), "{reason:?}");
@@ -682,7 +682,7 @@ fn programs_are_started_for_a_parent_and_nobody_else() {
     let program = msgpath_core::Program::parse("touch /tmp/msgpath-must-not-be-there {port}").unwrap();
     let talk = msgpath_core::program::Talk::default();
     let program = Some(Box::new(crate::wire::ProgramOrder { program, talk }));
-    for reach in [Reach::Machine, Reach::Network, Reach::Mesh] {
+    for reach in [Reach::Machine, Reach::Network, Reach::Joined] {
         let answer =
             Near::new(reach, Terms::default()).orders(&RoundOrder { program: program.clone(), ..order("tcp:send") });
         assert!(matches!(&answer, FromEnd::Unavailable(reason) if reason.why.contains("nobody else")), "{answer:?}");
@@ -693,7 +693,7 @@ fn programs_are_started_for_a_parent_and_nobody_else() {
 #[test]
 fn the_kernel_is_traced_for_a_parent_and_nobody_else() {
     let order = ToEnd::Trace(TraceOrder { set: StageSet::Light, room: usize::MAX });
-    for reach in [Reach::Machine, Reach::Network, Reach::Mesh] {
+    for reach in [Reach::Machine, Reach::Network, Reach::Joined] {
         let answer = Near::new(reach, Terms::default()).asks(&order);
         let FromEnd::Tracing(tracing) = answer else { panic!("{answer:?}") };
         assert!(tracing.backend.is_none() && tracing.refused[0].1.why.contains("nobody else"), "{tracing:?}");

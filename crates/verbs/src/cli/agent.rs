@@ -71,7 +71,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         launched::say_mark().map_err(ended)?;
     }
     // Who has the token of a mesh may measure between hosts, and no more.
-    let reach = if arguments.joined { Reach::Mesh } else { Reach::Own };
+    let reach = if arguments.joined { Reach::Joined } else { Reach::Own };
     let mut channel = if arguments.joined { Channel::joined() } else { Channel::standard() }.map_err(ended)?;
     let role = Role::receive_over(&mut channel).map_err(ended)?;
     match role {

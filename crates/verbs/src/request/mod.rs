@@ -34,8 +34,6 @@ const COMPARED: [&str; 5] = ["tcp:send", "tcp:zerocopy", "unix:send", "pipe:writ
 const COMPARED_SIZES: [u64; 6] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
 /// Measuring time of `compare` without arguments, all cases together: the command stays under a minute.
 const COMPARE_BUDGET: u64 = 32 * SECOND;
-/// What `mesh` measures.
-pub const OF_A_MESH: &str = "tcp:send";
 /// Size of a stream's message, and of the reference's.
 const STREAM_SIZE: u64 = 128 << 10;
 

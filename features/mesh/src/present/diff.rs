@@ -1,12 +1,11 @@
 //! `diff` of two meshes: which hosts and links changed.
 
-use msgpath_analyse::mesh::{CaseChange, HostChange, MeshDiff};
 use msgpath_core::schema::Status;
 use msgpath_core::units::three_digits;
-
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table};
 
 use super::terminal::findings;
+use crate::analyse::{CaseChange, HostChange, MeshDiff};
 
 /// The hosts and links that changed most.
 const ROWS: usize = 5;

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MeshSummary};
-use msgpath_core::mesh::{Directions, MeshHeader, Purpose};
 use msgpath_core::units::{Glyphs, three_digits};
-
 use msgpath_present::html::figures::wide;
 use msgpath_present::html::{base64, png};
 use msgpath_present::svg::{Anchor, Drawing, Svg, escape};
+
+use crate::analyse::{CaseOfMesh, HostEffect, MeshSummary};
+use crate::schema::{Directions, MeshHeader, Purpose};
 
 /// Above this many hosts a cell of the matrix is a pair of racks; without racks only the slowest hosts are shown.
 pub(super) const MOST_HOSTS: usize = 500;

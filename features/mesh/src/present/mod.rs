@@ -3,5 +3,5 @@
 pub(crate) mod diff;
 mod matrix;
 pub(crate) mod openmetrics;
-pub(crate) mod page;
+pub mod page;
 pub(crate) mod terminal;

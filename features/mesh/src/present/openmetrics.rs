@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use msgpath_analyse::mesh::MeshSummary;
 use msgpath_core::foreign::shown;
+
+use crate::analyse::MeshSummary;
 
 /// A label's value.
 fn label(text: &str) -> String {

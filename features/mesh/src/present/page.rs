@@ -1,11 +1,11 @@
 //! The page of a mesh: findings, matrix, effects of hosts, levels, schedule, pairs without a result.
 
-use msgpath_analyse::mesh::{CaseOfMesh, HostEffect, MeshSummary, PairValues};
-use msgpath_core::mesh::{MeshHeader, Purpose};
 use msgpath_core::units::three_digits;
-
 use msgpath_present::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg};
+
+use crate::analyse::{CaseOfMesh, HostEffect, MeshSummary, PairValues};
+use crate::schema::{MeshHeader, Purpose};
 
 /// Hosts whose effects are drawn, the slowest.
 const EFFECTS: usize = 60;
@@ -20,7 +20,7 @@ const MANY: &str =
     "A cell is two racks, and a click on it opens the hosts of its row; without racks these are the slowest hosts";
 
 /// The page as one HTML file that needs no network.
-pub(crate) fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
+pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
     let mut page = Page {
         title: format!("mesh {}: {} hosts by {}", summary.name, summary.hosts, header.launch.by),
         ..Page::default()

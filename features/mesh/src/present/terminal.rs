@@ -1,13 +1,13 @@
 //! `msgpath mesh`: the answer of a mesh in 25 lines, and what a mesh would do before it is begun.
 
-use msgpath_analyse::mesh::{HostEffect, MeshSummary, PairValues, Power};
 use msgpath_analyse::summary::{Confidence, Finding};
-use msgpath_core::hosts::fold;
-use msgpath_core::mesh::{MeshHeader, Purpose};
 use msgpath_core::units::{size, three_digits};
-
 use msgpath_present::about_size;
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, wrap};
+
+use crate::analyse::{HostEffect, MeshSummary, PairValues, Power};
+use crate::hosts::fold;
+use crate::schema::{MeshHeader, Purpose};
 
 /// Where the text of a finding starts.
 const TEXT: usize = 12;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_agent::crowd::first_to_go;
 use msgpath_agent::greeting::GREETING;
-use msgpath_agent::handshake::{MESH, Question};
+use msgpath_agent::handshake::{JOIN, Question};
 use msgpath_agent::join::{PATIENCE, read_by, read_sealed_by};
 use msgpath_agent::role::{Found, Network, Role, Surroundings};
 use msgpath_agent::route;
@@ -20,14 +20,14 @@ use msgpath_agent::seal::{Seal, Sealing, Seals, Veil};
 use msgpath_agent::serve::cannot_listen;
 use msgpath_agent::token::Token;
 use msgpath_agent::wire::{self, Addresses, FromDoor, Joining, Nonce, Proves};
-use msgpath_core::hosts::{self, MAX_HOSTS};
 use msgpath_core::{Exit, Problem};
+use msgpath_run::Link;
+use msgpath_run::launch::Stream;
 use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::socket::set_backlog;
 
-use msgpath_run::Link;
-use msgpath_run::launch::Stream;
+use crate::hosts::{self, MAX_HOSTS};
 
 /// Callers that have not proven anything: in all, and from one address. They are few at a time; the others wait in the kernel.
 const UNPROVEN: usize = 64;
@@ -340,7 +340,7 @@ impl Shared {
         stream.write_all(&[&GREETING[..], &opening].concat())?;
         let (proves, _) = read_by::<Proves>(stream, Instant::now() + PATIENCE)?;
         let seen = Addresses::of(stream, false)?;
-        let (answer, seals) = question.judge(&self.token, MESH, &proves, Some(&seen));
+        let (answer, seals) = question.judge(&self.token, JOIN, &proves, Some(&seen));
         wire::write(stream, &answer, &[])?;
         Ok(seals)
     }

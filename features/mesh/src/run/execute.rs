@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use msgpath_core::mesh::{FailedPair, MeshHeader, PairRecord, Purpose, Slot};
 use msgpath_core::plan::Extent;
 use msgpath_core::resume::Resumption;
 use msgpath_core::schema::{FAR, NEAR, RunEnd, Status};
 use msgpath_core::{Exit, Plan, Problem};
 use msgpath_paths::registry::traits;
-use msgpath_record::{MeshCutShort, MeshWriter, PairBlock};
-
 use msgpath_run::{Link, Pair};
 
 use super::door::Door;
 use super::fleet::Fleet;
 use super::pair::{Cpus, interrupted, measure};
 use super::schedule::{self, Resources, Sharing, slot};
+use crate::record::{MeshCutShort, MeshWriter, PairBlock};
+use crate::schema::{FailedPair, MeshHeader, PairRecord, Purpose, Slot};
 
 /// A pair that failed is tried so often at most.
 const TRIES: u32 = 3;

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use msgpath_core::schema::Environment;
 use msgpath_core::{Exit, Launch, Problem};
-
 use msgpath_run::Link;
 use msgpath_run::launch::{Launcher as _, OnHost};
 

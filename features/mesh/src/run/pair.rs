@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use msgpath_core::mesh::{EndWait, PairCase, PairRound};
 use msgpath_core::plan::Placement;
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::shuffle::order;
 use msgpath_core::{Exit, Plan, Problem, Unavailable};
-
 use msgpath_run::{Orders, Pace, Pair, RoundError, patience, pilot, placement};
+
+use crate::schema::{EndWait, PairCase, PairRound};
 
 /// What a host's agent measures on.
 pub(super) struct Cpus {

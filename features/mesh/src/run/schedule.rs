@@ -8,9 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::hosts_file::{Limit, Of};
-use msgpath_core::mesh::{Directions, LEAST_PARTNERS, MAX_PAIRS, MeshOrder, Pairs, Purpose, Slot};
 use msgpath_core::shuffle::{SplitMix64, order};
+
+use crate::hosts_file::{Limit, Of};
+use crate::schema::{Directions, LEAST_PARTNERS, MAX_PAIRS, MeshOrder, Pairs, Purpose, Slot};
 
 /// Draws of a sample before it is given up to connect all hosts.
 const DRAWS: u32 = 32;

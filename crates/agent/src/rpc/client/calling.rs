@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn only_a_parent_orders_calls_and_only_in_turn() {
         let call = || ToEnd::Call(Box::new(order("ping")));
-        let (mut control, ended) = session(Reach::Mesh);
+        let (mut control, ended) = session(Reach::Joined);
         says(&mut control, call());
         assert!(ended.join().unwrap().unwrap_err().to_string().contains("only a parent"));
         let (mut control, ended) = session(Reach::Own);

@@ -1,15 +1,15 @@
 //! Pages of meshes that no test could measure.
 
-use msgpath_analyse::mesh::{MESH_RESULT, PairValues, Value};
 use msgpath_core::Workload;
-use msgpath_core::hosts_file::HostSpec;
-use msgpath_core::mesh::{MESH_SCHEMA, MeshHost, MeshOrder, Pairs, Slot};
 use msgpath_core::schema::Status;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
 
 use super::*;
+use crate::analyse::{MESH_RESULT, PairValues, Value};
+use crate::hosts_file::HostSpec;
 use crate::present::page::mesh;
+use crate::schema::{MESH_SCHEMA, MeshHost, MeshOrder, Pairs, Slot};
 
 /// The most bytes of a page.
 const PAGE: usize = 2_500_000;
@@ -160,7 +160,7 @@ fn a_full_matrix_of_many_hosts_is_an_image() {
     let mut whole = summary(&header, |_| 1..150);
     let failed = whole.pairs.pop().unwrap().slot;
     let problem = msgpath_core::Problem::new("E17", msgpath_core::Exit::Unfinished, "the agent vanished");
-    whole.missing.push(msgpath_analyse::mesh::Missing { slot: failed, tries: 3, problem });
+    whole.missing.push(crate::analyse::Missing { slot: failed, tries: 3, problem });
     let page = mesh(&header, &whole);
     assert!(page.len() < PAGE, "{} bytes", page.len());
     assert!(page.contains("data:image/png;base64,") && !page.contains("data-opened=\"\""));

@@ -1,27 +1,31 @@
 //! A mesh: which hosts, racks and links are slow. Pairs come one by one from the record; what is kept of each is small.
 
+pub mod additive;
 mod answers;
 mod diff;
 mod model;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod waits;
 
 use std::collections::{BTreeMap, HashSet};
 
+use msgpath_analyse::summary::Finding;
 use msgpath_core::gate::{Gate, Limit, Watched};
-use msgpath_core::mesh::{MeshHeader, PairCase, Purpose, Slot};
 use msgpath_core::schema::{RunEnd, Status};
 use msgpath_core::{Problem, SparseHistogram, Unavailable};
-use msgpath_record::{Damage, PairBlock};
+use msgpath_record::Damage;
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile;
 use serde::Serialize;
 
-use crate::summary::Finding;
+use crate::record::PairBlock;
+use crate::schema::{MeshHeader, PairCase, Purpose, Slot};
 
 pub use diff::{CaseChange, HostChange, LinkChange, MeshDiff, Side, diff};
 pub use model::{LEAST_FACTOR, Power, planned_power};
+pub use verify::MeshCheck;
 pub use waits::{Waited, WaitedFor};
 
 /// Name and version of what `--json` prints of a mesh.

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use msgpath_core::mesh::{MeshHeader, PairRecord, PairRound, Purpose};
-use msgpath_record::{Mesh, PairBlock};
+use msgpath_analyse::verify::{Check, Verification};
 use serde::Serialize;
 
-use super::{Check, Verification};
-use crate::mesh::MeshSummary;
+use super::MeshSummary;
+use crate::record::{Mesh, PairBlock};
+use crate::schema::{MeshHeader, PairRecord, PairRound, Purpose};
 
 /// Takes in a mesh, block by block.
 #[derive(Default)]
@@ -97,14 +97,15 @@ fn batch(round: &PairRound) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use msgpath_core::mesh::{PairCase, Slot};
+    use crate::schema::{PairCase, Slot};
     use msgpath_core::schema::{RunEnd, Status};
     use msgpath_core::units::Pieces;
     use msgpath_core::{Case, Histogram, Plan, Workload};
 
+    use msgpath_analyse::verify::Disagreement;
+
     use super::*;
-    use crate::mesh::Fold;
-    use crate::verify::Disagreement;
+    use crate::analyse::Fold;
 
     fn round(ns: u64) -> PairRound {
         let mut latency = Histogram::new();
@@ -116,7 +117,7 @@ mod tests {
 
     fn mesh() -> (Mesh, Vec<PairBlock>) {
         let header: MeshHeader = serde_json::from_value(serde_json::json!({
-            "schema": msgpath_core::mesh::MESH_SCHEMA, "name": "brisk-otter", "started": "", "command": [],
+            "schema": crate::schema::MESH_SCHEMA, "name": "brisk-otter", "started": "", "command": [],
             "version": "0.1.0", "planned": 3,
             "plan": Plan { rounds: 2, ..Plan::new(Workload::ECHO, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))]) },
             "launch": msgpath_core::Launch::parse("ssh").unwrap(),

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::hosts::fold;
-use msgpath_core::mesh::{Directions, MeshHeader, Purpose};
+use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{size, three_digits};
 use msgpath_stats::describe::median;
@@ -13,7 +12,8 @@ use msgpath_stats::estimate::mean_estimate;
 use super::model::{LEAST_FACTOR, LIKELY, Model, Power, SURE, finds_links, log, model, power, suspicious};
 use super::waits::{Usual, Waits, percent};
 use super::{CaseOfMesh, HostEffect, Level, MeshSummary, PairValues, Waited};
-use crate::summary::{Confidence, Finding};
+use crate::hosts::fold;
+use crate::schema::{Directions, MeshHeader, Purpose};
 
 /// Of the hosts of a rack so many are slow, in percent, where it is the rack that is slow.
 const OF_A_RACK: usize = 80;
@@ -284,7 +284,7 @@ fn slow_rack_pairs(
         }
         let log = median(&residuals);
         let error = 1.2533 * model.fitted.spread / (residuals.len() as f64).sqrt();
-        let effect = msgpath_stats::additive::Effect { log, error, pairs: residuals.len() as u32, camp: 0 };
+        let effect = super::additive::Effect { log, error, pairs: residuals.len() as u32, camp: 0 };
         if let Some(confidence) = judged_without(|share| effect.at_least(share), median(&shifts)) {
             let place = if a == b { format!("inside rack {a}") } else { format!("rack {a} to {b}") };
             let waits = match confidence {

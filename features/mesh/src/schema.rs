@@ -3,17 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use msgpath_core::calm::{TICK_NS, steal_of};
+use msgpath_core::gate::Gate;
+use msgpath_core::histogram::SparseHistogram;
+use msgpath_core::launch::{BadLaunch, Launch};
+use msgpath_core::plan::Plan;
+use msgpath_core::problem::{Problem, Unavailable};
+use msgpath_core::resume::Resumption;
+use msgpath_core::schema::{EndRound, Environment, KernelCounts};
 use serde::{Deserialize, Serialize};
 
-use crate::calm::{TICK_NS, steal_of};
-use crate::gate::Gate;
-use crate::histogram::SparseHistogram;
 use crate::hosts_file::{HostSpec, Limit, MAX_CPUS};
-use crate::launch::{BadLaunch, Launch};
-use crate::plan::Plan;
-use crate::problem::{Problem, Unavailable};
-use crate::resume::Resumption;
-use crate::schema::{EndRound, Environment, KernelCounts};
 
 /// The version of the record of a mesh.
 pub const MESH_SCHEMA: &str = "msgpath/mesh/1";

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::calm::{PREEMPTED_PER_S, QUIET, SLICE_NS, STOLEN, THROTTLED, WAITING};
-use msgpath_core::hosts::fold;
-use msgpath_core::mesh::{EndWait, MeshHeader, PairCase};
 use msgpath_core::schema::{FAR, NEAR};
 use serde::Serialize;
 
 use super::PairValues;
+use crate::hosts::fold;
+use crate::schema::{EndWait, MeshHeader, PairCase};
 
 /// At least half of the messages are slower by what the median is slower by, so the median is slower by twice the mean wait at
 /// most.

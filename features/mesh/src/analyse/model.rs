@@ -1,13 +1,13 @@
-//! The additive model over the pairs of a mesh (`stats::additive`), and what it can find.
+//! The additive model over the pairs of a mesh ([`super::additive`]), and what it can find.
 
 use std::collections::BTreeMap;
 
-use msgpath_core::mesh::{MeshHeader, Pairs, Purpose};
-use msgpath_stats::additive::{self, Additive, Between};
 use msgpath_stats::describe::median;
 use serde::Serialize;
 
 use super::PairValues;
+use super::additive::{self, Additive, Between};
+use crate::schema::{MeshHeader, Pairs, Purpose};
 
 /// Whoever is slower than by this factor is worth a sentence.
 pub const LEAST_FACTOR: f64 = 1.1;

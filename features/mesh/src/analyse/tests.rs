@@ -1,17 +1,17 @@
 //! Meshes of which the truth is known: what is slow is found, what is not stays unsaid (docs/method/mesh.md#power, docs/method/mesh.md#links).
 
+use msgpath_analyse::summary::Confidence;
 use msgpath_core::Workload;
-use msgpath_core::hosts_file::HostSpec;
-use msgpath_core::mesh::{
-    Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose,
-    Slot,
-};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, Histogram, Launch, Plan};
 use msgpath_stats::simulate::normal;
 
 use super::*;
-use crate::summary::Confidence;
+use crate::hosts_file::HostSpec;
+use crate::schema::{
+    Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose,
+    Slot,
+};
 
 /// A mesh of so many hosts, eight in a rack, and what makes it slow, in logarithms.
 struct Truth<'a> {
@@ -220,7 +220,7 @@ fn pairs_without_a_result_are_counted_and_never_zero() {
     for (near, far) in (0..12).flat_map(|a| (a + 1..12).map(move |b| (a, b))) {
         let slot = Slot { near, far, ..Slot::default() };
         fold.take(&match far {
-            11 => PairBlock::Failed(Box::new(msgpath_core::mesh::FailedPair {
+            11 => PairBlock::Failed(Box::new(crate::schema::FailedPair {
                 slot,
                 attempt: 2,
                 start_ns: 0,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use msgpath_core::hosts::{fold, parse};
 use msgpath_core::shuffle::SplitMix64;
+use msgpath_mesh::hosts::{fold, parse};
 
 /// One line of names for each list, `error` for what it refuses.
 const ORACLE: &str = "

@@ -5,21 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::hosts::fold;
-use msgpath_core::mesh::{Directions, MeshHeader};
+use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::schema::{FAR, NEAR, Status};
 use msgpath_core::units::three_digits;
-use msgpath_stats::additive::{self, Between};
 use msgpath_stats::describe::median;
 use msgpath_stats::distributions::normal_quantile;
 use msgpath_stats::estimate::mean_estimate;
 use serde::Serialize;
 
+use super::additive::{self, Between};
 use super::answers::{judged, judged_without, may_explain};
 use super::model::{LEAST_FACTOR, finds_links, values};
 use super::waits::Usual;
 use super::{MeshSummary, PairValues, Waited};
-use crate::summary::{Confidence, Finding};
+use crate::hosts::fold;
+use crate::schema::{Directions, MeshHeader};
 
 /// Name and version of what `--json` prints of two meshes.
 pub const MESH_DIFF: &str = "msgpath/mesh-diff/1";

@@ -6,17 +6,16 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use msgpath_core::SparseHistogram;
-use msgpath_core::mesh::{EndWait, FailedPair, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, PairRecord, Slot};
 use msgpath_core::schema::RunEnd;
+use msgpath_record::block::{self, Blocks, Fault, HISTOGRAM, Head, JSON, Kind, MAX_COUNT};
+use msgpath_record::{
+    Appender, CHANGED, Damage, FOLDER_MODE, RecordError, WrittenBy, header_bytes, heads, is_torn, make_folder, store,
+    summed, write_whole,
+};
 use msgpath_sys::files::{open_regular, read_regular};
 use serde::Deserialize;
 
-use crate::block::{self, Blocks, Fault, HISTOGRAM, Head, JSON, Kind, MAX_COUNT};
-use crate::error::WrittenBy;
-use crate::reader::{CHANGED, header_bytes, heads, summed};
-use crate::resume::is_torn;
-use crate::writer::{Appender, FOLDER_MODE, make_folder, write_whole};
-use crate::{Damage, RecordError, store};
+use crate::schema::{EndWait, FailedPair, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, MeshHeader, PairRecord, Slot};
 
 /// The header of a mesh, within the folder.
 pub const MESH_FILE: &str = "mesh.json";
@@ -100,7 +99,7 @@ fn check(pair: &PairRecord) -> Result<(), String> {
     }
 }
 
-pub(crate) fn encode(pair: &PairRecord) -> Result<Vec<u8>, String> {
+fn encode(pair: &PairRecord) -> Result<Vec<u8>, String> {
     check(pair)?;
     let json = serde_json::to_vec(pair).map_err(|error| error.to_string())?;
     let mut out = Vec::with_capacity(json.len() + 4096);
@@ -113,7 +112,7 @@ pub(crate) fn encode(pair: &PairRecord) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-pub(crate) fn decode(payload: &[u8]) -> Result<PairRecord, Fault> {
+fn decode(payload: &[u8]) -> Result<PairRecord, Fault> {
     let sections = block::sections(payload)?;
     let json = block::column(&sections, "pair", JSON)?.ok_or(Fault::Foreign(WrittenBy::Newer))?;
     let mut pair: PairRecord = serde_json::from_slice(json).map_err(|error| block::json_fault("the pair", &error))?;
@@ -127,7 +126,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<PairRecord, Fault> {
     Ok(pair)
 }
 
-pub(crate) fn decode_failed(payload: &[u8]) -> Result<FailedPair, Fault> {
+fn decode_failed(payload: &[u8]) -> Result<FailedPair, Fault> {
     serde_json::from_slice(payload).map_err(|error| block::json_fault("the failed pair", &error))
 }
 
@@ -256,7 +255,7 @@ fn summed_header(folder: &Path) -> Result<(MeshHeader, u32), RecordError> {
     }
 }
 
-pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<MeshHeader, RecordError> {
+fn parse(file: &Path, bytes: &[u8]) -> Result<MeshHeader, RecordError> {
     #[derive(Deserialize)]
     struct Versioned {
         schema: String,
@@ -379,18 +378,56 @@ impl MeshCutShort {
     }
 }
 
+/// Runs every parser of pairs over arbitrary bytes, for a fuzzer: as a file of blocks, and as the payload of each kind.
+///
+/// # Panics
+/// Where something that was read cannot be written again or is read differently then: a defect.
+#[doc(hidden)]
+pub fn fuzz_pairs(bytes: &[u8]) {
+    let again = |kind: Kind, payload: &[u8]| match kind {
+        Kind::Pair => {
+            if let Ok(pair) = decode(payload) {
+                let encoded = encode(&pair).expect("what was read can be written");
+                assert_eq!(decode(&encoded), Ok(pair));
+            }
+        }
+        Kind::FailedPair => drop(decode_failed(payload)),
+        _ => {}
+    };
+    let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
+    while let Ok(Some(head)) = blocks.next(&mut payload) {
+        again(head.kind, &payload);
+    }
+    Kind::ALL.into_iter().for_each(|kind| again(kind, bytes));
+}
+
+/// Reads arbitrary bytes as `mesh.json`, for a fuzzer.
+///
+/// # Panics
+/// Where something that was read cannot be written again or is read differently then: a defect.
+#[doc(hidden)]
+pub fn fuzz_header(bytes: &[u8]) {
+    let file = Path::new(MESH_FILE);
+    if let Ok(header) = parse(file, bytes) {
+        let again = header_bytes(&header).expect("what was read can be written");
+        assert_eq!(parse(file, &again).expect("what was written can be read"), header);
+    }
+}
+
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::hosts_file::HostSpec;
+    use crate::schema::{Directions, MeshHost, MeshOrder, PairCase, PairRound, Pairs, Purpose};
     use msgpath_core::Workload;
-    use msgpath_core::hosts_file::HostSpec;
-    use msgpath_core::mesh::{Directions, MeshHost, MeshOrder, PairCase, PairRound, Pairs, Purpose};
     use msgpath_core::program::Source;
     use msgpath_core::schema::Status;
     use msgpath_core::units::Pieces;
     use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Problem, Program};
 
-    pub(crate) fn header() -> MeshHeader {
+    fn header() -> MeshHeader {
         let plan = Plan {
             rounds: 2,
             ..Plan::new(Workload::ECHO, vec![Case::new("tcp:send".parse().unwrap(), Pieces::whole(64))])
@@ -420,7 +457,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn pair(near: u32, far: u32) -> PairBlock {
+    fn pair(near: u32, far: u32) -> PairBlock {
         let round = |ns: u64| {
             let mut latency = Histogram::new();
             (0..10).for_each(|at| latency.record(ns + at * 100));
@@ -555,5 +592,33 @@ pub(crate) mod tests {
         let mut foreign = header();
         foreign.order.pairs = Pairs::Listed { pairs: vec![(0, 7)] };
         assert!(foreign.check().is_err());
+    }
+
+    #[test]
+    fn pairs_that_are_a_fifo_are_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("mesh");
+        drop(MeshWriter::create(&folder, &header()).unwrap());
+        let file = folder.join(PAIRS_FILE);
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        match read_mesh(&folder, |_| ()) {
+            Err(error @ RecordError::Read { .. }) => {
+                let text = error.to_string();
+                assert!(text.contains(PAIRS_FILE) && text.contains("FIFO"), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            fuzz_pairs(&bytes);
+            fuzz_header(&bytes);
+            for kind in [Kind::Pair, Kind::FailedPair] {
+                fuzz_pairs(&block::frame(kind, &bytes).unwrap());
+            }
+        }
     }
 }

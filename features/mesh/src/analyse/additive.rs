@@ -1,8 +1,8 @@
 //! Which of many nodes are slow, from values between pairs of them: y = mu + level + h_a + h_b + e, in logarithms, fitted by
 //! medians, so that a few nodes or pairs may be arbitrarily wrong (docs/method/mesh.md).
 
-use crate::describe::median;
-use crate::distributions::{normal_quantile, normal_share, t_quantile};
+use msgpath_stats::describe::median;
+use msgpath_stats::distributions::{normal_quantile, normal_share, t_quantile};
 
 /// Sweeps at most; they end when nothing moves any more.
 const SWEEPS: usize = 40;
@@ -232,7 +232,7 @@ pub fn detectable(power: f64, least: f64, confidence: f64, pairs: u32, spread: f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::normal;
+    use msgpath_stats::simulate::normal;
 
     /// So many nodes in a ring of neighbours up to `reach` away, with noise, and the pairs' values.
     fn ring(nodes: u32, reach: u32, noise: f64, seed: u64, effect: impl Fn(u32) -> f64) -> Vec<Between> {
