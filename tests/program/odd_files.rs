@@ -11,9 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use msgpath_agent::greeting::GREETING;
-use msgpath_record::{
-    EVENTS_FILE, HEADER_FILE, MESH_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, SUMMARY_FILE, TOOLS_FILE,
-};
+use msgpath_mesh::record::MESH_FILE;
+use msgpath_record::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, SUMMARY_FILE, TOOLS_FILE};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::set_thread_res_uid;
 
