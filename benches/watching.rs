@@ -65,7 +65,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    if let Err(why) = msgpath_run::watch::available() {
+    if let Err(why) = msgpath_watch::run::available() {
         println!("skipped: {why}");
         return ExitCode::SUCCESS;
     }
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 }
 
 fn agreement(program: &str) -> ExitCode {
-    if let Err(why) = msgpath_run::watch::available() {
+    if let Err(why) = msgpath_watch::run::available() {
         println!("skipped: {why}");
         return ExitCode::SUCCESS;
     }

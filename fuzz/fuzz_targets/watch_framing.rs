@@ -8,7 +8,7 @@ use msgpath_core::framing::Framing;
 
 // The module alone, as in `wire`.
 #[allow(dead_code)]
-#[path = "../../crates/run/src/watch/framing/mod.rs"]
+#[path = "../../features/watch/src/run/framing/mod.rs"]
 mod framing;
 
 const FRAMINGS: [&str; 7] = ["http", "resp", "postgres", "line", "u16be", "1:u32le-9", "rpc"];

@@ -29,7 +29,7 @@ const SLOW: Duration = Duration::from_millis(120);
 /// Why programs cannot be watched here.
 pub(crate) fn unavailable() -> Option<String> {
     static WHY: OnceLock<Option<String>> = OnceLock::new();
-    WHY.get_or_init(|| msgpath_run::watch::available().err().map(|why| why.to_string())).clone()
+    WHY.get_or_init(|| msgpath_watch::run::available().err().map(|why| why.to_string())).clone()
 }
 
 macro_rules! skip_without_bpf {

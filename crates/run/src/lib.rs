@@ -76,7 +76,6 @@ pub mod rpc;
 mod simulate;
 mod suspects;
 mod traces;
-pub mod watch;
 mod who;
 
 pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine};

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod kind;
+pub mod run;
 mod verb;
 
 use msgpath_verbs::feature::{Feature, NOTHING};

@@ -17,7 +17,7 @@ use msgpath_core::{Exit, Problem, units};
 use msgpath_present::open_metrics::WatchMetrics;
 use msgpath_present::{Style, html, terminal};
 use msgpath_record::watch::{MOST_ROWS, WATCHED, read};
-use msgpath_run::watch::{Live, WatchRequest, watch};
+use crate::run::{Live, WatchRequest, watch};
 use msgpath_sys::user::{User, is_root};
 
 use msgpath_sys::standard::draw;
