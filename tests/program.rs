@@ -44,6 +44,8 @@ mod gang;
 mod gates;
 #[path = "program/import.rs"]
 mod import;
+#[path = "program/json_page.rs"]
+mod json_page;
 #[path = "program/judge.rs"]
 mod judge;
 #[path = "program/lab.rs"]

@@ -7,7 +7,6 @@ mod explained;
 mod known;
 mod load;
 mod rpc;
-mod watched;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -34,7 +33,6 @@ pub(crate) use explained::explained;
 pub(crate) use known::{crossings, unsettled};
 pub(crate) use load::{load_curve, open_loop, overloaded};
 pub(crate) use rpc::{hostile_rpc, rpc, rpc_here};
-pub(crate) use watched::watched;
 
 /// Every run that has no log of calls.
 pub(crate) fn all() -> Vec<(Run, Summary)> {

@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod check;
 mod nulls;
-#[cfg(test)]
-mod page;
 mod parts;
 mod rpc;
 mod schema;
@@ -23,7 +21,6 @@ use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::summary::{
     AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
 };
-use msgpath_analyse::watch::WatchSummary;
 use msgpath_core::Problem;
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 use msgpath_core::foreign::shown_json;
@@ -34,10 +31,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use schema::{schema, schema_of_types};
+pub use parts::{findings, gate, value};
+pub use schema::{Shape, schema, schema_of_types, schema_part};
 
 use crate::terminal::{PathRow, RunRow};
-use parts::value;
 
 const DOCTOR_SCHEMA: &str = "msgpath/doctor/1";
 const PATHS_SCHEMA: &str = "msgpath/paths/1";
@@ -380,16 +377,6 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
 /// A round as one JSON object on one line.
 pub fn round(line: &RoundLine) -> String {
     shown(serde_json::to_string(line))
-}
-
-/// What was seen of watched programs as one JSON object on one line.
-pub fn watched(summary: &WatchSummary) -> String {
-    let mut out = value(summary);
-    for (shown, server) in out["servers"].as_array_mut().into_iter().flatten().zip(&summary.servers) {
-        shown["findings"] = parts::findings(&server.findings);
-    }
-    out["gates"] = summary.gates.iter().map(parts::gate).collect();
-    shown(Ok(out.to_string()))
 }
 
 /// A failure as one JSON object on one line: `status` is `failed`, the exit code stays the caller's business.

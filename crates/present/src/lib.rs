@@ -49,4 +49,4 @@ mod words;
 mod fixture;
 
 pub use terminal::Style;
-pub use words::{about_size, senders_until};
+pub use words::{about_size, counted, senders_until};

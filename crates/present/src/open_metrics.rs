@@ -7,12 +7,11 @@ use std::fmt::Write;
 use msgpath_analyse::series::{receiver, sender};
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
-use msgpath_core::watch::{ServiceCounts, Times};
 use msgpath_core::workload::Answer;
 use msgpath_core::{Case, Histogram, Plan};
 
 /// Upper bounds of the buckets, ns: 1, 2 and 5 times the powers of ten from 1 µs to 10 s.
-const BOUNDS: [u64; 22] = [
+pub const BOUNDS: [u64; 22] = [
     1_000,
     2_000,
     5_000,
@@ -199,82 +198,8 @@ impl OpenMetrics {
     }
 }
 
-/// The metrics of watched programs: told once a second what was counted, asked for their text.
-#[derive(Default)]
-pub struct WatchMetrics {
-    /// Name of the record.
-    pub run: String,
-    /// What is watched, as it was typed.
-    pub target: String,
-    /// For how long so far, s.
-    pub seconds: f64,
-    /// What was counted of each server, with the name of the threads that read requests.
-    pub servers: Vec<(String, ServiceCounts)>,
-}
-
-/// What is counted of a server.
-type OfServer = fn(&ServiceCounts) -> u64;
-
-impl WatchMetrics {
-    /// The exposition as it is now.
-    pub fn text(&self) -> String {
-        let mut out = Out::default();
-        out.family("msgpath_watch", "info", "", "What is watched.");
-        out.sample("msgpath_watch_info", &labels([("run", self.run.as_str()), ("target", &self.target)]), "1");
-        let run = labels([("run", self.run.as_str())]);
-        out.family("msgpath_watched_seconds", "gauge", "seconds", "For how long.");
-        out.sample("msgpath_watched_seconds", &run, &number(self.seconds));
-        let servers: Vec<(String, &ServiceCounts)> = self
-            .servers
-            .iter()
-            .map(|(name, counts)| {
-                let kind = if counts.datagrams { "/udp" } else { "" };
-                let port = format!("{}{kind}", counts.port);
-                (labels([("run", self.run.as_str()), ("server", name.as_str()), ("port", port.as_str())]), counts)
-            })
-            .collect();
-        let counters: [(&str, &str, OfServer); 6] = [
-            ("msgpath_watched_requests", "Requests that were split.", |counts| counts.requests),
-            ("msgpath_watched_framed", "Those that were told apart by their protocol.", |counts| counts.framed),
-            ("msgpath_watched_incomplete", "Requests not seen from beginning to end.", |counts| counts.incomplete),
-            ("msgpath_watched_torn", "Requests whose times do not fit together.", |counts| counts.torn),
-            ("msgpath_watched_in_flight", "Turns with several requests in flight, not paired.", |counts| {
-                counts.in_flight
-            }),
-            ("msgpath_watched_unasked", "Data from servers that nobody had asked for.", |counts| counts.unasked),
-        ];
-        for (name, help, of) in counters {
-            out.family(name, "counter", "", help);
-            for (labels, counts) in &servers {
-                out.sample(&format!("{name}_total"), labels, &of(counts).to_string());
-            }
-        }
-        let name = "msgpath_request_seconds";
-        out.family(name, "histogram", "seconds", "From the client's send call until it has the reply.");
-        for (labels, counts) in &servers {
-            let middle = |bucket: u16| {
-                let (from, to) = Times::range(bucket);
-                (from + to) / 2
-            };
-            for bound in BOUNDS {
-                let at_most: u64 =
-                    counts.times.0.iter().filter(|(bucket, _)| middle(*bucket) <= bound).map(|(_, count)| count).sum();
-                let le = format!("{labels},le=\"{}\"", number(bound as f64 / 1e9));
-                out.sample(&format!("{name}_bucket"), &le, &at_most.to_string());
-            }
-            let (total, sum) = counts.times.0.iter().fold((0_u64, 0.0), |(total, sum), (bucket, count)| {
-                (total.saturating_add(*count), sum + middle(*bucket) as f64 * *count as f64)
-            });
-            out.sample(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), &total.to_string());
-            out.sample(&format!("{name}_count"), labels, &total.to_string());
-            out.sample(&format!("{name}_sum"), labels, &number(sum / 1e9));
-        }
-        out.end()
-    }
-}
-
 /// Labels as they are written, without the braces.
-fn labels<'a>(all: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub fn labels<'a>(all: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let one = |(name, value): (&str, &str)| {
         let value = shown(value).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         format!("{name}=\"{value}\"")
@@ -283,18 +208,20 @@ fn labels<'a>(all: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
 }
 
 /// A number that every parser reads: no unit, no grouping.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value.is_finite() { value.to_string() } else { "NaN".into() }
 }
 
+/// An exposition that is being written.
 #[derive(Default)]
-struct Out {
+pub struct Out {
     text: String,
 }
 
 impl Out {
-    /// Writing to a String cannot fail.
-    fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
+    /// The head of a family; no unit where it is empty.
+    pub fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
+        // Writing to a String cannot fail.
         let _ = writeln!(self.text, "# TYPE {name} {kind}");
         if !unit.is_empty() {
             let _ = writeln!(self.text, "# UNIT {name} {unit}");
@@ -302,11 +229,13 @@ impl Out {
         let _ = writeln!(self.text, "# HELP {name} {help}");
     }
 
-    fn sample(&mut self, name: &str, labels: &str, value: &str) {
+    /// A value of the family.
+    pub fn sample(&mut self, name: &str, labels: &str, value: &str) {
         let _ = writeln!(self.text, "{name}{{{labels}}} {value}");
     }
 
-    fn end(mut self) -> String {
+    /// The whole text.
+    pub fn end(mut self) -> String {
         self.text.push_str("# EOF\n");
         self.text
     }
@@ -342,24 +271,6 @@ mod tests {
         assert_eq!(text.matches("# EOF").count() - text.matches("# EOF\\").count(), 1, "{text}");
         assert!(text.lines().all(|line| line.starts_with('#') || line.contains("} ")), "{text}");
         assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn watched_programs_as_text() {
-        let counts = ServiceCounts {
-            port: 6379,
-            requests: 12,
-            framed: 2,
-            times: Times(vec![(Times::bucket(30_000), 10), (Times::bucket(3_000_000), 2)]),
-            ..ServiceCounts::default()
-        };
-        let metrics = WatchMetrics {
-            run: "brisk-otter".into(),
-            target: "port 6379".into(),
-            seconds: 2.5,
-            servers: vec![("a\"b".into(), counts)],
-        };
-        insta::assert_snapshot!("open_metrics_watch", metrics.text());
     }
 
     #[test]

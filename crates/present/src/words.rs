@@ -33,7 +33,7 @@ pub(crate) fn quantile_name(p: f64) -> String {
 }
 
 /// `1 connection`, `4 connections`.
-pub(crate) fn counted(n: u64, word: &str) -> String {
+pub fn counted(n: u64, word: &str) -> String {
     format!("{} {word}{}", n, if n == 1 { "" } else { "s" })
 }
 

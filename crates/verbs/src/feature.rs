@@ -21,6 +21,8 @@ pub struct Feature {
     pub kinds: &'static [Kind],
     /// What it takes from other programs.
     pub importers: &'static [Importer],
+    /// Its part of `msgpath schema` ([`msgpath_present::json::schema_part`]); empty: it prints no object of its own.
+    pub schema: &'static str,
     /// What it makes known elsewhere before anything else is done, such as paths.
     pub begin: fn(),
 }
@@ -51,7 +53,7 @@ pub struct Imported<'a> {
 }
 
 /// Of a feature that has nothing of it.
-pub const NOTHING: Feature = Feature { name: "", verbs: &[], kinds: &[], importers: &[], begin: || () };
+pub const NOTHING: Feature = Feature { name: "", verbs: &[], kinds: &[], importers: &[], schema: "", begin: || () };
 
 static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 

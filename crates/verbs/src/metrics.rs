@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use msgpath_agent::crowd::first_to_go;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::{Case, Exit, Plan, Problem};
-use msgpath_present::open_metrics::{OpenMetrics, WatchMetrics};
+use msgpath_present::open_metrics::OpenMetrics;
 use msgpath_run::Progress;
 use msgpath_sys::say;
 use msgpath_sys::socket::set_backlog;
@@ -52,12 +52,6 @@ pub trait Exposition {
 impl Exposition for OpenMetrics {
     fn text(&self) -> String {
         OpenMetrics::text(self)
-    }
-}
-
-impl Exposition for WatchMetrics {
-    fn text(&self) -> String {
-        WatchMetrics::text(self)
     }
 }
 

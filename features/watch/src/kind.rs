@@ -9,13 +9,13 @@ use msgpath_analyse::verify::verify_watched;
 use msgpath_analyse::watch::{Choice, summarise};
 use msgpath_core::Problem;
 use msgpath_core::watch::ServiceCounts;
-use msgpath_present::open_metrics::WatchMetrics;
-use msgpath_present::{html, json};
 use msgpath_record::export::WATCHED_EXPORTERS;
 use msgpath_record::watch::{WATCHED, Watched, read};
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
+use msgpath_verbs::metrics::Exposition;
 
+use crate::present::{self, SLOWEST, WatchMetrics};
 use crate::verb::{code, print};
 
 /// The whole of it.
@@ -64,7 +64,7 @@ fn rows(name: &str, folder: &Path, out: &mut dyn Write) -> Result<()> {
 
 fn all(folder: &Path, out: &mut dyn Write) -> Result<()> {
     let watched = read(folder).map_err(Problem::from)?;
-    let text = json::watched(&summarise(&watched, Choice::default())) + "\n";
+    let text = present::json(&summarise(&watched, Choice::default())) + "\n";
     Ok(out.write_all(text.as_bytes())?)
 }
 
@@ -92,5 +92,5 @@ fn show(folder: &Path, look: &Look, _: Verbosity) -> Result<ExitCode> {
 fn page(folder: &Path) -> Result<String, Problem> {
     let watched = read(folder)?;
     let choice = Choice::asked(&watched.header);
-    Ok(html::watched(&summarise(&watched, Choice { slowest: choice.slowest.max(html::SLOWEST), ..choice })))
+    Ok(present::page(&summarise(&watched, Choice { slowest: choice.slowest.max(SLOWEST), ..choice })))
 }

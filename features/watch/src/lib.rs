@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod kind;
+mod present;
 pub mod run;
 mod verb;
 
@@ -9,5 +10,10 @@ use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
-pub static FEATURE: Feature =
-    Feature { name: "watch", verbs: &[AnyVerb::of::<verb::Arguments>()], kinds: &[kind::KIND], ..NOTHING };
+pub static FEATURE: Feature = Feature {
+    name: "watch",
+    verbs: &[AnyVerb::of::<verb::Arguments>()],
+    kinds: &[kind::KIND],
+    schema: present::SCHEMA,
+    ..NOTHING
+};

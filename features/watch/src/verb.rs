@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::present::{self, SLOWEST, WatchMetrics};
+use crate::run::{Live, WatchRequest, watch};
 use anyhow::Result;
 use clap::Args;
 use msgpath_analyse::watch::{Choice, WatchSummary, summarise};
@@ -14,10 +16,8 @@ use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
 use msgpath_core::watch::{ServiceCounts, WatchHeader};
 use msgpath_core::{Exit, Problem, units};
-use msgpath_present::open_metrics::WatchMetrics;
-use msgpath_present::{Style, html, terminal};
+use msgpath_present::Style;
 use msgpath_record::watch::{MOST_ROWS, WATCHED, read};
-use crate::run::{Live, WatchRequest, watch};
 use msgpath_sys::user::{User, is_root};
 
 use msgpath_sys::standard::draw;
@@ -280,7 +280,7 @@ fn shown(folder: &Path, arguments: &Arguments) -> Result<ExitCode> {
     let summary = summarise(&watched, choice);
     print(&summary, &arguments.look)?;
     if let Some(file) = &arguments.report {
-        let page = html::watched(&summarise(&watched, Choice { slowest: choice.slowest.max(html::SLOWEST), ..choice }));
+        let page = present::page(&summarise(&watched, Choice { slowest: choice.slowest.max(SLOWEST), ..choice }));
         write_typed(file, page)?;
     }
     gates::verdict(&summary.gates, arguments.strict)?;
@@ -298,8 +298,8 @@ pub(crate) fn code(summary: &WatchSummary) -> ExitCode {
 
 pub(crate) fn print(summary: &WatchSummary, look: &Look) -> Result<()> {
     let text = match look.json {
-        true => msgpath_present::json::watched(summary) + "\n",
-        false => terminal::watch(summary, looks::stdout(look)),
+        true => present::json(summary) + "\n",
+        false => present::text(summary, looks::stdout(look)),
     };
     output::print(&text)?;
     Ok(())
@@ -321,7 +321,7 @@ impl LiveView {
     fn show(&mut self, live: &Live) {
         let Some(style) = self.style else { return };
         self.clear();
-        let text = terminal::watching(live.elapsed.as_secs_f64(), live.services, live.rows, style);
+        let text = present::live(live.elapsed.as_secs_f64(), live.services, live.rows, style);
         self.lines = text.lines().count();
         draw(&text);
     }

@@ -11,7 +11,6 @@ pub mod png;
 mod scene;
 mod tables;
 mod tracers;
-mod watched;
 
 use msgpath_core::units::Glyphs;
 
@@ -21,7 +20,6 @@ pub use encode::base64;
 use page::Page;
 pub use scene::{Earlier, Messages, Scene};
 pub use tracers::tracers;
-pub use watched::{SLOWEST, watched};
 
 /// What a browser may do with the file: show it. It cannot call home, and a hostile name cannot fetch anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";

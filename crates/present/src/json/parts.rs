@@ -16,11 +16,12 @@ use serde_json::Value;
 use super::nulls::{explain, rename, rename_one, tidy_quantiles};
 
 /// Any plain value; a float that is not finite becomes `null`.
-pub(super) fn value(data: &impl Serialize) -> Value {
+pub fn value(data: &impl Serialize) -> Value {
     serde_json::to_value(data).unwrap_or(Value::Null)
 }
 
-pub(super) fn findings(findings: &[Finding]) -> Value {
+/// Computed sentences, with the names that they have under `--json`.
+pub fn findings(findings: &[Finding]) -> Value {
     let mut findings = value(&findings);
     for finding in findings.as_array_mut().into_iter().flatten() {
         rename(finding, "Finding");
@@ -28,7 +29,8 @@ pub(super) fn findings(findings: &[Finding]) -> Value {
     findings
 }
 
-pub(super) fn gate(gate: &RunGate) -> Value {
+/// A gate, with a reason for what of it is not known.
+pub fn gate(gate: &RunGate) -> Value {
     let mut out = value(gate);
     explain(&mut out, |path| {
         match path {

@@ -5,9 +5,9 @@
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::verify::Verification;
-use msgpath_analyse::watch::WatchSummary;
 use msgpath_core::CallCounts;
 use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::nulls::names;
@@ -38,26 +38,68 @@ const BY_WORKLOAD: &[(&str, &str)] = &[
     ("AblationResult", "case_value"),
 ];
 
-/// One schema for every object that a verb prints under `--json`: it is one of `anyOf`, and every shape has one name.
-pub fn schema() -> String {
-    crate::packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/schema.json")))
+/// The type of an object that is printed.
+pub type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+/// Lists and failures stand last among the objects: what features print is a result, and stands before them.
+const LAST: usize = 3;
+
+/// One schema for every object that a verb prints under `--json`: it is one of `anyOf`, and every shape has one name. `parts` are
+/// those of the features ([`schema_part`]).
+///
+/// # Panics
+/// A part that is not one: a defect.
+pub fn schema(parts: &[&str]) -> String {
+    let text = crate::packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/schema.json")));
+    if parts.is_empty() {
+        return text;
+    }
+    let mut all: Value = serde_json::from_str(&text).expect("what the types say");
+    for part in parts {
+        let mut part: Value = serde_json::from_str(part).expect("what the types say");
+        if let (Some(all), Value::Array(part)) = (all["anyOf"].as_array_mut(), part["anyOf"].take()) {
+            let at = all.len() - LAST;
+            all.splice(at..at, part);
+        }
+        if let (Some(all), Value::Object(part)) = (all["$defs"].as_object_mut(), part["$defs"].take()) {
+            all.extend(part);
+        }
+    }
+    format!("{all:#}\n")
 }
 
-/// What [`schema`] must be: from the types.
+/// What a feature adds to the schema that prints these: its objects, and the shapes that no other object has.
+pub fn schema_part(documents: &[Shape]) -> Value {
+    let (base, mut all) = (schema_of_types(), of_types(documents));
+    let of_base = |schema: &Value| base["anyOf"].as_array().is_some_and(|base| base.contains(schema));
+    if let Some(documents) = all["anyOf"].as_array_mut() {
+        documents.retain(|document| !of_base(document));
+    }
+    if let Some(shapes) = all["$defs"].as_object_mut() {
+        shapes.retain(|name, _| base["$defs"].get(name).is_none());
+    }
+    json!({ "anyOf": all["anyOf"].take(), "$defs": all["$defs"].take() })
+}
+
+/// What the schema of the base must be: from the types.
 pub fn schema_of_types() -> Value {
+    of_types(&[])
+}
+
+fn of_types(more: &[Shape]) -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-    let documents = [
+    let mut documents = vec![
         generator.subschema_for::<Document<'_>>(),
         generator.subschema_for::<RoundLine>(),
         generator.subschema_for::<Diff>(),
         generator.subschema_for::<PresetPage<'_>>(),
         generator.subschema_for::<DoctorReport<'_>>(),
         generator.subschema_for::<Verification>(),
-        generator.subschema_for::<WatchSummary>(),
         generator.subschema_for::<PathList<'_>>(),
         generator.subschema_for::<RunList<'_>>(),
         generator.subschema_for::<Failure<'_>>(),
     ];
+    documents.extend(more.iter().map(|of| of(&mut generator)));
     // Fields that are something else than in the record.
     let other = [
         ("Case", "of_capacity", generator.subschema_for::<Option<parts::CapacityShare>>()),
@@ -207,7 +249,7 @@ mod tests {
             let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/json/schema.json");
             std::fs::write(file, &wanted).unwrap();
         } else {
-            let same = schema() == wanted;
+            let same = schema(&[]) == wanted;
             assert!(same, "schema.json: INSTA_UPDATE=always cargo test -p msgpath-present the_schema_is");
         }
     }

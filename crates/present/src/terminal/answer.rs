@@ -142,7 +142,7 @@ impl Page {
     }
 
     /// One sentence with its confidence word.
-    pub(super) fn finding(&mut self, finding: &Finding) {
+    pub fn finding(&mut self, finding: &Finding) {
         self.computed(finding.confidence, &finding.text);
     }
 

@@ -29,7 +29,6 @@ mod stream;
 mod table;
 mod threads;
 mod verify;
-mod watch;
 
 pub(crate) use answer::{answers, in_a_line, is_answer, kinds as warning_kinds};
 pub use compare::compare;
@@ -44,18 +43,18 @@ pub use ladder::ladder;
 pub use layers::layers;
 pub use machines::machines;
 pub use nothing::nothing;
-pub use page::{Page, Paint, Span, Style, wrap};
+pub use page::{Page, Paint, Span, Style, width, wrap};
 pub use paths::{PathRow, paths};
 pub use periodic::periodic;
 pub use rpc::{rpc, rpc_histogram};
 pub use runs::{RunRow, runs};
 pub(crate) use sections::cost_cells;
 pub use sections::{findings, verdict, warnings};
+pub use shape::bar_of;
 pub use stages::stage_bars;
 pub use stream::{stream, write_shape};
 pub use table::{Align, Table};
 pub use verify::verify;
-pub use watch::{watch, watching};
 
 #[cfg(test)]
 mod tests;

@@ -139,7 +139,7 @@ impl From<String> for Span {
 }
 
 /// Characters of a text: the width of a line is counted in them.
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().count()
 }
 

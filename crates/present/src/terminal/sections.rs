@@ -55,7 +55,7 @@ pub(super) fn gate_state(state: GateState) -> Span {
 
 impl Page {
     /// What the result was to be held to: a line for each gate with its worst case, with `-v` one for each case.
-    pub(crate) fn gates(&mut self, gates: &[RunGate]) {
+    pub fn gates(&mut self, gates: &[RunGate]) {
         if gates.is_empty() {
             return;
         }

@@ -85,7 +85,7 @@ fn bar(count: u64, tallest: u64, glyphs: Glyphs) -> String {
 }
 
 /// A bar of at most `cells` characters, and never of none.
-pub(crate) fn bar_of(share: f64, cells: usize, glyphs: Glyphs) -> String {
+pub fn bar_of(share: f64, cells: usize, glyphs: Glyphs) -> String {
     let eighths = ((share.clamp(0.0, 1.0) * (cells * 8) as f64).round() as usize).max(1);
     let (full, part) = (eighths / 8, eighths % 8);
     if glyphs == Glyphs::Ascii {

@@ -25,6 +25,8 @@ impl crate::verb::Verb for Arguments {
 }
 
 fn run() -> Result<ExitCode> {
-    crate::output::print(msgpath_present::json::schema())?;
+    let parts: Vec<&str> =
+        crate::feature::all().iter().map(|feature| feature.schema).filter(|part| !part.is_empty()).collect();
+    crate::output::print(msgpath_present::json::schema(&parts))?;
     Ok(ExitCode::SUCCESS)
 }

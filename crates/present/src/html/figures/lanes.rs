@@ -19,37 +19,37 @@ const LETTER: f64 = 6.2;
 const LEAST: f64 = 0.004;
 
 /// A stage.
-pub(crate) struct Bar {
+pub struct Bar {
     /// Its lane, counted from the top; `None`: it is not drawn.
-    pub(crate) lane: Option<usize>,
+    pub lane: Option<usize>,
     /// On the bar, and when pointed at.
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) ns: f64,
+    pub name: String,
+    pub title: String,
+    pub ns: f64,
     /// Number of its colour in the style sheet.
-    pub(crate) colour: usize,
+    pub colour: usize,
     /// Waiting for a CPU is hatched: it can be told without colours.
-    pub(crate) hatched: bool,
+    pub hatched: bool,
 }
 
 /// The drawing of one message.
-pub(crate) struct Lanes<'a> {
-    pub(crate) head: String,
+pub struct Lanes<'a> {
+    pub head: String,
     /// From top to bottom; whether it is shaded.
-    pub(crate) names: Vec<(&'a str, bool)>,
+    pub names: Vec<(&'a str, bool)>,
     /// In the order of time, one after the other.
-    pub(crate) bars: Vec<Bar>,
-    pub(crate) total_ns: f64,
+    pub bars: Vec<Bar>,
+    pub total_ns: f64,
     /// What happens at the beginning, in the first lane, and at the end, in the last one: in short, and when pointed at.
-    pub(crate) begins: (&'a str, &'a str),
-    pub(crate) ends: (&'a str, &'a str),
+    pub begins: (&'a str, &'a str),
+    pub ends: (&'a str, &'a str),
     /// It is the first drawing of its page: it brings the pattern of what is hatched.
-    pub(crate) hatch: bool,
-    pub(crate) label: String,
+    pub hatch: bool,
+    pub label: String,
 }
 
 impl Lanes<'_> {
-    pub(crate) fn draw(&self) -> Svg {
+    pub fn draw(&self) -> Svg {
         let height = TOP + LANE * self.names.len() as f64 + 30.0;
         let (right, bottom) = (WIDTH - RIGHT, height - 30.0);
         let mut drawing = Drawing::new(WIDTH, height);

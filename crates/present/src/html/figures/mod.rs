@@ -45,7 +45,8 @@ use super::scene::Scene;
 pub use axes::tick_name;
 pub(crate) use axes::{chosen, every, round_axis, short, time_ticks_left};
 pub use data::{DataTable, Datum};
-pub use lanes::wide;
+pub use lanes::{Bar, Lanes, wide};
+pub use stages::{colour, hatched};
 
 /// A picture of the report.
 #[derive(Debug)]

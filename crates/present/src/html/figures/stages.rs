@@ -89,7 +89,7 @@ fn stamped(stage: Stage) -> Part {
 }
 
 /// Number of the colour of a stage, the same there and back.
-pub(crate) fn colour(kind: Kind) -> usize {
+pub fn colour(kind: Kind) -> usize {
     match kind {
         Kind::Waiting | Kind::Again => 0,
         Kind::SendCall | Kind::Deliver => 8,
@@ -106,7 +106,7 @@ pub(crate) fn colour(kind: Kind) -> usize {
 }
 
 /// Waiting for a CPU is hatched: it can be told without colours.
-pub(crate) fn hatched(kind: Kind) -> bool {
+pub fn hatched(kind: Kind) -> bool {
     matches!(kind, Kind::WakeCall | Kind::InFlight | Kind::Delay)
 }
 

@@ -1,9 +1,13 @@
-//! `docs/json.md` is written from the schema. `INSTA_UPDATE=always cargo test -p msgpath-present the_page_is` writes it.
+//! `docs/json.md` is written from the schema that the program prints, with the parts of its features.
+//! `INSTA_UPDATE=always cargo test --test program the_page_is` writes it.
 
 use std::fmt::Write;
-use std::{fs, path::Path};
+use std::fs;
 
 use serde_json::Value;
+
+use crate::borders::root;
+use crate::command::msgpath;
 
 const HEAD: &str = "# What `--json` prints
 
@@ -142,12 +146,12 @@ fn page(schema: &Value) -> String {
 
 #[test]
 fn the_page_is_that_of_the_schema() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/json.md");
-    let wanted = page(&super::schema_of_types());
+    let file = root().join("docs/json.md");
+    let wanted = page(&msgpath(&["schema"]).ends_with(0).json());
     if std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always") {
         fs::write(&file, wanted).unwrap();
     } else {
         let same = fs::read_to_string(&file).is_ok_and(|text| text == wanted);
-        assert!(same, "docs/json.md: INSTA_UPDATE=always cargo test -p msgpath-present the_page_is");
+        assert!(same, "docs/json.md: INSTA_UPDATE=always cargo test --test program the_page_is");
     }
 }

@@ -4,21 +4,20 @@
 use msgpath_analyse::attribution::stage::Kind;
 use msgpath_analyse::summary::Confidence;
 use msgpath_analyse::watch::{Band, Heat, Server, Slow, WatchSummary};
-use msgpath_core::units::three_digits;
+use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_core::watch::Stage;
 
-use super::G;
-use super::figures::lanes::{Bar, Lanes, wide};
-use super::figures::stages::{colour, hatched};
-use super::figures::tick_name;
-use crate::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
-use crate::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
-use crate::words;
+use msgpath_present::answers::{Answer, Cell, Missing, Page, Pictured, Table, answered, cell::Value};
+use msgpath_present::counted;
+use msgpath_present::html::figures::{Bar, Lanes, colour, hatched, tick_name, wide};
+use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, round_step, time_ticks};
+
+const G: Glyphs = Glyphs::Unicode;
 
 /// Servers that have pictures.
 const SERVERS: usize = 4;
 /// The slowest requests that are drawn.
-pub const SLOWEST: usize = 30;
+pub(crate) const SLOWEST: usize = 30;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 92.0;
@@ -26,7 +25,7 @@ const RIGHT: f64 = 150.0;
 const ROW: f64 = 18.0;
 
 /// The page as one HTML file that needs no network.
-pub fn watched(summary: &WatchSummary) -> String {
+pub(crate) fn watched(summary: &WatchSummary) -> String {
     let target = if summary.target.is_empty() { "a record" } else { &summary.target };
     let mut page = Page {
         title: format!("watch {}: {target}, {} s", summary.name, three_digits(summary.seconds)),
@@ -34,7 +33,7 @@ pub fn watched(summary: &WatchSummary) -> String {
     };
     page.answers = summary.servers.iter().flat_map(answers).collect();
     if let Some(why) = &summary.cut_short {
-        page.missing.push(crate::answers::Missing { name: "the end".into(), why: why.clone() });
+        page.missing.push(Missing { name: "the end".into(), why: why.clone() });
     }
     if page.answers.is_empty() {
         let nobody =
@@ -178,7 +177,7 @@ fn anatomy(what: &str, band: &Band, stages: &[(Stage, f64)], hatch: bool) -> Svg
             hatched: hatched(kind),
         }
     };
-    let requests = words::counted(band.rows, "request");
+    let requests = counted(band.rows, "request");
     let head = format!("{what} ({}): {}, mean of {requests}", band.name, G.time(band.mean_ns));
     Lanes {
         label: format!("Where {what} are at every moment, {}", G.time(band.mean_ns)),
@@ -201,7 +200,7 @@ fn slowest(server: &Server) -> Svg {
     let said = |slow: &Slow| format!("{} {}", G.time(slow.total_ns as f64), slow.stage);
     let room = rows.iter().map(|slow| wide(&said(slow)) + 8.0).fold(RIGHT, f64::max);
     let x = Scale::linear((0.0, longest), (LEFT, WIDTH - room));
-    let step = crate::svg::round_step(longest / 8.0);
+    let step = round_step(longest / 8.0);
     for tick in (0..=16).map(|tick| f64::from(tick) * step).take_while(|tick| *tick <= longest * 1.0001) {
         drawing.line("grid", (x.at(tick), 16.0), (x.at(tick), bottom));
         drawing.text("m", (x.at(tick), bottom + 16.0), Anchor::Middle, &tick_name(tick));
@@ -431,7 +430,7 @@ fn seen(summary: &WatchSummary) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::present::fixture;
 
     #[test]
     fn the_page_has_what_was_found_and_its_pictures() {
