@@ -291,7 +291,7 @@ fn every_computed_sentence_has_its_page() {
     let codes: BTreeSet<String> = msgpath_analyse::findings::DETECTORS
         .iter()
         .map(|detector| detector.code)
-        .chain(msgpath_analyse::watch::CODES)
+        .chain(msgpath_watch::analyse::CODES)
         .map(String::from)
         .collect();
     let mut pages = Vec::new();

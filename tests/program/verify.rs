@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use msgpath_analyse::watch::{Choice, summarise};
 use msgpath_core::schema::{RunEnd, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, Times, WatchEnd, WatchHeader};
@@ -13,6 +12,7 @@ use msgpath_mesh::record::{MeshWriter, PairBlock};
 use msgpath_mesh::schema::{MeshHeader, PairCase, PairRecord, PairRound, Slot};
 use msgpath_record::tracers::{self, TracersHeader};
 use msgpath_record::watch::{self, WatchWriter};
+use msgpath_watch::analyse::{Choice, summarise};
 
 use crate::command::{Home, harmless};
 
@@ -211,7 +211,7 @@ fn read(folder: &Path, kind: &str) {
         "watch" => {
             let Ok(watched) = watch::read(folder) else { return };
             let stored = msgpath_record::read_summary(folder).ok().flatten();
-            msgpath_analyse::verify::verify_watched(&watched, stored.as_deref(), VERSION);
+            msgpath_watch::analyse::verify_watched(&watched, stored.as_deref(), VERSION);
         }
         _ => drop(tracers::read(folder)),
     }

@@ -80,7 +80,7 @@ impl RunGate {
 
 /// What an estimate comes to at a gate.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     pub(crate) state: GateState,
     pub(crate) value: Option<f64>,
     pub(crate) low: Option<f64>,
@@ -94,7 +94,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Of one estimate. It begins to fail at `bound` and passes up to `limit`, both on the scale of `level`; `undecided` is
     /// said where its interval has one of them in it.
-    pub(crate) fn of(level: Level, gate: &Gate, bound: f64, limit: f64, undecided: &str) -> Self {
+    pub fn of(level: Level, gate: &Gate, bound: f64, limit: f64, undecided: &str) -> Self {
         let plain = |at: f64| if gate.watched == Watched::Loss { at.max(0.0) } else { at.exp() };
         let (low, high) = level.interval();
         let (worse, passes, beyond) = match gate.side {
@@ -126,13 +126,13 @@ impl Outcome {
     }
 
     /// Nothing is known, for this reason.
-    pub(crate) fn unknown(why: String) -> Self {
+    pub fn unknown(why: String) -> Self {
         Self { why: Some(why), ..Self::default() }
     }
 }
 
 /// Fails what lies beyond its bound where the test of that stands after Holm over all of them.
-pub(crate) fn settle(outcomes: &mut [Outcome]) {
+pub fn settle(outcomes: &mut [Outcome]) {
     let stands = holm(&outcomes.iter().map(|outcome| outcome.p).collect::<Vec<_>>());
     for (outcome, stands) in outcomes.iter_mut().zip(stands).filter(|(outcome, _)| outcome.beyond) {
         if stands {
@@ -145,7 +145,7 @@ pub(crate) fn settle(outcomes: &mut [Outcome]) {
 }
 
 /// The value of a limit on the scale of a level of what is watched.
-pub(crate) fn scaled(value: f64, watched: Watched) -> f64 {
+pub fn scaled(value: f64, watched: Watched) -> f64 {
     if watched == Watched::Loss { value } else { value.max(f64::MIN_POSITIVE).ln() }
 }
 
@@ -210,7 +210,7 @@ fn outcome(run: &Run, gate: &Gate, case: &CaseSummary, rounds: &[&RoundRecord], 
 }
 
 /// A gate with what it comes to for each of these cases: their ids and names.
-pub(crate) fn gathered(gate: &Gate, named: &[(u32, String)], outcomes: impl Iterator<Item = Outcome>) -> RunGate {
+pub fn gathered(gate: &Gate, named: &[(u32, String)], outcomes: impl Iterator<Item = Outcome>) -> RunGate {
     let of_case = |((case, name), outcome): (&(u32, String), Outcome)| {
         let Outcome { state, value, low, high, p, why, .. } = outcome;
         CaseGate { case: *case, name: name.clone(), state, value, low, high, p, because: why }

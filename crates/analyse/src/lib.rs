@@ -70,7 +70,6 @@ pub mod throughput;
 pub mod tracers;
 pub mod trials;
 pub mod verify;
-pub mod watch;
 pub mod words;
 
 pub use logs::Logs;

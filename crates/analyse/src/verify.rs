@@ -1,8 +1,6 @@
 //! Does the record still say what was printed? Every round against its own counts, histograms and quantiles against the
 //! single messages, and every number of the stored summary against one computed again (docs/method/two-runs.md#verify).
 
-mod watch;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::Plan;
@@ -19,8 +17,6 @@ use crate::rpc::split::is_unseen;
 use crate::series::{receiver, sender};
 use crate::summary::CaseSummary;
 use crate::{Logs, summarise_with};
-
-pub use watch::verify_watched;
 
 /// The version of [`Verification`] as JSON.
 pub const SCHEMA: &str = "msgpath/verify/1";

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::analyse::verify_watched;
+use crate::analyse::{Choice, summarise};
 use anyhow::Result;
-use msgpath_analyse::verify::verify_watched;
-use msgpath_analyse::watch::{Choice, summarise};
 use msgpath_core::Problem;
 use msgpath_core::watch::ServiceCounts;
 use msgpath_record::export::WATCHED_EXPORTERS;

@@ -1,6 +1,7 @@
 //! `msgpath watch`: where the time goes in programs that nobody changed.
 #![forbid(unsafe_code)]
 
+pub mod analyse;
 mod kind;
 mod present;
 pub mod run;

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::analyse::{Choice, WatchSummary, summarise};
 use crate::present::{self, SLOWEST, WatchMetrics};
 use crate::run::{Live, WatchRequest, watch};
 use anyhow::Result;
 use clap::Args;
-use msgpath_analyse::watch::{Choice, WatchSummary, summarise};
 use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
 use msgpath_core::watch::{ServiceCounts, WatchHeader};

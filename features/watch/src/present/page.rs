@@ -1,9 +1,9 @@
 //! The page of watched programs: findings, where a request is at every moment, the slowest requests, how many took how long and
 //! when, stages, kinds of requests, connections, and how much was seen.
 
+use crate::analyse::{Band, Heat, Server, Slow, WatchSummary};
 use msgpath_analyse::attribution::stage::Kind;
 use msgpath_analyse::summary::Confidence;
-use msgpath_analyse::watch::{Band, Heat, Server, Slow, WatchSummary};
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_core::watch::Stage;
 
@@ -79,7 +79,7 @@ fn of_server(number: usize, server: &Server) -> Vec<Pictured> {
     };
     if let (Some(typical), Some(slow)) = (&server.typical, &server.slow) {
         let mean = |slow: bool| {
-            let ns = |stage: &msgpath_analyse::watch::StageTimes| if slow { stage.slow_ns } else { stage.typical_ns };
+            let ns = |stage: &crate::analyse::StageTimes| if slow { stage.slow_ns } else { stage.typical_ns };
             server.stages.iter().map(|stage| (stage.stage, ns(stage))).collect::<Vec<_>>()
         };
         add(

@@ -1,6 +1,6 @@
 //! `watch`: programs that nobody changed, where the time of their requests goes, and the live view while they are watched.
 
-use msgpath_analyse::watch::{Server, Slow, WatchSummary, connections};
+use crate::analyse::{Server, Slow, WatchSummary, connections};
 use msgpath_core::units::three_digits;
 use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 

@@ -152,7 +152,7 @@ fn slow<'a>(rows: &[&'a RequestRow], times: &Times, slow_ns: u64) -> (String, Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::testing::{Load, watched};
+    use crate::analyse::testing::{Load, watched};
 
     #[test]
     fn stages_of_a_band_add_up_to_its_mean() {

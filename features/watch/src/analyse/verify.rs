@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use msgpath_analyse::verify::{Check, Verification};
 use msgpath_core::schema::Status;
 use msgpath_core::watch::{ServiceCounts, Times, WatchEnd};
 use msgpath_record::watch::Watched;
 
-use super::{Check, Verification};
-use crate::watch::{Choice, summarise};
+use super::{Choice, summarise};
 
 /// Checks a record. `stored` is the summary kept beside it, `version` that of this program.
 pub fn verify_watched(watched: &Watched, stored: Option<&[u8]>, version: &str) -> Verification {
@@ -54,8 +54,8 @@ mod tests {
     use msgpath_core::watch::{Slice, Stage};
 
     use super::*;
-    use crate::verify::Disagreement;
-    use crate::watch::testing::{Load, watched};
+    use crate::analyse::testing::{Load, watched};
+    use msgpath_analyse::verify::Disagreement;
 
     fn recorded() -> (Watched, Vec<u8>) {
         let mut watched = watched(&Load { stage: Stage::WorkLock, ..Load::default() });

@@ -7,7 +7,7 @@ use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_stats::level::{Level, cuts, of_quantiles, of_values};
 
 use super::Server;
-use crate::gates::{Outcome, RunGate, gathered, scaled, settle};
+use msgpath_analyse::gates::{Outcome, RunGate, gathered, scaled, settle};
 
 /// Resampling draws the same every time.
 const SEED: u64 = 83;
@@ -81,7 +81,7 @@ fn histogram(times: &Times) -> SparseHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gates::GateState::{self, Failed, Passed, Undecided};
+    use msgpath_analyse::gates::GateState::{self, Failed, Passed, Undecided};
 
     fn states(slices: usize, gates: &[&str]) -> Vec<GateState> {
         // 1000 requests of 19 to 21 µs in each part.

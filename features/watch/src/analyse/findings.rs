@@ -8,7 +8,7 @@ use msgpath_core::watch::{RequestRow, Stage};
 use super::bands::Bands;
 use super::culprits::{self, Agreed};
 use super::{ENOUGH, Server};
-use crate::summary::{Confidence, Finding};
+use msgpath_analyse::summary::{Confidence, Finding};
 
 /// Codes of all of them.
 pub const CODES: [&str; 18] = [
@@ -190,8 +190,8 @@ pub(super) fn not_split(server: &Server) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::watch::testing::{Load, watched};
-    use crate::watch::{Choice, summarise};
+    use crate::analyse::testing::{Load, watched};
+    use crate::analyse::{Choice, summarise};
     use msgpath_core::watch::Stage;
 
     fn sentences(load: &Load) -> Vec<(String, String)> {

@@ -10,6 +10,7 @@ mod gates;
 mod pictures;
 #[cfg(test)]
 pub(crate) mod testing;
+mod verify;
 
 use std::collections::BTreeMap;
 
@@ -21,10 +22,11 @@ use serde::{Deserialize, Serialize};
 pub use bands::{Band, StageTimes};
 pub use findings::CODES;
 pub use pictures::{Bin, Heat, Pictures};
+pub use verify::verify_watched;
 
-use crate::gates::RunGate;
-use crate::summary::Finding;
 use bands::Bands;
+use msgpath_analyse::gates::RunGate;
+use msgpath_analyse::summary::Finding;
 
 /// Below this share of complete requests nothing is said about where their time goes.
 pub const ENOUGH: f64 = 0.95;
