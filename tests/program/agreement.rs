@@ -23,7 +23,7 @@ pub(crate) fn arguments<'a>(program: &'a str, service: &'a str, count: &'a str, 
 /// `before`: the client's stamp is less than that before the first that is seen of its send call, ns, and the time between two messages
 /// is more.
 pub(crate) fn messages(runs: &Path, before: u64) -> Option<(usize, Vec<[Times; 2]>)> {
-    let watched = msgpath_record::watch::read(&runs.join("watched")).ok()?;
+    let watched = msgpath_watch::record::read(&runs.join("watched")).ok()?;
     let mut rows: Vec<&RequestRow> = watched.rows.iter().filter(|row| row.port > 0).collect();
     rows.sort_by_key(|row| row.t0_ns);
     let log: Vec<MessageRow> = msgpath_record::messages(&runs.join("own")).ok()?.collect::<Result<_, _>>().ok()?;

@@ -11,8 +11,8 @@ use msgpath_mesh::analyse::{Fold, MeshCheck};
 use msgpath_mesh::record::{MeshWriter, PairBlock};
 use msgpath_mesh::schema::{MeshHeader, PairCase, PairRecord, PairRound, Slot};
 use msgpath_record::tracers::{self, TracersHeader};
-use msgpath_record::watch::{self, WatchWriter};
 use msgpath_watch::analyse::{Choice, summarise};
+use msgpath_watch::record::{self as watch, WatchWriter};
 
 use crate::command::{Home, harmless};
 

@@ -3,11 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use msgpath_core::watch::{SCHEMA, WatchHeader};
-
 use crate::RecordError;
 use crate::tracers::{self, TracersHeader};
-use crate::watch::{self, REQUESTS_FILE, WatchWriter};
 
 fn fifo(folder: &Path, name: &str) {
     let file = folder.join(name);
@@ -25,16 +22,6 @@ fn is_named<T>(read: Result<T, RecordError>, name: &str) {
         Err(error) => panic!("{error:?}"),
         Ok(_) => panic!("{name} was read"),
     }
-}
-
-#[test]
-fn requests_of_a_watch() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().join("watched");
-    let header = WatchHeader { schema: SCHEMA.into(), name: "a".into(), ..Default::default() };
-    WatchWriter::create(&folder, &header, 3).unwrap().finish(Default::default()).unwrap();
-    fifo(&folder, REQUESTS_FILE);
-    is_named(watch::read(&folder), REQUESTS_FILE);
 }
 
 #[test]

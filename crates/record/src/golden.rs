@@ -79,13 +79,14 @@ fn the_golden_run_reads_as_ever() {
 
 #[test]
 fn the_logs_of_the_golden_run_are_written_to_the_bit() {
-    fn again<R: Logged>(file: &str) -> usize {
+    fn again<L: Logged>(file: &str) -> usize {
         let bytes = fs::read(golden().join(file)).unwrap();
-        let (mut blocks, mut payload, mut rows) = (block::Blocks::new(bytes.as_slice()), Vec::new(), Vec::<R>::new());
+        let (mut blocks, mut payload, mut rows) =
+            (block::Blocks::new(bytes.as_slice()), Vec::new(), Vec::<L::Row>::new());
         let mut count = 0;
         while blocks.next(&mut payload).unwrap().is_some() {
-            let (case, pass) = columns::decode(&payload, &mut rows).unwrap();
-            assert_eq!(columns::encode(case, pass, &rows).unwrap(), payload);
+            let (case, pass) = columns::decode::<L>(&payload, &mut rows).unwrap();
+            assert_eq!(columns::encode::<L>(case, pass, &rows).unwrap(), payload);
             count += rows.len();
         }
         count

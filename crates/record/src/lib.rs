@@ -13,8 +13,8 @@
 //! | `tools.jsonl` | what measuring tools of others said between the rounds, where any were asked for |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! What was watched of other programs is a folder of its own
-//! kind as well, see [`watch`]; so are texts of tracers of others, see [`tracers`].
+//! Texts of tracers of others are a folder of their own kind, see [`tracers`]. Features have further kinds, which are made of the same
+//! blocks and columns.
 //!
 //! [`block`] describes the bytes of the `.mpl` files.
 //!
@@ -29,7 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
-mod columns;
+pub mod columns;
 mod error;
 pub mod export;
 #[cfg(test)]
@@ -50,7 +50,6 @@ mod test_run;
 mod tools;
 pub mod tracers;
 pub mod utc;
-pub mod watch;
 mod writer;
 
 pub use block::{fuzz_blocks, fuzz_header};
@@ -64,7 +63,9 @@ pub use reader::{
 pub use resume::{CutShort, is_torn};
 pub use summary::{read_summary, write_summary};
 pub use tools::{MAX_TOOL_OUTPUT, ToolRun, append_tool_runs, tool_runs};
-pub use writer::{Appender, FOLDER_MODE, RunWriter, make_folder, write_whole};
+pub use writer::{
+    Appender, FOLDER_MODE, PRIVATE_FOLDER_MODE, RunWriter, framed, make_folder, write_private, write_whole,
+};
 
 /// The header, within the folder.
 pub const HEADER_FILE: &str = "run.json";

@@ -355,7 +355,7 @@ pub(crate) fn decode_messages(
     header: &RunHeader,
 ) -> Result<(), Fault> {
     expect(head.kind, Kind::Messages)?;
-    Ok(case_exists(columns::decode(payload, rows)?.0, header)?)
+    Ok(case_exists(columns::decode::<MessageRow>(payload, rows)?.0, header)?)
 }
 
 /// The log of calls of the run in `folder`, in the order in which it was written. Empty where the run has none. The case
@@ -374,7 +374,7 @@ pub(crate) fn decode_calls(
     header: &RunHeader,
 ) -> Result<(), Fault> {
     expect(head.kind, Kind::Calls)?;
-    case_exists(columns::decode(payload, rows)?.0, header)?;
+    case_exists(columns::decode::<RpcRow>(payload, rows)?.0, header)?;
     let pairs = header.rpc.as_ref().map_or(0, |rpc| rpc.pairs.len());
     match rows.iter().find(|row| row.pair as usize >= pairs) {
         Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair).into()),
@@ -504,7 +504,7 @@ impl EventsOfRounds {
         };
         expect(head.kind, Kind::Events)?;
         let mut events = Vec::new();
-        let (case, pass) = columns::decode(&self.payload, &mut events)?;
+        let (case, pass) = columns::decode::<KernelEvent>(&self.payload, &mut events)?;
         case_exists(case, &self.header)?;
         Ok(Some(Events { case, pass, events }))
     }

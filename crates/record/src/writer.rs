@@ -16,6 +16,10 @@ use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, Rec
 
 /// A file that can lose its tail.
 pub trait Cut: Write {
+    /// Leaves so many bytes.
+    ///
+    /// # Errors
+    /// As ftruncate(2).
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -40,7 +44,8 @@ pub struct Appender<F> {
 /// ([`crate::owner`]). What may be about programs of others is for the user alone.
 const SHARED: u32 = 0o644;
 pub const FOLDER_MODE: u32 = 0o755;
-pub(crate) const PRIVATE_FOLDER_MODE: u32 = 0o700;
+/// Of the folder of what was seen of programs that may be others'.
+pub const PRIVATE_FOLDER_MODE: u32 = 0o700;
 const PRIVATE: u32 = 0o600;
 
 impl Appender<File> {
@@ -49,7 +54,10 @@ impl Appender<File> {
     }
 
     /// For what was seen of programs that may be others': nobody else reads it.
-    pub(crate) fn create_private(path: &Path) -> Result<Self, RecordError> {
+    ///
+    /// # Errors
+    /// It is there already, or cannot be written.
+    pub fn create_private(path: &Path) -> Result<Self, RecordError> {
         Self::create_with(path, PRIVATE)
     }
 
@@ -93,6 +101,9 @@ impl Appender<File> {
 impl<F: Cut> Appender<F> {
     /// Hands the block to the kernel in one write. What a full disk took of it is removed again, so that the file stays
     /// whole; should that fail too, the reader stops before the piece.
+    ///
+    /// # Errors
+    /// As write(2).
     pub fn append(&mut self, block: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(block) {
             let _ = self.file.cut(self.length);
@@ -263,7 +274,7 @@ impl RunWriter {
             return Err(RecordError::Unrecordable("calls of several cases or passes at once".into()));
         }
         for rows in rows.chunks(MAX_ROWS) {
-            let block = framed(Kind::Calls, columns::encode(rows[0].case, rows[0].pass, rows))?;
+            let block = framed(Kind::Calls, columns::encode::<RpcRow>(rows[0].case, rows[0].pass, rows))?;
             let log = opened(&mut self.calls, &self.folder, RPCS_FILE)?;
             log.append(&block).map_err(|source| self.failed(RPCS_FILE, source))?;
             self.calls_kept += rows.len() as u64;
@@ -284,7 +295,7 @@ impl RunWriter {
             return Err(RecordError::Unrecordable(why));
         }
         for events in events.chunks(MAX_ROWS) {
-            let block = framed(Kind::Events, columns::encode(case, pass, events))?;
+            let block = framed(Kind::Events, columns::encode::<KernelEvent>(case, pass, events))?;
             let log = opened(&mut self.events, &self.folder, EVENTS_FILE)?;
             log.append(&block).map_err(|source| self.failed(EVENTS_FILE, source))?;
             self.events_kept += events.len() as u64;
@@ -322,7 +333,7 @@ impl RunWriter {
 
     fn append_messages(&mut self, rows: &[MessageRow]) -> Result<(), RecordError> {
         let Some(log) = &mut self.messages else { return Ok(()) };
-        let block = framed(Kind::Messages, columns::encode(rows[0].case, rows[0].pass, rows))?;
+        let block = framed(Kind::Messages, columns::encode::<MessageRow>(rows[0].case, rows[0].pass, rows))?;
         log.append(&block).map_err(|source| self.failed(MESSAGES_FILE, source))
     }
 
@@ -350,7 +361,10 @@ fn length_of(path: &Path) -> u64 {
 }
 
 /// A whole block of what was encoded.
-pub(crate) fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
+///
+/// # Errors
+/// What cannot be encoded, or is too long.
+pub fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
     payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
 }
 
@@ -384,13 +398,19 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The same for what was seen of programs that may be others': nobody else reads it.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// As open(2), write(2) and rename(2).
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut output = Output::private(path)?;
     output.write_all(bytes)?;
     output.finish_on_disk()
 }
 
 /// Makes the folder of a record, and those above it.
+///
+/// # Errors
+/// As mkdir(2), but for one that is there.
 pub fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above)?;

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use crate::analyse::verify_watched;
 use crate::analyse::{Choice, summarise};
+use crate::record::{self, WATCHED, Watched, read};
 use anyhow::Result;
 use msgpath_core::Problem;
 use msgpath_core::watch::ServiceCounts;
-use msgpath_record::export::WATCHED_EXPORTERS;
-use msgpath_record::watch::{WATCHED, Watched, read};
+use msgpath_record::RecordError;
 use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
 use msgpath_verbs::metrics::Exposition;
@@ -30,18 +30,18 @@ pub(crate) const KIND: Kind = Kind {
         Exporter {
             name: "csv",
             summary: "a row each request",
-            writes: Writes::Text(|folder, out| rows("csv", folder, out)),
+            writes: Writes::Text(|folder, out| rows(record::csv, folder, out)),
         },
         #[cfg(feature = "parquet")]
         Exporter {
             name: "parquet",
             summary: "a row each request",
-            writes: Writes::Bytes(|folder, out| rows("parquet", folder, out)),
+            writes: Writes::Bytes(|folder, out| rows(record::parquet, folder, out)),
         },
         Exporter {
             name: "perfetto",
             summary: "requests and their stages as tracks",
-            writes: Writes::Bytes(|folder, out| rows("perfetto", folder, out)),
+            writes: Writes::Bytes(|folder, out| rows(record::perfetto, folder, out)),
         },
         Exporter { name: "json", summary: "all that is printed", writes: Writes::Text(all) },
         Exporter {
@@ -55,11 +55,12 @@ pub(crate) const KIND: Kind = Kind {
     diff: None,
 };
 
+type Format = fn(&Watched, &mut dyn Write) -> Result<(), RecordError>;
+
 /// The requests in one of the record's formats.
-fn rows(name: &str, folder: &Path, out: &mut dyn Write) -> Result<()> {
-    let format = WATCHED_EXPORTERS.iter().find(|format| format.name == name).expect("a format of the record");
+fn rows(format: Format, folder: &Path, out: &mut dyn Write) -> Result<()> {
     let watched = read(folder).map_err(Problem::from)?;
-    Ok((format.export)(&watched, out).map_err(Problem::from)?)
+    Ok(format(&watched, out).map_err(Problem::from)?)
 }
 
 fn all(folder: &Path, out: &mut dyn Write) -> Result<()> {

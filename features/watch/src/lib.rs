@@ -4,6 +4,7 @@
 pub mod analyse;
 mod kind;
 mod present;
+pub mod record;
 pub mod run;
 mod verb;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::analyse::{Choice, WatchSummary, summarise};
 use crate::present::{self, SLOWEST, WatchMetrics};
+use crate::record::{MOST_ROWS, WATCHED, read};
 use crate::run::{Live, WatchRequest, watch};
 use anyhow::Result;
 use clap::Args;
@@ -17,7 +18,6 @@ use msgpath_core::gate::Gate;
 use msgpath_core::watch::{ServiceCounts, WatchHeader};
 use msgpath_core::{Exit, Problem, units};
 use msgpath_present::Style;
-use msgpath_record::watch::{MOST_ROWS, WATCHED, read};
 use msgpath_sys::user::{User, is_root};
 
 use msgpath_sys::standard::draw;

@@ -84,11 +84,12 @@ fn stamp<'a>(of: &Context<'_>, row: &RpcRow, at: usize) -> Cell<'a> {
 }
 
 impl Logged for RpcRow {
+    type Row = Self;
     const WHAT: &str = "calls";
     const COLUMNS: &[Call] = &CALLS;
 
-    fn set_place(&mut self, case: u32, pass: u32) {
-        (self.case, self.pass) = (case, pass);
+    fn set_place(row: &mut Self, case: u32, pass: u32) {
+        (row.case, row.pass) = (case, pass);
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
         first.received_ns = Some(-3);
         let second = RpcRow { received_ns: None, latency_ns: Some(9), lock_ns: Some(0), ..first };
         let third = RpcRow { received_ns: Some(-4), ..second };
-        let payload = encode(2, 3, &[first, second, third]).unwrap();
+        let payload = encode::<RpcRow>(2, 3, &[first, second, third]).unwrap();
         let none: &[u8] = &[0, 0, 0];
         let columns: [(&str, u8, &[u8]); 18] = [
             ("pair", 1, none),
@@ -132,9 +133,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let row = RpcRow { received_ns: Some(i64::MIN), ..RpcRow::default() };
-        assert!(encode(0, 0, &[row]).unwrap_err().contains("out of its range"));
+        assert!(encode::<RpcRow>(0, 0, &[row]).unwrap_err().contains("out of its range"));
         let row = RpcRow { late_ns: Some(MAX_NUMBER), ..RpcRow::default() };
-        assert!(encode(0, 0, &[row]).unwrap_err().contains("out of its range"));
+        assert!(encode::<RpcRow>(0, 0, &[row]).unwrap_err().contains("out of its range"));
         assert!(encode::<RpcRow>(0, 0, &[]).is_err());
         // 18 bytes are not a key.
         let key = [vec![18], vec![0; 18]].concat();

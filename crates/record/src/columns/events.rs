@@ -60,11 +60,12 @@ pub(crate) static EVENTS: [Event; 9] = [
 ];
 
 impl Logged for KernelEvent {
+    type Row = Self;
     const WHAT: &str = "kernel events";
     const COLUMNS: &[Event] = &EVENTS;
 
-    fn kind(&self) -> usize {
-        self.kind as usize
+    fn kind(event: &Self) -> usize {
+        event.kind as usize
     }
 }
 
@@ -88,7 +89,7 @@ mod tests {
             ..KernelEvent::default()
         };
         let again = KernelEvent { t_ns: 130, tid: 22, ..woken };
-        let payload = encode(2, 3, &[woken, on, again]).unwrap();
+        let payload = encode::<KernelEvent>(2, 3, &[woken, on, again]).unwrap();
         let columns: [(&str, u8, &[u8]); 8] = [
             ("kind", 1, &[1, 3, 1]),
             ("t_ns", 3, &[100, 30, 0]),
@@ -107,7 +108,7 @@ mod tests {
         let of = |t_ns, end| KernelEvent { t_ns, end, ..KernelEvent::default() };
         let written = [of(1, 0), of(1, 1), of(7, 0), of(9, 1)];
         let mut read: Vec<KernelEvent> = Vec::new();
-        decode(&encode(2, 3, &written).unwrap(), &mut read).unwrap();
+        decode::<KernelEvent>(&encode::<KernelEvent>(2, 3, &written).unwrap(), &mut read).unwrap();
         assert_eq!(read, written);
     }
 
@@ -125,14 +126,14 @@ mod tests {
                 ..KernelEvent::default()
             })
             .collect();
-        assert!(encode(0, 0, &round).unwrap().len() < 11 * round.len());
+        assert!(encode::<KernelEvent>(0, 0, &round).unwrap().len() < 11 * round.len());
     }
 
     #[test]
     fn events_out_of_order_are_refused() {
         let at = |t_ns| KernelEvent { t_ns, ..KernelEvent::default() };
-        assert!(encode(0, 0, &[at(2), at(1)]).unwrap_err().contains("t_ns"));
-        assert!(encode(0, 0, &[at(MAX_NUMBER)]).is_err());
+        assert!(encode::<KernelEvent>(0, 0, &[at(2), at(1)]).unwrap_err().contains("t_ns"));
+        assert!(encode::<KernelEvent>(0, 0, &[at(MAX_NUMBER)]).is_err());
         assert!(encode::<KernelEvent>(0, 0, &[]).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use msgpath_core::schema::MessageRow;
 
-use super::{Column, Form, Logged, Stored, stored};
+use super::{Column, Logged, stored};
 
 type Message = Column<MessageRow>;
 
@@ -63,11 +63,12 @@ pub(crate) static MESSAGES: [Column<MessageRow>; 10] = [
 ];
 
 impl Logged for MessageRow {
+    type Row = Self;
     const WHAT: &str = "messages";
     const COLUMNS: &[Message] = &MESSAGES;
 
-    fn set_place(&mut self, case: u32, pass: u32) {
-        (self.case, self.pass) = (case, pass);
+    fn set_place(row: &mut Self, case: u32, pass: u32) {
+        (row.case, row.pass) = (case, pass);
     }
 }
 
@@ -81,7 +82,7 @@ mod tests {
         let second = MessageRow { sequence: 101, start_ns: 4, ..MessageRow::default() };
         let (latency_ns, sent_ns) = (Some(200), Some(3));
         let first = MessageRow { sequence: 100, start_ns: 5, latency_ns, sent_ns, ..second };
-        let payload = encode(2, 3, &[first, second]).unwrap();
+        let payload = encode::<MessageRow>(2, 3, &[first, second]).unwrap();
         let columns: [(&str, u8, &[u8]); 8] = [
             ("connection", 1, &[0, 0]),
             ("sequence", 2, &[0xc8, 1, 2]),
@@ -104,7 +105,7 @@ mod tests {
         let most = (1 << 61) - 1;
         let written = [of(1, Some(-86_400_000_000_000), Some(-86_399_999_999_000)), of(2, None, Some(most))];
         let mut read = Vec::new();
-        let place = decode::<MessageRow>(&encode(2, 3, &written).unwrap(), &mut read);
+        let place = decode::<MessageRow>(&encode::<MessageRow>(2, 3, &written).unwrap(), &mut read);
         assert_eq!((place.unwrap(), read.as_slice()), ((2, 3), written.as_slice()));
     }
 }

@@ -8,11 +8,11 @@
 //! ([`Column::required`]).
 
 pub(crate) mod calls;
-#[cfg(test)]
 mod document;
 mod events;
 pub(crate) mod messages;
-mod requests;
+
+pub use document::{documented, table};
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -29,9 +29,9 @@ use crate::export::{reply, role_word};
 pub(crate) const MAX_NUMBER: u64 = 1 << 62;
 
 /// A column of rows of this type.
-pub(crate) struct Column<R: 'static> {
+pub struct Column<R: 'static> {
     /// Its name wherever it has one.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     pub(crate) kind: Kind,
     /// Empty: none.
     pub(crate) unit: &'static str,
@@ -43,6 +43,8 @@ pub(crate) struct Column<R: 'static> {
     stored: Option<Stored<R>>,
     /// A block without it is not read.
     required: bool,
+    /// The number that stands for no number.
+    nothing: Option<u64>,
     /// A block in which all its cells are empty goes without it.
     rare: bool,
     shown: Shown<R>,
@@ -89,34 +91,38 @@ pub trait OfCase: 'static {
     fn place(&self) -> (u32, u32);
 }
 
-/// The rows of a log, many of one case and pass in a block.
-pub(crate) trait Logged: Clone + Debug + Default + 'static {
+/// The rows of a log, many of one case and pass in a block. Rows of another crate's type have one of their own for it.
+pub trait Logged: 'static {
+    /// A row.
+    type Row: Clone + Debug + Default + 'static;
     /// What they are, in the plural.
     const WHAT: &'static str;
     /// Those that have a form are in the blocks, in this order.
-    const COLUMNS: &'static [Column<Self>];
+    const COLUMNS: &'static [Column<Self::Row>];
     /// Gives a row its case and pass, where it has them.
-    fn set_place(&mut self, _case: u32, _pass: u32) {}
+    fn set_place(_row: &mut Self::Row, _case: u32, _pass: u32) {}
     /// Below [`KINDS`], where there are several.
-    fn kind(&self) -> usize {
+    fn kind(_row: &Self::Row) -> usize {
         0
     }
 }
 
 /// How a block keeps a column.
-pub(crate) enum Stored<R> {
+pub enum Stored<R> {
+    /// A number a row.
     Number(Form, Get<R>, Set<R>),
     /// Number of the bytes without the zeros at the end (0 to 16), and those bytes; 17: as in the row before.
     Key(fn(&R) -> &[u8; 16], fn(&mut R) -> &mut [u8; 16]),
 }
 
-type Get<R> = fn(&R) -> Option<u64>;
-/// `None`: the value is out of the range of its field.
-type Set<R> = fn(&mut R, Option<u64>) -> Option<()>;
+/// The number of a row, where it has one.
+pub type Get<R> = fn(&R) -> Option<u64>;
+/// Gives a row its number. `None`: the value is out of the range of its field.
+pub type Set<R> = fn(&mut R, Option<u64>) -> Option<()>;
 
 /// The varint of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// The value.
     Itself,
     /// zigzag of the difference from the row before (from 0 at first), modulo 2^64.
@@ -132,10 +138,11 @@ pub(crate) enum Form {
 }
 
 /// A column of a log that has its field as it is; `?`: an optional one.
+#[macro_export]
 macro_rules! stored {
     (? $form:ident, $field:ident) => {
-        Stored::Number(
-            Form::$form,
+        $crate::columns::Stored::Number(
+            $crate::columns::Form::$form,
             |row| row.$field.map(|value| value as u64),
             |row, cell| {
                 row.$field = cell.map(|value| value as _);
@@ -144,8 +151,8 @@ macro_rules! stored {
         )
     };
     ($form:ident, $field:ident) => {
-        Stored::Number(
-            Form::$form,
+        $crate::columns::Stored::Number(
+            $crate::columns::Form::$form,
             |row| Some(row.$field.into()),
             |row, cell| {
                 row.$field = cell?.try_into().ok()?;
@@ -154,7 +161,7 @@ macro_rules! stored {
         )
     };
 }
-pub(crate) use stored;
+pub use stored;
 
 impl<R> Column<R> {
     /// A column that is exported and not in the blocks of a log.
@@ -166,17 +173,28 @@ impl<R> Column<R> {
         show: Show<R>,
     ) -> Self {
         let shown = Shown::By(show);
-        Self { name, kind, unit, says, null: "", stored: None, required: false, rare: false, shown }
+        Self { name, kind, unit, says, null: "", stored: None, required: false, nothing: None, rare: false, shown }
     }
 
     /// A column of a log, exported as it is.
-    pub(crate) const fn stored(name: &'static str, unit: &'static str, says: &'static str, stored: Stored<R>) -> Self {
+    pub const fn stored(name: &'static str, unit: &'static str, says: &'static str, stored: Stored<R>) -> Self {
         let (stored, shown) = (Some(stored), Shown::AsStored);
-        Self { name, kind: Kind::Int64, unit, says, null: "", stored, required: false, rare: false, shown }
+        Self {
+            name,
+            kind: Kind::Int64,
+            unit,
+            says,
+            null: "",
+            stored,
+            required: false,
+            nothing: None,
+            rare: false,
+            shown,
+        }
     }
 
     /// Without it a row says nothing.
-    pub(crate) const fn required(mut self) -> Self {
+    pub const fn required(mut self) -> Self {
         self.required = true;
         self
     }
@@ -190,6 +208,12 @@ impl<R> Column<R> {
     /// When its cells are empty.
     pub(crate) const fn or_empty(mut self, null: &'static str) -> Self {
         self.null = null;
+        self
+    }
+
+    /// This number stands for no number.
+    pub const fn empty_at(mut self, nothing: u64) -> Self {
+        self.nothing = Some(nothing);
         self
     }
 
@@ -225,7 +249,7 @@ impl<R> Column<R> {
     /// What is stored of a row that belongs to no case: numbers as they are, keys as text.
     pub(crate) fn bare<'a>(&self, row: &'a R) -> Cell<'a> {
         match &self.stored {
-            Some(Stored::Number(_, get, _)) => get(row).filter(|value| Some(*value) != self.nothing()).into(),
+            Some(Stored::Number(_, get, _)) => get(row).filter(|value| Some(*value) != self.nothing).into(),
             Some(Stored::Key(key, _)) => Cell::Text(String::from_utf8_lossy(without_zeros(key(row)))),
             None => Cell::Empty,
         }
@@ -235,11 +259,6 @@ impl<R> Column<R> {
     #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "other formats have no types"))]
     pub(crate) fn is_key(&self) -> bool {
         matches!(self.stored, Some(Stored::Key(..)))
-    }
-
-    /// The number that stands for no number.
-    fn nothing(&self) -> Option<u64> {
-        (self.name == "block_call").then_some(u16::MAX.into())
     }
 
     /// The cell of a row in an export.
@@ -349,17 +368,20 @@ const KINDS: usize = 32;
 const SAME_KEY: u64 = 17;
 
 /// The payload of 1 to [`MAX_ROWS`] rows of one case and pass.
-pub(crate) fn encode<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+/// Too many rows or none, or a number that is out of its range.
+pub fn encode<L: Logged>(case: u32, pass: u32, rows: &[L::Row]) -> Result<Vec<u8>, String> {
     if rows.is_empty() || rows.len() > MAX_ROWS {
         return Err(format!("{} rows", rows.len()));
     }
-    let mut out = Vec::with_capacity(16 + rows.len() * (R::COLUMNS.len() + 4));
+    let mut out = Vec::with_capacity(16 + rows.len() * (L::COLUMNS.len() + 4));
     for value in [rows.len() as u64, case.into(), pass.into()] {
         varint::put(&mut out, value);
     }
     let mut cells = Vec::new();
-    let there = |column: &&Column<R>| !column.rare || rows.iter().any(|row| column.has(row));
-    let columns = R::COLUMNS.iter().filter(there);
+    let there = |column: &&Column<L::Row>| !column.rare || rows.iter().any(|row| column.has(row));
+    let columns = L::COLUMNS.iter().filter(there);
     for (name, stored) in columns.filter_map(|column| Some((column.name, column.stored.as_ref()?))) {
         cells.clear();
         match stored {
@@ -367,8 +389,8 @@ pub(crate) fn encode<R: Logged>(case: u32, pass: u32, rows: &[R]) -> Result<Vec<
                 let mut before = [0; KINDS];
                 for row in rows {
                     let value = get(row);
-                    let coded = form.code(value, &mut before[form.kind(row)]);
-                    let beyond = || format!("{name} {} of {} is out of its range", value.unwrap_or(0), R::WHAT);
+                    let coded = form.code(value, &mut before[form.kind::<L>(row)]);
+                    let beyond = || format!("{name} {} of {} is out of its range", value.unwrap_or(0), L::WHAT);
                     varint::put(&mut cells, coded.ok_or_else(beyond)?);
                 }
             }
@@ -398,8 +420,8 @@ pub(crate) fn without_zeros(key: &[u8; 16]) -> &[u8] {
 }
 
 impl Form {
-    fn kind(self, row: &impl Logged) -> usize {
-        if self == Form::ByKind { row.kind() } else { 0 }
+    fn kind<L: Logged>(self, row: &L::Row) -> usize {
+        if self == Form::ByKind { L::kind(row) } else { 0 }
     }
 
     fn fits(self, value: u64) -> bool {
@@ -439,20 +461,23 @@ impl Form {
 }
 
 /// Replaces `rows` by those of a payload; their case and pass.
-pub(crate) fn decode<R: Logged>(mut payload: &[u8], rows: &mut Vec<R>) -> Result<(u32, u32), Fault> {
+///
+/// # Errors
+/// They are damaged, or another version wrote them.
+pub fn decode<L: Logged>(mut payload: &[u8], rows: &mut Vec<L::Row>) -> Result<(u32, u32), Fault> {
     rows.clear();
-    let damaged = || Fault::Damaged(format!("the columns of the {} do not fill their block", R::WHAT));
-    let place = take_place(&mut payload, rows).ok_or_else(damaged)?;
-    let known = R::COLUMNS.iter().filter_map(|column| Some((column, column.stored.as_ref()?)));
+    let damaged = || Fault::Damaged(format!("the columns of the {} do not fill their block", L::WHAT));
+    let place = take_place::<L>(&mut payload, rows).ok_or_else(damaged)?;
+    let known = L::COLUMNS.iter().filter_map(|column| Some((column, column.stored.as_ref()?)));
     let sections = block::sections(payload)?;
     // In the order of the list, whatever theirs is: a form may need the kinds of the rows.
-    let mut columns = Vec::with_capacity(R::COLUMNS.len());
+    let mut columns = Vec::with_capacity(L::COLUMNS.len());
     for (column, stored) in known {
         match block::column(&sections, column.name, stored.number())? {
             // As in a row by default.
             Some(cells) if stored.is_optional() && cells.len() == rows.len() && cells.iter().all(|cell| *cell == 0) => {
             }
-            Some(cells) => columns.push(Cells::new(stored, cells)),
+            Some(cells) => columns.push(Cells::<L>::new(stored, cells)),
             None if column.required => return Err(Fault::Foreign(WrittenBy::Newer)),
             None => {}
         }
@@ -471,10 +496,10 @@ pub(crate) fn take_head(bytes: &mut &[u8]) -> Option<(usize, u32, u32)> {
 }
 
 /// Makes the rows, each with its case and pass.
-fn take_place<R: Logged>(bytes: &mut &[u8], rows: &mut Vec<R>) -> Option<(u32, u32)> {
+fn take_place<L: Logged>(bytes: &mut &[u8], rows: &mut Vec<L::Row>) -> Option<(u32, u32)> {
     let (count, case, pass) = take_head(bytes)?;
-    let mut blank = R::default();
-    blank.set_place(case, pass);
+    let mut blank = L::Row::default();
+    L::set_place(&mut blank, case, pass);
     rows.resize(count, blank);
     Some((case, pass))
 }
@@ -483,26 +508,26 @@ fn take_place<R: Logged>(bytes: &mut &[u8], rows: &mut Vec<R>) -> Option<(u32, u
 const NEAR_ROWS: usize = 256;
 
 /// A column whose rows are filled one after the other.
-struct Cells<'a, R> {
-    stored: &'a Stored<R>,
+struct Cells<'a, L: Logged> {
+    stored: &'a Stored<L::Row>,
     left: &'a [u8],
     /// The last value of each kind, and the last key.
     before: [u64; KINDS],
     key: [u8; 16],
 }
 
-impl<'a, R: Logged> Cells<'a, R> {
-    fn new(stored: &'a Stored<R>, left: &'a [u8]) -> Self {
+impl<'a, L: Logged> Cells<'a, L> {
+    fn new(stored: &'a Stored<L::Row>, left: &'a [u8]) -> Self {
         Self { stored, left, before: [0; KINDS], key: [0; 16] }
     }
 
     /// Fills the column in the next rows.
-    fn take(&mut self, rows: &mut [R]) -> Option<()> {
+    fn take(&mut self, rows: &mut [L::Row]) -> Option<()> {
         let bytes = &mut self.left;
         match self.stored {
             Stored::Number(form, _, set) => {
                 for row in rows {
-                    let value = form.decode(varint::take(bytes)?, &mut self.before[form.kind(row)])?;
+                    let value = form.decode(varint::take(bytes)?, &mut self.before[form.kind::<L>(row)])?;
                     set(row, value)?;
                 }
             }
@@ -563,8 +588,8 @@ mod tests {
     use super::*;
 
     /// A payload of one row of which one column is left out, or replaced by another of this name and form.
-    fn without<R: Logged>(row: &R, name: &str, instead: Option<(&str, u64)>) -> Vec<u8> {
-        let payload = encode(0, 0, std::slice::from_ref(row)).unwrap();
+    fn without<L: Logged>(row: &L::Row, name: &str, instead: Option<(&str, u64)>) -> Vec<u8> {
+        let payload = encode::<L>(0, 0, std::slice::from_ref(row)).unwrap();
         let mut out = payload[..3].to_vec();
         for section in block::sections(&payload[3..]).unwrap().into_iter().rev() {
             let own = std::str::from_utf8(section.name).unwrap();
@@ -582,15 +607,19 @@ mod tests {
         let row = MessageRow { connection: 3, sequence: 9, start_ns: 5, latency_ns: Some(7), ..MessageRow::default() };
         let read = |payload: &[u8]| {
             let mut rows = Vec::<MessageRow>::new();
-            decode(payload, &mut rows).map(|_| rows[0])
+            decode::<MessageRow>(payload, &mut rows).map(|_| rows[0])
         };
-        assert_eq!(read(&without(&row, "", None)), Ok(row), "in another order");
-        assert_eq!(read(&without(&row, "sent_ns", Some(("noise", 99)))), Ok(row), "one that nobody knows");
-        assert_eq!(read(&without(&row, "connection", None)), Ok(MessageRow { connection: 0, ..row }));
+        assert_eq!(read(&without::<MessageRow>(&row, "", None)), Ok(row), "in another order");
+        assert_eq!(
+            read(&without::<MessageRow>(&row, "sent_ns", Some(("noise", 99)))),
+            Ok(row),
+            "one that nobody knows"
+        );
+        assert_eq!(read(&without::<MessageRow>(&row, "connection", None)), Ok(MessageRow { connection: 0, ..row }));
         let newer = Err(Fault::Foreign(WrittenBy::Newer));
-        assert_eq!(read(&without(&row, "start_ns", None)), newer, "one that is needed");
-        assert_eq!(read(&without(&row, "latency_ns", Some(("latency_ns", 5)))), newer, "in another form");
-        let twice = read(&without(&row, "sent_ns", Some(("start_ns", 1))));
+        assert_eq!(read(&without::<MessageRow>(&row, "start_ns", None)), newer, "one that is needed");
+        assert_eq!(read(&without::<MessageRow>(&row, "latency_ns", Some(("latency_ns", 5)))), newer, "in another form");
+        let twice = read(&without::<MessageRow>(&row, "sent_ns", Some(("start_ns", 1))));
         assert!(matches!(twice, Err(Fault::Damaged(_))), "{twice:?}");
     }
 
@@ -599,14 +628,14 @@ mod tests {
         let kind = msgpath_core::schema::EventKind::SchedSwitch;
         let event = KernelEvent { t_ns: 8, kind, cpu: 1, tid: -4, a: u64::MAX, b: 2, len: 3, flags: 1, end: 0 };
         let mut rows = Vec::<KernelEvent>::new();
-        decode(&without(&event, "", None), &mut rows).unwrap();
+        decode::<KernelEvent>(&without::<KernelEvent>(&event, "", None), &mut rows).unwrap();
         assert_eq!(rows, [event]);
     }
 
     /// A row with one of the values in every column, cut until it fits.
-    fn row<R: Logged>(values: &[Option<u64>]) -> R {
-        let mut row = R::default();
-        for (stored, value) in R::COLUMNS.iter().filter_map(|column| column.stored.as_ref()).zip(values) {
+    fn row<L: Logged>(values: &[Option<u64>]) -> L::Row {
+        let mut row = L::Row::default();
+        for (stored, value) in L::COLUMNS.iter().filter_map(|column| column.stored.as_ref()).zip(values) {
             match stored {
                 Stored::Number(form, _, set) => {
                     let cut = |shift| value.map(|value| (value as i64 >> shift) as u64);
@@ -624,14 +653,14 @@ mod tests {
         row
     }
 
-    fn come_back<R: Logged + PartialEq>(mut rows: Vec<R>, (case, pass): (u32, u32), cut: prop::sample::Index) {
-        rows.iter_mut().for_each(|row| row.set_place(case, pass));
-        let payload = encode(case, pass, &rows).unwrap();
-        let mut back = vec![R::default()];
-        assert_eq!(decode(&payload, &mut back), Ok((case, pass)));
+    fn come_back<L: Logged<Row: PartialEq>>(mut rows: Vec<L::Row>, (case, pass): (u32, u32), cut: prop::sample::Index) {
+        rows.iter_mut().for_each(|row| L::set_place(row, case, pass));
+        let payload = encode::<L>(case, pass, &rows).unwrap();
+        let mut back = vec![L::Row::default()];
+        assert_eq!(decode::<L>(&payload, &mut back), Ok((case, pass)));
         assert!(back == rows, "{back:?} and {rows:?}");
         // What is cut off between two columns is whole, and lacks those after it.
-        if decode(&payload[..cut.index(payload.len())], &mut back).is_ok() {
+        if decode::<L>(&payload[..cut.index(payload.len())], &mut back).is_ok() {
             assert_eq!(back.len(), rows.len());
         }
     }
@@ -644,11 +673,11 @@ mod tests {
     proptest! {
         #[test]
         fn rows_come_back_whole(values in values(), place: (u32, u32), cut: prop::sample::Index) {
-            come_back::<MessageRow>(values.iter().map(|values| row(values)).collect(), place, cut);
-            come_back::<RpcRow>(values.iter().map(|values| row(values)).collect(), place, cut);
-            let mut events: Vec<KernelEvent> = values.iter().map(|values| row(values)).collect();
+            come_back::<MessageRow>(values.iter().map(|values| row::<MessageRow>(values)).collect(), place, cut);
+            come_back::<RpcRow>(values.iter().map(|values| row::<RpcRow>(values)).collect(), place, cut);
+            let mut events: Vec<KernelEvent> = values.iter().map(|values| row::<KernelEvent>(values)).collect();
             events.sort_by_key(|event| event.t_ns);
-            come_back(events, place, cut);
+            come_back::<KernelEvent>(events, place, cut);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! An exporter reads a whole [`Run`]; a format of messages streams them from its folder and stops where the log stops
 //! being whole, which [`Run::damage`] tells. A cell that cannot be had is empty, never 0.
 
+mod bare;
 pub(crate) mod csv_rounds;
 mod hdr;
 mod hgrm;
@@ -14,10 +15,9 @@ mod messages_csv;
 mod parquet_rows;
 #[cfg(feature = "parquet")]
 mod parquet_table;
-mod perfetto;
+pub mod perfetto;
 mod rpc_csv;
 mod rpc_json;
-mod watched;
 
 use std::io::{self, Write};
 
@@ -31,9 +31,11 @@ use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
 use crate::columns::Cell;
 use crate::{RecordError, Run};
 
+pub use bare::csv;
+#[cfg(feature = "parquet")]
+pub use bare::parquet;
 #[cfg(feature = "parquet")]
 pub use parquet_table::{TableColumn, TableValues, write_table};
-pub use watched::{WATCHED_EXPORTERS, WatchedExporter};
 
 /// A format.
 pub trait Exporter: Sync {
@@ -369,29 +371,6 @@ mod tests {
                 "parquet" | "lab-log" => assert!(format.binary()),
                 "perfetto" => assert!(!out.windows(4).any(|bytes| bytes == b"\x1b[2J")),
                 name => assert_harmless(name, format.extension() == "csv", &out),
-            }
-        }
-    }
-
-    #[test]
-    fn names_of_watched_programs_command_no_terminal_and_no_spreadsheet() {
-        let mut watched = watched::tests::watched();
-        watched.header.name = HOSTILE.into();
-        for row in &mut watched.rows {
-            (row.what, row.server_name) = (*b"@1\x1b[2J\xe2\x80\xae\n=1\0\0\0\0", *b"=1+1\x1b[2J\r\n\0\0\0\0\0\0");
-            row.block.name = *b"-1+\x1b[2J\0\0\0\0\0\0\0\0\0";
-        }
-        for format in WATCHED_EXPORTERS {
-            let mut out = Vec::new();
-            (format.export)(&watched, &mut out).unwrap();
-            match format.name {
-                "parquet" => assert!(format.binary),
-                "perfetto" => assert!(!out.windows(4).any(|bytes| bytes == b"\x1b[2J")),
-                name => {
-                    assert_harmless(name, true, &out);
-                    let text = String::from_utf8(out).unwrap();
-                    assert!(text.contains("'=1+1") && text.contains("'@1") && text.contains("'-1+"), "{text}");
-                }
             }
         }
     }

@@ -14,8 +14,8 @@ mod verify;
 
 use std::collections::BTreeMap;
 
+use crate::record::Watched;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, WatchCost, WatchEnd, WatchHeader, name_of};
-use msgpath_record::watch::Watched;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

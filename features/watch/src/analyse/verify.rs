@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::record::Watched;
 use msgpath_analyse::verify::{Check, Verification};
 use msgpath_core::schema::Status;
 use msgpath_core::watch::{ServiceCounts, Times, WatchEnd};
-use msgpath_record::watch::Watched;
 
 use super::{Choice, summarise};
 

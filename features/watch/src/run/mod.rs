@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::record::WatchWriter;
 use msgpath_agent::doctor::stat::{self, Ticks};
 use msgpath_agent::observe::{explain, first_pid_namespace};
 use msgpath_core::framing::Framing;
@@ -24,7 +25,6 @@ use msgpath_core::gate::Gate;
 use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_record::utc;
-use msgpath_record::watch::WatchWriter;
 use msgpath_sys::bpf::{Missing, grace};
 use msgpath_sys::clock;
 use msgpath_sys::user::User;

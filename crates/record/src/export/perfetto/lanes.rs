@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// The slots of one connection. A message takes the lowest that is free when it starts.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub struct Lanes {
     /// Slots that are taken, with the end of their message, ns; the first to end on top.
     busy: BinaryHeap<Reverse<(u64, u32)>>,
     free: BinaryHeap<Reverse<u32>>,
@@ -16,7 +16,7 @@ pub(super) struct Lanes {
 impl Lanes {
     /// The slot of a message from `start` to `end`, ns. Where a message starts before its predecessor, which only a
     /// damaged record has, all slots used so far are left alone.
-    pub(super) fn take(&mut self, start: u64, end: u64) -> u32 {
+    pub fn take(&mut self, start: u64, end: u64) -> u32 {
         if start < self.latest {
             self.busy.clear();
             self.free.clear();

@@ -10,8 +10,9 @@ mod calls;
 mod kernel;
 mod lanes;
 #[cfg(test)]
+mod read;
+#[cfg(test)]
 mod tests;
-pub(super) mod watched;
 mod wire;
 
 use std::collections::HashMap;
@@ -24,64 +25,71 @@ use msgpath_core::units::size;
 
 use super::{Exporter, case, failed, messages, role_word};
 use crate::{RecordError, Run};
-use lanes::Lanes;
-use wire::Message;
+pub use lanes::Lanes;
+pub use wire::Message;
 
 /// `Trace.packet`.
-const PACKET: u64 = 1;
+pub const PACKET: u64 = 1;
 /// Fields of `TracePacket`.
-mod packet {
-    pub(super) const TIMESTAMP: u64 = 8;
-    pub(super) const SEQUENCE: u64 = 10;
-    pub(super) const TRACK_EVENT: u64 = 11;
-    pub(super) const INTERNED_DATA: u64 = 12;
-    pub(super) const SEQUENCE_FLAGS: u64 = 13;
-    pub(super) const TRACK_DESCRIPTOR: u64 = 60;
+#[allow(missing_docs)]
+pub mod packet {
+    pub const TIMESTAMP: u64 = 8;
+    pub const SEQUENCE: u64 = 10;
+    pub const TRACK_EVENT: u64 = 11;
+    pub const INTERNED_DATA: u64 = 12;
+    pub const SEQUENCE_FLAGS: u64 = 13;
+    pub const TRACK_DESCRIPTOR: u64 = 60;
 }
 /// Values of `TracePacket.sequence_flags`.
-const STATE_CLEARED: u64 = 1;
-const NEEDS_STATE: u64 = 2;
+pub const STATE_CLEARED: u64 = 1;
+/// As above: names that were told before are meant.
+pub const NEEDS_STATE: u64 = 2;
 /// Fields of `TrackEvent`.
-mod event {
-    pub(super) const DEBUG_ANNOTATIONS: u64 = 4;
-    pub(super) const TYPE: u64 = 9;
-    pub(super) const NAME_IID: u64 = 10;
-    pub(super) const TRACK_UUID: u64 = 11;
-    pub(super) const COUNTER_VALUE: u64 = 30;
-    pub(super) const FLOW_IDS: u64 = 47;
-    pub(super) const TERMINATING_FLOW_IDS: u64 = 48;
+#[allow(missing_docs)]
+pub mod event {
+    pub const DEBUG_ANNOTATIONS: u64 = 4;
+    pub const TYPE: u64 = 9;
+    pub const NAME_IID: u64 = 10;
+    pub const TRACK_UUID: u64 = 11;
+    pub const COUNTER_VALUE: u64 = 30;
+    pub const FLOW_IDS: u64 = 47;
+    pub const TERMINATING_FLOW_IDS: u64 = 48;
 }
 /// Values of `TrackEvent.type`.
-const BEGIN: u64 = 1;
-const END: u64 = 2;
+pub const BEGIN: u64 = 1;
+/// As above.
+pub const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 /// Fields of `TrackDescriptor`.
-mod track {
-    pub(super) const UUID: u64 = 1;
-    pub(super) const NAME: u64 = 2;
-    pub(super) const PROCESS: u64 = 3;
-    pub(super) const PARENT_UUID: u64 = 5;
-    pub(super) const COUNTER: u64 = 8;
+#[allow(missing_docs)]
+pub mod track {
+    pub const UUID: u64 = 1;
+    pub const NAME: u64 = 2;
+    pub const PROCESS: u64 = 3;
+    pub const PARENT_UUID: u64 = 5;
+    pub const COUNTER: u64 = 8;
 }
 /// `ProcessDescriptor.pid` and `.process_name`.
-const PID: u64 = 1;
-const PROCESS_NAME: u64 = 6;
+pub const PID: u64 = 1;
+/// As above.
+pub const PROCESS_NAME: u64 = 6;
 /// `CounterDescriptor.unit` and its value for ns.
 const UNIT: u64 = 3;
 const UNIT_TIME_NS: u64 = 1;
 /// Fields of `InternedData`, of its entries, and of `DebugAnnotation`.
-mod interned {
-    pub(super) const EVENT_NAMES: u64 = 2;
-    pub(super) const ANNOTATION_NAMES: u64 = 3;
-    pub(super) const IID: u64 = 1;
-    pub(super) const NAME: u64 = 2;
-    pub(super) const ANNOTATION_NAME_IID: u64 = 1;
-    pub(super) const ANNOTATION_UINT: u64 = 3;
+#[allow(missing_docs)]
+pub mod interned {
+    pub const EVENT_NAMES: u64 = 2;
+    pub const ANNOTATION_NAMES: u64 = 3;
+    pub const IID: u64 = 1;
+    pub const NAME: u64 = 2;
+    pub const ANNOTATION_NAME_IID: u64 = 1;
+    pub const ANNOTATION_UINT: u64 = 3;
 }
 
 /// Packets of messages and of counters: each sequence is in the order of time.
-const MESSAGES: u64 = 1;
+pub const MESSAGES: u64 = 1;
 const COUNTERS: u64 = 2;
 /// Tracks of the two ends.
 const NEAR: u64 = 1;

@@ -5,7 +5,7 @@ use msgpath_core::varint;
 
 /// A message being written, field after field.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Message(Vec<u8>);
+pub struct Message(Vec<u8>);
 
 /// Wire types.
 const VARINT: u64 = 0;
@@ -18,14 +18,14 @@ impl Message {
     }
 
     /// `uint64`, `uint32`, `bool`, an enum, or a positive `int64`.
-    pub(super) fn uint(mut self, field: u64, value: u64) -> Self {
+    pub fn uint(mut self, field: u64, value: u64) -> Self {
         self.tag(field, VARINT);
         varint::put(&mut self.0, value);
         self
     }
 
     /// `fixed64`.
-    pub(super) fn fixed64(mut self, field: u64, value: u64) -> Self {
+    pub fn fixed64(mut self, field: u64, value: u64) -> Self {
         self.tag(field, FIXED64);
         self.0.extend_from_slice(&value.to_le_bytes());
         self
@@ -39,17 +39,17 @@ impl Message {
     }
 
     /// `string`, harmless where the names are those of others.
-    pub(super) fn text(self, field: u64, value: &str) -> Self {
+    pub fn text(self, field: u64, value: &str) -> Self {
         self.bytes(field, shown(value).as_bytes())
     }
 
     /// A message within the message.
-    pub(super) fn message(self, field: u64, value: &Message) -> Self {
+    pub fn message(self, field: u64, value: &Message) -> Self {
         self.bytes(field, &value.0)
     }
 
     /// The bytes of the whole.
-    pub(super) fn finish(self) -> Vec<u8> {
+    pub fn finish(self) -> Vec<u8> {
         self.0
     }
 }

@@ -5,25 +5,24 @@ use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 
 use msgpath_core::watch::{RequestRow, Stage, name_of};
-
-use super::lanes::Lanes;
-use super::wire::Message;
-use super::{
-    BEGIN, END, MESSAGES, NEEDS_STATE, PACKET, PID, PROCESS_NAME, STATE_CLEARED, event, failed, interned, packet, track,
+use msgpath_record::RecordError;
+use msgpath_record::export::perfetto::{
+    BEGIN, END, Lanes, MESSAGES, Message, NEEDS_STATE, PACKET, PID, PROCESS_NAME, STATE_CLEARED, event, interned,
+    packet, track,
 };
-use crate::RecordError;
-use crate::watch::Watched;
+
+use super::Watched;
 
 /// What a request is called of which nobody knows what it asks for.
 const REQUEST: &str = "request";
 
-pub(crate) fn write(watched: &Watched, out: &mut dyn Write) -> Result<(), RecordError> {
+pub(super) fn write(watched: &Watched, out: &mut dyn Write) -> Result<(), RecordError> {
     let mut rows: Vec<&RequestRow> = watched.rows.iter().collect();
     rows.sort_by_key(|row| row.t0_ns);
     let mut out = BufWriter::new(out);
     let mut put = |packet: Message| {
         let packet = packet.uint(packet::SEQUENCE, MESSAGES);
-        out.write_all(&Message::default().message(PACKET, &packet).finish()).map_err(failed)
+        out.write_all(&Message::default().message(PACKET, &packet).finish()).map_err(RecordError::Export)
     };
     let mut names: HashMap<[u8; 16], u64> = HashMap::new();
     let mut data = Message::default();
@@ -83,7 +82,7 @@ pub(crate) fn write(watched: &Watched, out: &mut dyn Write) -> Result<(), Record
         let packet = Message::default().uint(packet::TIMESTAMP, ns).uint(packet::SEQUENCE_FLAGS, NEEDS_STATE);
         put(packet.message(packet::TRACK_EVENT, &event))?;
     }
-    out.flush().map_err(failed)
+    out.flush().map_err(RecordError::Export)
 }
 
 fn entry(iid: u64, name: &str) -> Message {

@@ -2,7 +2,7 @@
 
 use msgpath_core::watch::{RequestRow, Stage};
 
-use super::{Column, Form, Logged, Stored, stored};
+use msgpath_record::columns::{Column, Form, Logged, Stored, stored};
 
 type Request = Column<RequestRow>;
 
@@ -52,7 +52,7 @@ macro_rules! part {
 }
 
 /// Exported as they are stored.
-pub(crate) static REQUESTS: [Request; 71] = [
+static REQUESTS: [Request; 71] = [
     Request::stored("t0_ns", "ns", "the client begins to send, CLOCK_MONOTONIC; where the client is on another host, the request is being received", stored!(Difference, t0_ns)).required(),
     Request::stored("total_ns", "ns", "until the client has the reply; where the client is on another host, until the send call of the reply has ended", stored!(Itself, total_ns)).required(),
     Request::stored("connection", "", "connection, from 1", stored!(Itself, connection)),
@@ -116,7 +116,7 @@ pub(crate) static REQUESTS: [Request; 71] = [
     Request::stored("run_there_name", "", "name of that thread", Stored::Key(|row| &row.run_there.name, |row| &mut row.run_there.name)),
     Request::stored("block_ns", "ns", "longest block during the work", part!(block.ns)),
     Request::stored("block_pid", "", "thread that ended it", signed!(block.pid, i32, u32)),
-    Request::stored("block_call", "", "number of the call that blocked", signed!(block.call, i16, u16)),
+    Request::stored("block_call", "", "number of the call that blocked", signed!(block.call, i16, u16)).empty_at(u16::MAX as u64),
     Request::stored("block_kind", "", "what it is part of, counted from work_on_cpu_ns: 6 poll, 7 socket, 8 lock, 9 disk, 10 sleep, 11 page fault, 12 another call; 0: not known", part!(block.kind)),
     Request::stored("block_cpu", "", "where the waker ran", part!(block.cpu)),
     Request::stored("block_name", "", "name of the waker", Stored::Key(|row| &row.block.name, |row| &mut row.block.name)),
@@ -133,7 +133,11 @@ pub(crate) static REQUESTS: [Request; 71] = [
     Request::stored("what", "", "what was asked for, where the protocol is known", Stored::Key(|row| &row.what, |row| &mut row.what)),
 ];
 
-impl Logged for RequestRow {
+/// Requests as blocks keep them.
+pub struct Requests;
+
+impl Logged for Requests {
+    type Row = RequestRow;
     const WHAT: &str = "requests";
     const COLUMNS: &[Request] = &REQUESTS;
 }
@@ -141,8 +145,13 @@ impl Logged for RequestRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::{decode, encode};
     use msgpath_core::watch::{Culprit, Stages};
+    use msgpath_record::columns::{decode, documented, encode, table};
+
+    #[test]
+    fn the_document_has_these_columns() {
+        documented(&[("requests", table(&REQUESTS).replace("| key | int64 |", "| key | text |"))]);
+    }
 
     #[test]
     fn every_field_of_a_row_comes_back() {
@@ -182,7 +191,7 @@ mod tests {
             what: *b"POST /login\0\0\0\0\0",
         };
         let (rows, mut back) = (vec![row, RequestRow::default()], Vec::new());
-        decode(&encode(0, 0, &rows).unwrap(), &mut back).unwrap();
+        decode::<Requests>(&encode::<Requests>(0, 0, &rows).unwrap(), &mut back).unwrap();
         assert_eq!(rows, back);
     }
 }

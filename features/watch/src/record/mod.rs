@@ -5,6 +5,10 @@
 //! | `watch.json` | [`WatchHeader`], written whole before the first request |
 //! | `requests.mpl` | blocks of requests, and one that says how watching ended |
 
+mod export;
+mod perfetto;
+mod requests;
+
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -13,11 +17,14 @@ use msgpath_core::schema::Status;
 use msgpath_core::watch::{RequestRow, SCHEMA, WatchEnd, WatchHeader};
 use msgpath_sys::files::{open_regular, read_regular};
 
-use crate::block::{self, Blocks, Fault, Kind, MAX_ROWS};
-use crate::reader::{CHANGED, header_bytes, heads, summed};
-use crate::store;
-use crate::writer::{Appender, PRIVATE_FOLDER_MODE, framed, make_folder, write_private};
-use crate::{RecordError, columns};
+use msgpath_record::block::{Blocks, Fault, Kind, MAX_ROWS, json_fault, rows_again};
+use msgpath_record::{Appender, PRIVATE_FOLDER_MODE, RecordError, columns, store};
+use msgpath_record::{CHANGED, framed, header_bytes, heads, make_folder, summed, write_private};
+
+#[cfg(feature = "parquet")]
+pub(crate) use export::parquet;
+pub(crate) use export::{csv, perfetto};
+pub use requests::Requests;
 
 /// What was watched, within the folder.
 pub const WATCH_FILE: &str = "watch.json";
@@ -67,7 +74,7 @@ impl WatchWriter {
         let room = usize::try_from(self.limit - self.kept).unwrap_or(usize::MAX).min(rows.len());
         let (kept, rest) = rows.split_at(room);
         for rows in kept.chunks(MAX_ROWS / 4) {
-            let block = framed(Kind::Requests, columns::encode(0, 0, rows))?;
+            let block = framed(Kind::Requests, columns::encode::<Requests>(0, 0, rows))?;
             self.append(&block)?;
             self.kept += rows.len() as u64;
         }
@@ -87,7 +94,7 @@ impl WatchWriter {
     pub fn finish(mut self, end: WatchEnd) -> Result<(), RecordError> {
         let (rows_kept, rows_not_kept, header_crc32) = (self.kept, self.not_kept, self.header_crc32);
         let end = WatchEnd { rows_kept, rows_not_kept, header_crc32, ..end };
-        let block = framed(Kind::WatchEnd, block::encode_watch_end(&end))?;
+        let block = framed(Kind::WatchEnd, encode_end(&end))?;
         self.append(&block)
     }
 
@@ -157,7 +164,7 @@ fn summed_header(folder: &Path) -> Result<(WatchHeader, u32), RecordError> {
 }
 
 /// The header in the bytes of `watch.json`; `file` is for the error.
-pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<WatchHeader, RecordError> {
+fn parse(file: &Path, bytes: &[u8]) -> Result<WatchHeader, RecordError> {
     let bad = |why: String| RecordError::BadHeader { file: file.into(), why };
     let header: WatchHeader = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
     match header.schema == SCHEMA {
@@ -189,7 +196,7 @@ fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fa
         match head.kind {
             _ if watched.end.is_some() => return Err("a block after the end of watching".to_owned().into()),
             Kind::Requests => {
-                columns::decode::<RequestRow>(&payload, &mut rows)?;
+                columns::decode::<Requests>(&payload, &mut rows)?;
                 if watched.rows.len() as u64 + rows.len() as u64 > MOST_ROWS {
                     return Err(format!("more than {MOST_ROWS} requests").into());
                 }
@@ -198,11 +205,46 @@ fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fa
                 watched.not_adding_up += (before - rows.len()) as u64;
                 watched.rows.append(&mut rows);
             }
-            Kind::WatchEnd => watched.end = Some(block::decode_watch_end(&payload)?),
+            Kind::WatchEnd => watched.end = Some(decode_end(&payload)?),
             kind => return Err(format!("a block of {} among requests", kind.name()).into()),
         }
     }
     Ok(())
+}
+
+fn encode_end(end: &WatchEnd) -> Result<Vec<u8>, String> {
+    serde_json::to_vec(end).map_err(|error| error.to_string())
+}
+
+fn decode_end(payload: &[u8]) -> Result<WatchEnd, Fault> {
+    serde_json::from_slice(payload).map_err(|error| json_fault("the end of watching", &error))
+}
+
+/// Runs every parser of the record over arbitrary bytes, for a fuzzer: as the payload of each kind of block, and as the header.
+///
+/// # Panics
+/// Where something that was read cannot be written again or is read differently then: a defect.
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8]) {
+    let again = |kind: Kind, payload: &[u8]| match kind {
+        Kind::Requests => rows_again::<Requests>(payload),
+        Kind::WatchEnd => {
+            if let Ok(end) = decode_end(payload) {
+                assert_eq!(decode_end(&encode_end(&end).expect("what was read can be written")), Ok(end));
+            }
+        }
+        _ => {}
+    };
+    let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
+    while let Ok(Some(head)) = blocks.next(&mut payload) {
+        again(head.kind, &payload);
+    }
+    [Kind::Requests, Kind::WatchEnd].into_iter().for_each(|kind| again(kind, bytes));
+    let file = Path::new(WATCH_FILE);
+    if let Ok(header) = parse(file, bytes) {
+        let again = header_bytes(&header).expect("what was read can be written");
+        assert_eq!(parse(file, &again).expect("what was written can be read"), header);
+    }
 }
 
 #[cfg(test)]
@@ -211,6 +253,7 @@ mod tests {
 
     use super::*;
     use msgpath_core::watch::Stage;
+    use proptest::prelude::*;
 
     fn row(ns: u64) -> RequestRow {
         let mut row = RequestRow { t0_ns: 1000 - ns, total_ns: ns, weight: 1, ..RequestRow::default() };
@@ -278,5 +321,30 @@ mod tests {
         fs::write(&file, [&bytes[..], &bytes[..]].concat()).unwrap();
         let back = read(&folder).unwrap();
         assert!(back.rows.len() == 1 && back.damage.unwrap().contains("after the end"));
+    }
+
+    #[test]
+    fn requests_that_are_a_fifo_are_named() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("watched");
+        let header = WatchHeader { schema: SCHEMA.into(), name: "a".into(), ..Default::default() };
+        WatchWriter::create(&folder, &header, 3).unwrap().finish(Default::default()).unwrap();
+        let file = folder.join(REQUESTS_FILE);
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        match read(&folder) {
+            Err(error @ RecordError::Read { .. }) => assert!(error.to_string().contains(REQUESTS_FILE), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            fuzz(&bytes);
+            for kind in [Kind::Requests, Kind::WatchEnd] {
+                fuzz(&framed(kind, Ok(bytes.clone())).unwrap());
+            }
+        }
     }
 }
