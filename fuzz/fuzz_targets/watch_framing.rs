@@ -2,9 +2,8 @@
 //! known together give the same messages as their bytes one by one.
 #![no_main]
 
-use framing::{Expect, Frame, Framer, Protocol};
+use framing::{Expect, Frame, Framer, Framing, Protocol};
 use libfuzzer_sys::fuzz_target;
-use msgpath_core::framing::Framing;
 
 // The module alone, as in `wire`.
 #[allow(dead_code)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use msgpath_core::schema::{RunEnd, Status};
 use msgpath_core::units::Pieces;
-use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, Times, WatchEnd, WatchHeader};
+use msgpath_core::watch::{RequestRow, ServiceCounts, Stage, Times};
 use msgpath_core::{Case, Histogram, Launch, Plan, Workload};
 use msgpath_mesh::analyse::{Fold, MeshCheck};
 use msgpath_mesh::record::{MeshWriter, PairBlock};
@@ -13,6 +13,7 @@ use msgpath_mesh::schema::{MeshHeader, PairCase, PairRecord, PairRound, Slot};
 use msgpath_record::tracers::{self, TracersHeader};
 use msgpath_watch::analyse::{Choice, summarise};
 use msgpath_watch::record::{self as watch, WatchWriter};
+use msgpath_watch::record::{SCHEMA, WatchEnd, WatchHeader};
 
 use crate::command::{Home, harmless};
 

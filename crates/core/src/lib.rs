@@ -7,7 +7,6 @@ pub mod calm;
 pub mod counts;
 pub mod doctor;
 pub mod foreign;
-pub mod framing;
 pub mod gate;
 pub mod histogram;
 pub mod launch;

@@ -1,14 +1,10 @@
-//! Requests of programs that nobody changed (`msgpath watch`): one row each, and what is known of the whole.
+//! Requests of programs that nobody changed, as the programs in the kernel tell of them (`msgpath_sys::watch`): a row each, and what was
+//! counted of each server.
 
 use std::ops::{Deref, DerefMut};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::gate::Gate;
-
-/// The version of the shapes below.
-pub const SCHEMA: &str = "msgpath.watch/1";
 
 macro_rules! stages {
     ($($stage:ident $words:literal,)*) => {
@@ -127,22 +123,6 @@ impl Culprit {
     }
 }
 
-/// Marks of a row.
-pub mod flag {
-    /// It took at least what counted as slow then.
-    pub const SLOW: u32 = 1;
-    /// It is one of the sample.
-    pub const SAMPLED: u32 = 2;
-    /// The client sent again before it was answered.
-    pub const AGAIN: u32 = 8;
-    /// Another thread replied than the one that read it.
-    pub const HANDED: u32 = 16;
-    /// The reply came in several parts.
-    pub const PARTS: u32 = 32;
-    /// Its protocol told where it begins and ends; the other ones are turns.
-    pub const FRAMED: u32 = 64;
-}
-
 /// One request and its reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // as in `columns/requests.rs` of the record
@@ -190,47 +170,6 @@ impl RequestRow {
     }
 }
 
-/// The text of a name as the kernel keeps it.
-pub fn name_of(name: &[u8; 16]) -> String {
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..end]).into_owned()
-}
-
-/// What was asked for and found when the programs began to be watched.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WatchHeader {
-    /// [`SCHEMA`].
-    pub schema: String,
-    /// Name of the folder.
-    pub name: String,
-    /// When, RFC 3339 in UTC.
-    pub started: String,
-    /// What was typed.
-    pub command: Vec<String>,
-    /// What is watched, in words.
-    pub target: String,
-    /// Kernel release.
-    pub kernel: String,
-    /// CPUs of this machine.
-    pub cpus: u32,
-    /// Tracepoints that this kernel lacks, and why.
-    pub missing: Vec<(String, String)>,
-    /// Names of this machine's system calls, by number.
-    pub calls: Vec<(i16, String)>,
-    /// Version of msgpath.
-    pub version: String,
-    /// How messages are told apart, as it is typed; empty: by turns, and nothing of what is sent was read.
-    #[serde(default)]
-    pub framing: String,
-    /// What the result is held to.
-    #[serde(default)]
-    pub gates: Vec<Gate>,
-    /// Requests that take at least this long are slow, as it was asked for, ns; 0: those around p99.
-    pub slow_ns: u64,
-    /// Slowest requests of each server that were asked for.
-    pub slowest: u32,
-}
-
 /// What was counted of one server: all requests, whether they have a row or not.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ServiceCounts {
@@ -261,13 +200,6 @@ pub struct ServiceCounts {
     pub framed: u64,
     /// Times of all requests that were split.
     pub times: Times,
-}
-
-impl ServiceCounts {
-    /// What the server is called: as its thread, or by its address where it is on another host.
-    pub fn named(&self, thread: &[u8; 16]) -> String {
-        if self.host.is_empty() { name_of(thread) } else { self.host.clone() }
-    }
 }
 
 /// How many requests took how long: buckets that hold any, by number. 128 of them double the time, so a bucket is at most 0.8 %
@@ -329,68 +261,6 @@ impl Times {
             (seen >= rank).then_some((from + to - 1) as f64 / 2.0)
         })
     }
-}
-
-/// A part of the time in which programs were watched: the unit of evidence, as a round is of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Slice {
-    /// Its length, ns.
-    pub ns: u64,
-    /// Times of the requests that ended in it, by server.
-    pub times: Vec<(u32, Times)>,
-}
-
-/// What watching cost.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-pub struct WatchCost {
-    /// CPU time of the BPF programs in the windows in which the kernel counted it and requests came, ns.
-    pub programs_ns: u64,
-    /// How often they ran in them.
-    pub runs: u64,
-    /// Requests in them.
-    pub requests: u64,
-    /// How long they were together, ns; 0: no request came while it was counted.
-    pub window_ns: u64,
-    /// CPU time of msgpath itself over the whole run, ns.
-    pub reader_ns: u64,
-}
-
-/// How watching ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WatchEnd {
-    /// How long programs were watched, ns.
-    pub duration_ns: u64,
-    /// Connections that were seen.
-    pub connections: u64,
-    /// Rows that found no room.
-    pub lost: u64,
-    /// Threads and connections that found no room.
-    pub no_room: u64,
-    /// Pairs of addresses of datagrams that hosts in several network namespaces have: each end was split for itself.
-    #[serde(default)]
-    pub ambiguous: u64,
-    /// Rows of the record. Its writer fills this in, and the next two.
-    pub rows_kept: u64,
-    /// Rows beyond the limit of the record.
-    pub rows_not_kept: u64,
-    /// CRC-32 of the bytes of `watch.json`.
-    pub header_crc32: u32,
-    /// By server.
-    pub services: Vec<ServiceCounts>,
-    /// `None`: the kernel did not let it be measured.
-    pub cost: Option<WatchCost>,
-    /// The time in parts of the same length.
-    #[serde(default)]
-    pub slices: Vec<Slice>,
-    /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; `None`: the kernel does not tell.
-    #[serde(default)]
-    pub stolen: Option<f64>,
-    /// The kernel tells of single CPUs what the hypervisor takes, so that it is a stage of its own.
-    #[serde(default)]
-    pub steal_split: bool,
-    /// Tracepoints that were needed later on and that this kernel lacks, and why.
-    #[serde(default)]
-    pub missing: Vec<(String, String)>,
 }
 
 #[cfg(test)]

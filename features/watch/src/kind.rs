@@ -4,9 +4,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::analyse::verify_watched;
-use crate::analyse::{Choice, summarise};
-use crate::record::{self, WATCHED, Watched, read};
 use anyhow::Result;
 use msgpath_core::Problem;
 use msgpath_core::watch::ServiceCounts;
@@ -15,7 +12,9 @@ use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
 use msgpath_verbs::metrics::Exposition;
 
+use crate::analyse::{Choice, summarise, verify_watched};
 use crate::present::{self, SLOWEST, WatchMetrics};
+use crate::record::{self, WATCHED, Watched, named, read};
 use crate::verb::{code, print};
 
 /// The whole of it.
@@ -74,7 +73,7 @@ fn metrics(watched: &Watched) -> WatchMetrics {
     let (header, end) = (&watched.header, watched.end.clone().unwrap_or_default());
     let name = |counts: &ServiceCounts| {
         let row = watched.rows.iter().rev().find(|row| row.service == counts.service);
-        row.map_or_else(|| counts.host.clone(), |row| counts.named(&row.server_name))
+        row.map_or_else(|| counts.host.clone(), |row| named(counts, &row.server_name))
     };
     let servers = end.services.iter().map(|counts| (name(counts), counts.clone())).collect();
     let (run, target) = (header.name.clone(), header.command.join(" "));

@@ -7,15 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::analyse::{Choice, WatchSummary, summarise};
-use crate::present::{self, SLOWEST, WatchMetrics};
-use crate::record::{MOST_ROWS, WATCHED, read};
-use crate::run::{Live, WatchRequest, watch};
 use anyhow::Result;
 use clap::Args;
-use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
-use msgpath_core::watch::{ServiceCounts, WatchHeader};
+use msgpath_core::watch::ServiceCounts;
 use msgpath_core::{Exit, Problem, units};
 use msgpath_present::Style;
 use msgpath_sys::user::{User, is_root};
@@ -29,6 +24,11 @@ use msgpath_verbs::place::Place;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{gates, looks, runs, typed};
+
+use crate::analyse::{Choice, WatchSummary, summarise};
+use crate::present::{self, SLOWEST, WatchMetrics};
+use crate::record::{MOST_ROWS, WATCHED, WatchHeader, named, read};
+use crate::run::{Framing, Live, WatchRequest, watch};
 
 /// The longest that programs are watched.
 const LONGEST: u64 = 24 * 3600 * 1_000_000_000;
@@ -265,7 +265,7 @@ fn tell(metrics: &mut WatchMetrics, live: &Live) {
         let of_row = live.rows.iter().rev().find(|row| row.service == counts.service);
         let before = || metrics.servers.iter().find(|(_, one)| one.service == counts.service);
         of_row
-            .map(|row| counts.named(&row.server_name))
+            .map(|row| named(counts, &row.server_name))
             .or_else(|| before().map(|(name, _)| name.clone()))
             .unwrap_or_default()
     };

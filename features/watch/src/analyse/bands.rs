@@ -1,8 +1,10 @@
 //! Requests of one slowness, averaged whole: the stages of a band add up to its mean.
 
-use msgpath_core::watch::{RequestRow, STAGES, Stage, Times, flag};
+use msgpath_core::watch::{RequestRow, STAGES, Stage, Times};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::record::flag;
 
 /// Fewer rows are not a band.
 const FEWEST: usize = 5;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::watch::{Culprit, RequestRow, Stage, name_of};
+use msgpath_core::watch::{Culprit, RequestRow, Stage};
+
+use crate::record::name_of;
 
 /// What is known of the waits of several requests.
 pub(super) struct Agreed {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::units::Glyphs;
 use msgpath_core::watch::{RequestRow, Stage};
 
 use super::bands::Bands;
 use super::culprits::{self, Agreed};
 use super::{ENOUGH, Server};
-use msgpath_analyse::summary::{Confidence, Finding};
 
 /// Codes of all of them.
 pub const CODES: [&str; 18] = [

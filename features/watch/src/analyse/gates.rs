@@ -1,13 +1,14 @@
 //! Gates of watched programs (`--fail-if`): judged as those of a run, with parts of the time in the place of rounds.
 
+use msgpath_analyse::gates::{Outcome, RunGate, gathered, scaled, settle};
 use msgpath_core::gate::{Gate, Limit, Watched};
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
-use msgpath_core::watch::{Slice, Times};
+use msgpath_core::watch::Times;
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_stats::level::{Level, cuts, of_quantiles, of_values};
 
 use super::Server;
-use msgpath_analyse::gates::{Outcome, RunGate, gathered, scaled, settle};
+use crate::record::Slice;
 
 /// Resampling draws the same every time.
 const SEED: u64 = 83;

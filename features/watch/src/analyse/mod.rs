@@ -14,8 +14,9 @@ mod verify;
 
 use std::collections::BTreeMap;
 
-use crate::record::Watched;
-use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, Stage, WatchCost, WatchEnd, WatchHeader, name_of};
+use msgpath_analyse::gates::RunGate;
+use msgpath_analyse::summary::Finding;
+use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,9 +25,8 @@ pub use findings::CODES;
 pub use pictures::{Bin, Heat, Pictures};
 pub use verify::verify_watched;
 
+use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, Watched, name_of, named};
 use bands::Bands;
-use msgpath_analyse::gates::RunGate;
-use msgpath_analyse::summary::Finding;
 
 /// Below this share of complete requests nothing is said about where their time goes.
 pub const ENOUGH: f64 = 0.95;
@@ -331,7 +331,7 @@ fn server(
     let mut server = Server {
         name: most(rows.iter().map(|row| &row.server_name), 1)
             .pop()
-            .map_or_else(String::new, |name| counts.named(name)),
+            .map_or_else(String::new, |name| named(counts, name)),
         host: counts.host.clone(),
         process: rows.last().map_or(counts.process, |row| row.server_process),
         port: (counts.port > 0).then_some(counts.port),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::watch::{RequestRow, Times, flag};
+use msgpath_core::watch::{RequestRow, Times};
+
+use crate::record::flag;
 
 /// Bins of the histogram that double the time.
 const PER_OCTAVE: f64 = 4.0;

@@ -1,7 +1,8 @@
 //! Records of watched programs with a known truth.
 
-use crate::record::Watched;
-use msgpath_core::watch::{Culprit, RequestRow, SCHEMA, ServiceCounts, Stage, Times, WatchEnd, WatchHeader, flag};
+use msgpath_core::watch::{Culprit, RequestRow, ServiceCounts, Stage, Times};
+
+use crate::record::{SCHEMA, WatchEnd, WatchHeader, Watched, flag};
 
 /// A server of which every 50th request is slow for one reason.
 #[derive(Clone, Debug)]

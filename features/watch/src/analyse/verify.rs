@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::Watched;
 use msgpath_analyse::verify::{Check, Verification};
 use msgpath_core::schema::Status;
-use msgpath_core::watch::{ServiceCounts, Times, WatchEnd};
+use msgpath_core::watch::{ServiceCounts, Times};
 
 use super::{Choice, summarise};
+use crate::record::{WatchEnd, Watched};
 
 /// Checks a record. `stored` is the summary kept beside it, `version` that of this program.
 pub fn verify_watched(watched: &Watched, stored: Option<&[u8]>, version: &str) -> Verification {
@@ -51,7 +51,8 @@ fn counts(watched: &Watched, end: &WatchEnd, check: &mut Check) {
 
 #[cfg(test)]
 mod tests {
-    use msgpath_core::watch::{Slice, Stage};
+    use crate::record::Slice;
+    use msgpath_core::watch::Stage;
 
     use super::*;
     use crate::analyse::testing::{Load, watched};

@@ -1,9 +1,10 @@
 //! What was seen of watched programs as JSON, and its part of the schema: a text, as that of the base is one.
 //! `INSTA_UPDATE=always cargo test -p msgpath-watch the_schema_is` writes it.
 
-use crate::analyse::WatchSummary;
 use msgpath_core::foreign::shown_json;
 use msgpath_present::json::{findings, gate, value};
+
+use crate::analyse::WatchSummary;
 
 /// Its part of `msgpath schema`.
 pub(crate) const SCHEMA: &str = include_str!("schema.json");

@@ -1,16 +1,16 @@
 //! The page of watched programs: findings, where a request is at every moment, the slowest requests, how many took how long and
 //! when, stages, kinds of requests, connections, and how much was seen.
 
-use crate::analyse::{Band, Heat, Server, Slow, WatchSummary};
 use msgpath_analyse::attribution::stage::Kind;
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_core::watch::Stage;
-
 use msgpath_present::answers::{Answer, Cell, Missing, Page, Pictured, Table, answered, cell::Value};
 use msgpath_present::counted;
 use msgpath_present::html::figures::{Bar, Lanes, colour, hatched, tick_name, wide};
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, round_step, time_ticks};
+
+use crate::analyse::{Band, Heat, Server, Slow, WatchSummary};
 
 const G: Glyphs = Glyphs::Unicode;
 

@@ -1,10 +1,11 @@
 //! `watch`: programs that nobody changed, where the time of their requests goes, and the live view while they are watched.
 
-use crate::analyse::{Server, Slow, WatchSummary, connections};
 use msgpath_core::units::three_digits;
 use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
-
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, width};
+
+use crate::analyse::{Server, Slow, WatchSummary, connections};
+use crate::record::named;
 
 /// Servers that are shown in full; the others in a line.
 const IN_FULL: usize = 2;
@@ -312,7 +313,7 @@ pub(crate) fn watching(seconds: f64, services: &[ServiceCounts], rows: &[Request
     services.sort_by_key(|service| std::cmp::Reverse(service.requests));
     for service in services.into_iter().take(LIVE) {
         let own: Vec<&RequestRow> = rows.iter().filter(|row| row.service == service.service).collect();
-        let name = own.last().map_or_else(|| "?".into(), |row| service.named(&row.server_name));
+        let name = own.last().map_or_else(|| "?".into(), |row| named(service, &row.server_name));
         let port = if service.port > 0 { format!(":{}", service.port) } else { String::new() };
         let time = |p| service.times.quantile(p).map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
         let slowest = own.iter().max_by_key(|row| row.total_ns).map(|row| {

@@ -8,23 +8,24 @@
 mod export;
 mod perfetto;
 mod requests;
+mod schema;
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use msgpath_core::schema::Status;
-use msgpath_core::watch::{RequestRow, SCHEMA, WatchEnd, WatchHeader};
-use msgpath_sys::files::{open_regular, read_regular};
-
+use msgpath_core::watch::RequestRow;
 use msgpath_record::block::{Blocks, Fault, Kind, MAX_ROWS, json_fault, rows_again};
 use msgpath_record::{Appender, PRIVATE_FOLDER_MODE, RecordError, columns, store};
 use msgpath_record::{CHANGED, framed, header_bytes, heads, make_folder, summed, write_private};
+use msgpath_sys::files::{open_regular, read_regular};
 
 #[cfg(feature = "parquet")]
 pub(crate) use export::parquet;
 pub(crate) use export::{csv, perfetto};
 pub use requests::Requests;
+pub use schema::{SCHEMA, Slice, WatchCost, WatchEnd, WatchHeader, flag, name_of, named};
 
 /// What was watched, within the folder.
 pub const WATCH_FILE: &str = "watch.json";

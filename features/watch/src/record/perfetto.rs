@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 
-use msgpath_core::watch::{RequestRow, Stage, name_of};
+use msgpath_core::watch::{RequestRow, Stage};
 use msgpath_record::RecordError;
 use msgpath_record::export::perfetto::{
     BEGIN, END, Lanes, MESSAGES, Message, NEEDS_STATE, PACKET, PID, PROCESS_NAME, STATE_CLEARED, event, interned,
@@ -12,6 +12,7 @@ use msgpath_record::export::perfetto::{
 };
 
 use super::Watched;
+use crate::record::name_of;
 
 /// What a request is called of which nobody knows what it asks for.
 const REQUEST: &str = "request";

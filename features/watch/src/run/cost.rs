@@ -4,8 +4,10 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use msgpath_core::watch::{ServiceCounts, WatchCost};
+use msgpath_core::watch::ServiceCounts;
 use msgpath_sys::watch::{Watch, count_run_time};
+
+use crate::record::WatchCost;
 
 /// A window, the least between two, and all of them together.
 const WINDOW: Duration = Duration::from_millis(200);

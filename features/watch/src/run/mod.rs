@@ -17,12 +17,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::record::WatchWriter;
 use msgpath_agent::doctor::stat::{self, Ticks};
 use msgpath_agent::observe::{explain, first_pid_namespace};
-use msgpath_core::framing::Framing;
 use msgpath_core::gate::Gate;
-use msgpath_core::watch::{RequestRow, SCHEMA, ServiceCounts, WatchCost, WatchEnd, WatchHeader};
+use msgpath_core::watch::{RequestRow, ServiceCounts};
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_record::utc;
 use msgpath_sys::bpf::{Missing, grace};
@@ -32,10 +30,13 @@ use msgpath_sys::watch::{Wanted, Watch, calls};
 
 use command::Child;
 use cost::Counting;
+pub use framing::Framing;
 use requests::Requests;
 use sampling::Sampling;
 use slices::Slices;
 use targets::Targets;
+
+use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, WatchWriter};
 
 /// How often the sampling follows the load and rows are written, and how often one looks for new processes and shows what there is.
 const FOLLOW: Duration = Duration::from_millis(100);

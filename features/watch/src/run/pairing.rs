@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use msgpath_core::framing::Framing;
-use msgpath_core::watch::{Culprit, RequestRow, Stage, Stages, flag};
+use msgpath_core::watch::{Culprit, RequestRow, Stage, Stages};
 use msgpath_sys::watch::{Event, KINDS, Role, Verdict, What};
 
-use super::framing::{Frame, Framer, Lost, Protocol};
+use super::framing::{Frame, Framer, Framing, Lost, Protocol};
+use crate::record::flag;
 
 /// Connections that are followed at once.
 const MOST_STREAMS: usize = 4096;

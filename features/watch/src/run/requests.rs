@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::framing::Framing;
-use msgpath_core::watch::{RequestRow, ServiceCounts, Times, flag};
+use msgpath_core::watch::{RequestRow, ServiceCounts, Times};
 use msgpath_sys::watch::{Event, HEAD, Headed, Watch};
 
-use super::framing::Protocol;
+use super::framing::{Framing, Protocol};
 use super::pairing::{Found, Pairing};
 use super::sampling::Sampling;
+use crate::record::flag;
 
 /// So many events are paired at once: what is made of them, hundreds of bytes a message, stays in the cache.
 const FEW: usize = 64;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use msgpath_core::watch::{ServiceCounts, Slice, Times};
+use msgpath_core::watch::{ServiceCounts, Times};
+
+use crate::record::Slice;
 
 /// The first parts; they are doubled when there are too many.
 const FIRST: Duration = Duration::from_millis(250);

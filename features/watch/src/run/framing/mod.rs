@@ -4,6 +4,7 @@
 //! to the message that has begun, and perhaps it ends with them. Bytes that are skipped so may be missing; any others may not.
 //! Everything is bounded: what is kept of a message is at most [`LIMIT`] bytes.
 
+mod chosen;
 mod http;
 mod plain;
 mod postgres;
@@ -12,7 +13,7 @@ mod rpc;
 
 use std::collections::VecDeque;
 
-use msgpath_core::framing::{Framing, Prefix};
+pub use chosen::{Framing, Prefix};
 
 /// Bytes that are looked at together, at most: the head of a request.
 const LIMIT: usize = 16 << 10;

@@ -1,8 +1,6 @@
 //! Lines, and lengths in front of messages.
 
-use msgpath_core::framing::Prefix;
-
-use super::{End, Step, line as first_line, words};
+use super::{End, Prefix, Step, line as first_line, words};
 
 pub(super) fn line(bytes: &[u8]) -> Step {
     match first_line(bytes) {

@@ -1,4 +1,4 @@
-//! How a stream is cut into messages: what `--framing` of `msgpath watch` takes.
+//! How a stream is cut into messages: what `--framing` takes.
 
 use std::fmt;
 use std::str::FromStr;
