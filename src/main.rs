@@ -20,10 +20,10 @@ const FEATURES: &[&Feature] = &[
     &msgpath_mesh::FEATURE,
     #[cfg(feature = "tracers")]
     &msgpath_tracers::FEATURE,
+    #[cfg(feature = "layers")]
+    &msgpath_layers::FEATURE,
 ];
 
 fn main() -> ExitCode {
-    #[cfg(feature = "layers")]
-    msgpath_layers::register();
     msgpath_verbs::main(FEATURES)
 }

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may see. The binary may see all of them.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("msgpath-core", &[]),
     ("msgpath-rpc", &["msgpath-core"]),
     ("msgpath-sys", &["msgpath-core"]),
     ("msgpath-paths", &["msgpath-core", "msgpath-sys"]),
-    ("msgpath-layers", &["msgpath-core", "msgpath-paths"]),
     ("msgpath-agent", &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths"]),
     (
         "msgpath-run",
@@ -111,7 +110,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
 const NAMES: [(&str, &str); 28] = [
     ("crates/paths/", "parts name themselves"),
-    ("crates/layers/", "layers name themselves, and what they stand on"),
+    ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
     ("crates/agent/src/periodic/", "programs of courses"),
     ("crates/agent/src/rpc/", "methods of the RPC lab"),

@@ -22,6 +22,10 @@ mod tokio_tcp;
 pub use stack::Stack;
 
 use msgpath_paths::{Transport, registry};
+use msgpath_verbs::feature::{Feature, NOTHING};
+
+/// The whole of it.
+pub static FEATURE: Feature = Feature { name: "layers", begin: register, ..NOTHING };
 
 /// Every layer, those with fewer layers beneath first.
 pub static LAYERS: &[&dyn Transport] =
