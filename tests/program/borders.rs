@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each crate may see. The binary may see all of them.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("msgpath-core", &[]),
     ("msgpath-rpc", &["msgpath-core"]),
     ("msgpath-sys", &["msgpath-core"]),
@@ -21,18 +21,6 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("msgpath-analyse", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats"]),
     ("msgpath-present", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats", "msgpath-analyse"]),
     (
-        "msgpath-courses",
-        &[
-            "msgpath-core",
-            "msgpath-sys",
-            "msgpath-agent",
-            "msgpath-record",
-            "msgpath-stats",
-            "msgpath-analyse",
-            "msgpath-present",
-        ],
-    ),
-    (
         "msgpath-verbs",
         &[
             "msgpath-core",
@@ -45,7 +33,6 @@ const ALLOWED: [(&str, &[&str]); 12] = [
             "msgpath-stats",
             "msgpath-analyse",
             "msgpath-present",
-            "msgpath-courses",
         ],
     ),
 ];
@@ -108,7 +95,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 28] = [
+const NAMES: [(&str, &str); 27] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -116,14 +103,13 @@ const NAMES: [(&str, &str); 28] = [
     ("crates/agent/src/rpc/", "methods of the RPC lab"),
     ("crates/run/src/periodic/", "programs of courses"),
     ("crates/run/src/rpc/", "methods of the RPC lab"),
-    ("crates/courses/", "programs of courses"),
+    ("features/courses/", "programs of courses, names of options"),
     ("crates/analyse/src/findings/rpc_failed.rs", "methods of the RPC lab"),
     ("crates/record/src/export/lab_log.rs", "methods of the RPC lab"),
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),
     ("crates/analyse/src/attribution/calls.rs", "names of system calls"),
     ("crates/sys/src/watch/calls.rs", "names of system calls"),
     ("crates/sys/src/ethtool.rs", "names of offloads"),
-    ("crates/verbs/src/preset/allowed.rs", "names of options"),
     ("crates/agent/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
     ("crates/present/src/json/parts.rs", "a field of the JSON"),

@@ -58,6 +58,7 @@
 
 mod capacity;
 mod diagnose;
+pub mod examples;
 mod execute;
 pub mod lab;
 pub mod launch;

@@ -7,8 +7,10 @@ use std::sync::OnceLock;
 use anyhow::Result;
 use msgpath_core::Problem;
 
+use crate::beside::Beside;
 use crate::cli::options::Look;
 use crate::kind::Kind;
+use crate::servers::Server;
 use crate::verb::AnyVerb;
 
 /// A capability beyond echo, stream and compare, whole in a crate of its own.
@@ -23,6 +25,10 @@ pub struct Feature {
     pub importers: &'static [Importer],
     /// Its part of `msgpath schema` ([`msgpath_present::json::schema_part`]); empty: it prints no object of its own.
     pub schema: &'static str,
+    /// What `msgpath serve` can be instead.
+    pub servers: &'static [&'static dyn Server],
+    /// What it measures beside a run.
+    pub besides: &'static [&'static dyn Beside],
     /// What it makes known elsewhere before anything else is done, such as paths.
     pub begin: fn(),
 }
@@ -53,7 +59,8 @@ pub struct Imported<'a> {
 }
 
 /// Of a feature that has nothing of it.
-pub const NOTHING: Feature = Feature { name: "", verbs: &[], kinds: &[], importers: &[], schema: "", begin: || () };
+pub const NOTHING: Feature =
+    Feature { name: "", verbs: &[], kinds: &[], importers: &[], schema: "", servers: &[], besides: &[], begin: || () };
 
 static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 

@@ -3,26 +3,25 @@
 #![forbid(unsafe_code)]
 
 pub mod again;
+pub mod beside;
 pub mod cli;
-mod examples;
 pub mod feature;
 pub mod gates;
 pub mod input;
 pub mod kind;
-mod log;
+pub mod log;
 pub mod looks;
 pub mod measure;
 pub mod metrics;
 pub mod output;
 pub mod place;
-mod preset;
 pub mod problems;
-mod progress;
+pub mod progress;
 pub mod report;
 pub mod request;
 pub mod runs;
+pub mod servers;
 mod strip;
-pub mod tools;
 pub mod typed;
 pub mod verb;
 

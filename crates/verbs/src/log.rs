@@ -12,7 +12,7 @@ const BURST: u32 = 50;
 const EACH: Duration = Duration::from_millis(100);
 
 /// Lets through `BURST` lines, then ten a second, and says how many were left out.
-pub(crate) struct Log {
+pub struct Log {
     /// Lines that may still come now.
     room: u32,
     /// Up to when `room` has grown.
@@ -21,12 +21,12 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self { room: BURST, since: now, left_out: 0 }
     }
 
     /// Writes a line to standard error, or leaves it out.
-    pub(crate) fn say(&mut self, line: &str) {
+    pub fn say(&mut self, line: &str) {
         for line in self.lines(line, Instant::now()) {
             say!("{line}");
         }

@@ -14,7 +14,7 @@ use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target};
 use msgpath_record::Run;
-use msgpath_run::lab;
+use msgpath_run::{examples, lab};
 use msgpath_stats::quantile::Range;
 use msgpath_sys::say;
 
@@ -22,7 +22,7 @@ use crate::cli::options::{Look, Options};
 use crate::output::{self, OutputFile, write_typed};
 use crate::place::Place;
 use crate::request::{Request, Verb};
-use crate::{examples, gates, looks, problems, progress, runs, tools};
+use crate::{gates, looks, problems, progress, runs};
 
 /// Measures, prints the result and says with which code the program ends.
 ///
@@ -52,9 +52,8 @@ pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<S
     let each = matches!(verb, Verb::Echo { each: true, .. });
     let execute = |place: &Place, stop: &AtomicBool| {
         let mut progress = progress::progress(result, metrics);
-        let named = tools::wanted(&options.evidence.tools);
-        if !named.is_empty() {
-            progress = Box::new(tools::Between::new(progress, named, place.folder.clone()));
+        for (beside, typed) in options.evidence.besides.asked() {
+            progress = beside.between(typed, progress, place.folder.clone());
         }
         msgpath_run::execute(
             msgpath_run::Request {
@@ -138,9 +137,9 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
         look,
     };
     let mut text = text(&run, &summary, &view, result.out.is_some());
-    if !options.evidence.tools.is_empty() && result.quiet == 0 {
+    for (beside, _) in options.evidence.besides.asked().filter(|_| result.quiet == 0) {
         let style = if result.out.is_some() { looks::file(look) } else { looks::stdout(look) };
-        text += &tools::beside(&run, &summary, folder, style)?;
+        text += &beside.text(&run, &summary, folder, style)?;
     }
     if let Some(folder) = keep.filter(|_| verb == "compare") {
         let report = folder.join("report.html");

@@ -2,7 +2,6 @@
 
 mod agent;
 mod compare;
-mod compat;
 mod complete;
 mod completions;
 mod diff;
@@ -10,7 +9,6 @@ mod doctor;
 mod echo;
 mod explain;
 mod export;
-mod frames;
 mod help;
 mod import;
 mod lab;
@@ -18,7 +16,6 @@ mod man;
 pub mod options;
 mod paths;
 mod periodic;
-mod preset;
 mod report;
 mod resume;
 mod rpc;
@@ -47,8 +44,6 @@ static BASE: &[AnyVerb] = &[
     AnyVerb::of::<stream::Arguments>(),
     AnyVerb::of::<compare::Arguments>(),
     AnyVerb::of::<periodic::Arguments>(),
-    AnyVerb::of::<compat::Arguments>(),
-    AnyVerb::of::<preset::Arguments>(),
     AnyVerb::of::<explain::Arguments>(),
     AnyVerb::of::<diff::Arguments>(),
     AnyVerb::of::<report::Arguments>(),

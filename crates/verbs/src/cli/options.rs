@@ -12,6 +12,7 @@ use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
 use msgpath_run::lab::Shape;
 
+use crate::beside::Besides;
 use crate::metrics::MetricsTo;
 use crate::typed::{self, List, PathArg};
 
@@ -168,10 +169,8 @@ pub struct EvidenceOptions {
     /// installed: instructions and cache misses in user mode, simulated, without the kernel's copies
     #[arg(long)]
     pub simulate_cache: bool,
-    /// Measuring tools of others do the same work between the rounds, on the same CPUs, and stand beside the result: all, or some
-    /// of sockperf,netperf,iperf3,qperf,neper,fortio; what is not installed is named
-    #[arg(long, value_name = "TOOLS", value_delimiter = ',', value_parser = crate::tools::named, conflicts_with_all = ["json", "jsonl"])]
-    pub tools: Vec<crate::tools::Named>,
+    #[command(flatten)]
+    pub besides: Besides,
     /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
     #[arg(long, value_name = "N", value_parser = units::parse_count)]
     pub message_log: Option<u64>,

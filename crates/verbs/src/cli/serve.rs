@@ -1,7 +1,7 @@
-//! `msgpath serve`: the far end, started by hand on another machine; with `--rpc` the key-value server of the RPC lab,
-//! with `--compat` a server of a course.
+//! `msgpath serve`: the far end, started by hand on another machine; with `--rpc` the key-value server of the RPC lab, or a
+//! server of a feature.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,10 +13,11 @@ use msgpath_agent::rpc::server::{Event, LAB_PORT, Server, ServerOptions};
 use msgpath_agent::token::Token;
 use msgpath_agent::{ServeAddress, ServeOptions};
 use msgpath_core::target::DEFAULT_PORT;
-use msgpath_core::{Exit, Problem, Target, units};
+use msgpath_core::{Problem, Target, units};
 
 use crate::log::Log;
 use crate::problems::{bad_target, bad_value, usage};
+use crate::servers::{Servers, Usual, reached_by_others};
 use crate::typed;
 use crate::verb::Group;
 
@@ -60,7 +61,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     rpc: RpcArguments,
     #[command(flatten)]
-    compat: super::compat::ServerArguments,
+    others: Servers,
 }
 
 #[derive(Args, Debug)]
@@ -211,24 +212,14 @@ impl Arguments {
 
     /// Other servers speak protocols in which nobody says who they are.
     fn token_is_for_sessions(&self) -> Result<(), Problem> {
-        let other = if self.rpc.rpc.is_some() { "--rpc" } else { "--compat" };
-        match self.token_file.is_some() && (self.rpc.rpc.is_some() || self.compat.is_asked()) {
-            true => Err(usage(format!("--token-file has no meaning with {other}: its clients cannot prove anything"))
-                .hint("leave out --token-file")),
-            false => Ok(()),
-        }
-    }
-
-    /// Such a server where others reach it: the user says that this is meant.
-    fn reached_by_others(&self, host: Option<&str>, port: u16, what: &str) -> Result<(), Problem> {
-        let Some(host) = host.filter(|_| !self.insecure) else { return Ok(()) };
-        // What is not an address is said when it listens there.
-        let addresses = (host, port).to_socket_addrs().into_iter().flatten();
-        match addresses.map(|address| address.ip().to_canonical()).find(|address| !address.is_loopback()) {
+        let asked = || self.others.asked().map(|(server, _)| server.option());
+        let other = if self.rpc.rpc.is_some() { Some("--rpc") } else { asked() };
+        match other.filter(|_| self.token_file.is_some()) {
+            Some(other) => {
+                Err(usage(format!("--token-file has no meaning with {other}: its clients cannot prove anything"))
+                    .hint("leave out --token-file"))
+            }
             None => Ok(()),
-            Some(address) => Err(Problem::new("E74", Exit::Usage, format!("{address} is not loopback, and {what}"))
-                .why("nobody is asked who they are: its protocol has nothing to prove it with")
-                .hint("--insecure to let everybody in")),
         }
     }
 
@@ -248,16 +239,14 @@ impl Arguments {
         Ok(Some(token))
     }
 
-    /// What a course's server takes of these options.
-    fn usual(&self) -> Result<super::compat::Usual, Problem> {
+    /// What a server of a feature takes of these options.
+    fn usual(&self) -> Result<Usual, Problem> {
         if let Some(option) = self.only_with_rpc(&["--connections", "--idle-timeout", "--message-timeout"]) {
             return Err(usage(format!("{option} belongs to the RPC server")).hint(format!("leave out {option}")));
         }
-        let ServeAddress::Tcp { host, port } = self.place()? else {
-            return Err(usage("the servers of courses speak TCP").hint("an address HOST:PORT, or -p PORT"));
-        };
-        let Self { rpc: RpcArguments { connections, idle_timeout: idle, message_timeout: message, .. }, .. } = *self;
-        Ok(super::compat::Usual { host, port, connections, idle, message })
+        let RpcArguments { connections, idle_timeout: idle, message_timeout: message, .. } = self.rpc;
+        let (insecure, quiet) = (self.insecure, self.quiet);
+        Ok(Usual { address: self.place()?, insecure, quiet, connections, idle, message })
     }
 
     /// An option of the RPC server that stands without `--rpc`, but for those that others have as well.
@@ -346,21 +335,15 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(place) = &arguments.rpc.rpc {
         let options = arguments.server(place.as_ref())?;
         let what = "whoever reaches it can read, change and delete every key";
-        arguments.reached_by_others(options.host.as_deref(), options.port, what)?;
+        reached_by_others(arguments.insecure, options.host.as_deref(), options.port, what)?;
         let server = Server::bind(options)?;
         // Unlike the sessions of `serve`, calls are not said one by one: what is left is wrong, but for the first line
         // and the last.
         server.run_saying(stop, &mut log)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if arguments.compat.is_asked() {
-        let usual = arguments.usual()?;
-        arguments.reached_by_others(
-            usual.host.as_deref(),
-            usual.port,
-            "whoever reaches it can make it send and compute",
-        )?;
-        return arguments.compat.serve(usual, quiet, stop);
+    if let Some((server, typed)) = arguments.others.asked() {
+        return server.serve(typed, arguments.usual()?);
     }
     if let Some(option) = arguments.only_with_rpc(&["--memory"]) {
         return Err(usage(format!("{option} belongs to the RPC server"))

@@ -69,7 +69,7 @@ fn with(shown: Box<dyn Progress>, result: &ResultOptions, metrics: Option<Metric
 }
 
 /// No progress at all.
-pub(crate) fn silent() -> Box<dyn Progress> {
+pub fn silent() -> Box<dyn Progress> {
     Box::new(Silent)
 }
 

@@ -21,9 +21,9 @@ use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target};
 use msgpath_paths::traits;
 
 use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
+use crate::gates;
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
-use crate::{gates, tools};
 
 use programs::Programs;
 
@@ -179,8 +179,8 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     };
     plan.validate()?;
     let request = Request { plan, target, notes };
-    if !options.evidence.tools.is_empty() {
-        tools::fit(&request, options.connection.launch.launch.is_some() || options.connection.between.is_some())?;
+    for (beside, _) in options.evidence.besides.asked() {
+        beside.fit(&request, options.connection.launch.launch.is_some() || options.connection.between.is_some())?;
     }
     Ok(request)
 }

@@ -1,8 +1,6 @@
 //! What replaces the programs that people have written for courses: ready-made experiments, the pages that answer their
 //! questions, and the other end of somebody's own client or server.
 //!
-//! It uses only what the other crates offer, and none of them knows it.
-//!
 //! | module | what |
 //! |---|---|
 //! | `preset` | an experiment as TOML data |
@@ -10,7 +8,7 @@
 //! | `files` | pictures and files that a page has beside it |
 //! | `classic` | lines, numbers and texts of the programs, without I/O |
 //! | `peers` | their clients and servers |
-//! | `servers` | small echo servers in other languages, built where their toolchain is |
+//! | `verbs` | `preset` and `compat`, and what they stand on |
 //! | `tools` | measuring tools of others that do the same work between the rounds of a run |
 #![forbid(unsafe_code)]
 
@@ -20,5 +18,9 @@ pub mod files;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod preset;
-pub mod servers;
 pub mod tools;
+#[cfg(feature = "peers")]
+mod verbs;
+
+#[cfg(feature = "peers")]
+pub use verbs::FEATURE;

@@ -1,6 +1,8 @@
 //! Measuring tools of others that do the same work as a case of ours: how each is started, what it prints, and what its numbers
 //! mean. A tool is one file and a line in [`TOOLS`]; only `run` starts anything.
 
+#[cfg(feature = "peers")]
+mod beside;
 mod fortio;
 mod iperf3;
 mod neper;
@@ -15,6 +17,8 @@ use msgpath_core::Workload;
 use msgpath_core::plan::Load;
 use msgpath_core::{Case, CaseRole, Plan};
 
+#[cfg(feature = "peers")]
+pub use beside::{Beside, named, wanted};
 #[cfg(feature = "peers")]
 pub use run::{Turn, installed};
 

@@ -5,23 +5,26 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::classic::css432::{self, Classic, MESSAGE, Order, REPETITIONS_END, Row, Shape};
+use crate::classic::lines::{classic_table, table};
+use crate::classic::primitives::Primitive;
+use crate::peers::css432 as shapes;
+use crate::peers::{Event, Protocol, Server, ServerOptions, Target, discard, echo, primitives};
 use anyhow::Result;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use msgpath_agent::ServeAddress;
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, BitUnits, Glyphs, bits_per_second};
 use msgpath_core::{Exit, Problem};
-use msgpath_courses::classic::css432::{self, Classic, MESSAGE, Order, REPETITIONS_END, Row, Shape};
-use msgpath_courses::classic::lines::{classic_table, table};
-use msgpath_courses::classic::primitives::Primitive;
-use msgpath_courses::peers::css432 as shapes;
-use msgpath_courses::peers::{Event, Protocol, Server, ServerOptions, Target, discard, echo, primitives};
 use msgpath_sys::say;
 
-use super::options::Look;
-use crate::output;
-use crate::problems::{bad_target, bad_value, usage};
-use crate::verb::Group;
-use crate::{looks, typed};
+use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::log::Log;
+use msgpath_verbs::output;
+use msgpath_verbs::problems::{bad_target, bad_value, usage};
+use msgpath_verbs::servers::{self, Usual, reached_by_others};
+use msgpath_verbs::verb::Group;
+use msgpath_verbs::{looks, typed};
 
 /// The longest file that `compat read` takes, bytes.
 const MOST_TEXT: u64 = 64 << 20;
@@ -130,7 +133,7 @@ fn sizes(text: &str, most: u64) -> Result<Vec<u64>, Problem> {
     }
 }
 
-impl crate::verb::Verb for Arguments {
+impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "compat";
     const GROUP: Group = Group::Measure;
 
@@ -381,7 +384,7 @@ impl Read {
         let cannot = |what: String| {
             Problem::new("E50", Exit::CannotStart, format!("cannot read {}: {what}", self.file.display()))
         };
-        let bytes = crate::input::read(&self.file, MOST_TEXT).map_err(cannot)?;
+        let bytes = msgpath_verbs::input::read(&self.file, MOST_TEXT).map_err(cannot)?;
         let text = String::from_utf8_lossy(&bytes);
         let rows: Vec<Row> = text.lines().filter_map(Row::parse).collect();
         if rows.is_empty() {
@@ -444,7 +447,7 @@ enum ReadsArg {
 /// Options of `serve --compat`.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Servers of courses")]
-pub(super) struct ServerArguments {
+struct ServerArguments {
     /// Be the server of a course's program instead [default: loopback only, port 5210]
     ///
     /// Their own clients work against it; msgpath's are `msgpath compat`. --connections (default 64), --idle-timeout
@@ -471,21 +474,28 @@ pub(super) struct ServerArguments {
     tell_nothing: bool,
 }
 
-/// What `serve` passes on.
-pub(super) struct Usual {
-    pub(super) host: Option<String>,
-    pub(super) port: u16,
-    pub(super) connections: Option<u32>,
-    pub(super) idle: Option<Duration>,
-    pub(super) message: Option<Duration>,
+/// The servers of courses, as `msgpath serve` has them.
+pub(super) struct OfCourses;
+
+impl servers::Server for OfCourses {
+    fn options(&self, serve: Command) -> Command {
+        ServerArguments::augment_args(serve)
+    }
+
+    fn option(&self) -> &'static str {
+        "--compat"
+    }
+
+    fn is_asked(&self, typed: &ArgMatches) -> bool {
+        typed.get_one::<Compat>("compat").is_some()
+    }
+
+    fn serve(&self, typed: &ArgMatches, usual: Usual) -> Result<ExitCode> {
+        ServerArguments::from_arg_matches(typed)?.serve(usual)
+    }
 }
 
 impl ServerArguments {
-    /// Whether a course's server was asked for.
-    pub(super) fn is_asked(&self) -> bool {
-        self.compat.is_some()
-    }
-
     /// Options of other servers than the one that was asked for.
     fn misplaced(&self, asked: Compat) -> Option<(&'static str, &'static str)> {
         let primitives = [Compat::A1, Compat::A2, Compat::A3];
@@ -542,30 +552,36 @@ impl ServerArguments {
     ///
     /// # Errors
     /// Options that do not fit together; E01 where it cannot listen.
-    pub(super) fn serve(&self, usual: Usual, quiet: bool, stop: &AtomicBool) -> Result<ExitCode> {
+    fn serve(&self, usual: Usual) -> Result<ExitCode> {
+        let ServeAddress::Tcp { host, port } = usual.address else {
+            let problem = usage("the servers of courses speak TCP");
+            return Err(problem.hint("an address HOST:PORT, or -p PORT").into());
+        };
+        let reached = "whoever reaches it can make it send and compute";
+        reached_by_others(usual.insecure, host.as_deref(), port, reached)?;
         let asked = self.compat.ok_or_else(|| usage("--compat names a server"))?;
         let connections = usual.connections.unwrap_or(64);
         if connections > MOST_CONNECTIONS {
             return Err(bad_value("--connections", format!("1 to {MOST_CONNECTIONS} here: each has a thread")).into());
         }
         let server = Server::bind(ServerOptions {
-            host: usual.host,
-            port: usual.port,
+            host,
+            port,
             connections: connections as usize,
             idle: usual.idle.unwrap_or(Duration::from_secs(60)),
             sure: Duration::from_secs(1),
             message: usual.message.unwrap_or(Duration::from_secs(10)),
             protocol: self.protocol(asked)?,
         })?;
-        let mut console = crate::log::Log::new(std::time::Instant::now());
+        let mut console = Log::new(std::time::Instant::now());
         if !server.address().ip().to_canonical().is_loopback() {
             console.say(&format!(
                 "warning: {} is not loopback: whoever reaches it can make it send and compute, and nobody is asked who they are",
                 server.address()
             ));
         }
-        server.run(stop, &mut |event| match event {
-            Event::Course(line) if !quiet => console.say(line),
+        server.run(msgpath_sys::signal::stop_flag(), &mut |event| match event {
+            Event::Course(line) if !usual.quiet => console.say(line),
             Event::Course(_) => {}
             Event::Wrong(line) => console.say(line),
             Event::Classic(line) => {

@@ -6,21 +6,21 @@ use std::process::{ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::answers::{self, Missing};
 use anyhow::Result;
 use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
-use msgpath_courses::answers::{self, Missing};
 use msgpath_present::answers as present;
 use msgpath_record::store;
 use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::say;
 
 use super::{Found, folder};
-use crate::cli::options::Look;
-use crate::looks;
-use crate::output;
-use crate::report::Reported;
-use crate::request::random_seed;
+use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::looks;
+use msgpath_verbs::output;
+use msgpath_verbs::report::Reported;
+use msgpath_verbs::request::random_seed;
 
 /// How a preset is carried out.
 pub(crate) struct Wanted<'a> {

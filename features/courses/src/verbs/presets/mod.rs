@@ -8,13 +8,13 @@ mod folder;
 
 use std::path::Path;
 
+use crate::answers::PAGES;
+use crate::preset::{LONGEST, Mistake, PRESETS, PUBLISHED, Preset, PresetOption, PresetRun, Spot};
 use msgpath_core::path::nearest;
 use msgpath_core::{Exit, PathSpec, Problem};
-use msgpath_courses::answers::PAGES;
-use msgpath_courses::preset::{LONGEST, Mistake, PRESETS, PUBLISHED, Preset, PresetOption, PresetRun, Spot};
 
-use crate::input;
-use crate::problems::{self, usage};
+use msgpath_verbs::input;
+use msgpath_verbs::problems::{self, usage};
 
 pub(crate) use allowed::Started;
 pub(crate) use carry_out::{Wanted, carry_out};
@@ -108,7 +108,7 @@ fn read(text: &str) -> Result<(Preset, Vec<Started>), Mistake> {
 
 /// What was typed for a verb, with the long name of each option that was typed by its letter: by that name a preset has it.
 pub(crate) fn by_long_names(verb: &str, typed: &[String]) -> Vec<String> {
-    let command = crate::cli::command();
+    let command = msgpath_verbs::cli::command();
     let Some(verb) = command.find_subcommand(verb) else { return typed.to_vec() };
     let long = |letter: char| {
         let option = verb.get_arguments().find(|option| option.get_short() == Some(letter))?;
@@ -131,8 +131,8 @@ pub(crate) fn by_long_names(verb: &str, typed: &[String]) -> Vec<String> {
 /// Whether a run is a command that parses and that a preset may give; a mistake stands where its option does. What it starts.
 fn check(run: &PresetRun) -> Result<Vec<Started>, Mistake> {
     let words = std::iter::once("msgpath".to_owned()).chain(run.command(&[])).map(Into::into);
-    let command = crate::cli::command();
-    let what = match crate::cli::sorted(words.collect()) {
+    let command = msgpath_verbs::cli::command();
+    let what = match msgpath_verbs::cli::sorted(words.collect()) {
         Err(problem) => problem.what,
         Ok(words) => match command.clone().try_get_matches_from(words) {
             Ok(matches) => {
@@ -179,6 +179,12 @@ fn paths(run: &PresetRun) -> Result<(), Mistake> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With the options of this feature.
+    fn read(text: &str) -> Result<(Preset, Vec<Started>), Mistake> {
+        msgpath_verbs::feature::set(crate::verbs::ALONE);
+        super::read(text)
+    }
 
     #[test]
     fn a_path_that_is_not_known_is_found_in_the_file() {

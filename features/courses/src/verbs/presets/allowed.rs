@@ -6,11 +6,11 @@
 
 use std::net::IpAddr;
 
+use crate::preset::{Mistake, PresetRun, Spot};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use msgpath_core::program::Source;
 use msgpath_core::{Program, Target};
-use msgpath_courses::preset::{Mistake, PresetRun, Spot};
 
 /// What a preset may do with an option.
 #[derive(Clone, Copy)]
@@ -333,12 +333,13 @@ fn refused(name: &str, argument: &clap::Arg, why: &str, at: Spot) -> Mistake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_courses::preset::VERBS;
+    use crate::preset::VERBS;
 
     /// A new option must be judged: it is on the list, or this fails.
     #[test]
     fn every_option_of_a_verb_of_presets_is_judged() {
-        let command = crate::cli::command();
+        msgpath_verbs::feature::set(crate::verbs::ALONE);
+        let command = msgpath_verbs::cli::command();
         let mut there = std::collections::BTreeSet::new();
         for verb in VERBS.into_iter().chain(["serve"]) {
             let verb = command.find_subcommand(verb).unwrap_or_else(|| panic!("no verb {verb}"));

@@ -1,13 +1,13 @@
 //! How long a preset will take, said before it starts.
 
+use crate::preset::estimate::{Pace, planned_ns, probe};
+use crate::preset::{Preset, PresetRun};
+use crate::tools::{self, installed};
 use msgpath_core::{Plan, Problem, Target};
-use msgpath_courses::preset::estimate::{Pace, planned_ns, probe};
-use msgpath_courses::preset::{Preset, PresetRun};
-use msgpath_courses::tools::{installed, planned_ns as planned_tools_ns};
 use msgpath_sys::signal;
 
-use crate::place::Place;
-use crate::{cli, progress, runs, tools};
+use msgpath_verbs::place::Place;
+use msgpath_verbs::{cli, progress, runs};
 
 /// What a preset will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,12 +31,12 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Res
     let pace = measured.then(pace_here).flatten().unwrap_or(Pace::USUAL);
     for run in &preset.runs {
         match cli::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
-            Some(crate::verb::Planned::Plan(mut plan)) => {
+            Some(msgpath_verbs::verb::Planned::Plan(mut plan)) => {
                 plan.declare(msgpath_paths::traits);
                 sum.cases += plan.cases.len() as u64;
                 sum.ns += planned_ns(&plan, pace) + of_tools(run, &plan);
             }
-            Some(crate::verb::Planned::Time { cases, ns }) => {
+            Some(msgpath_verbs::verb::Planned::Time { cases, ns }) => {
                 sum.cases += cases;
                 sum.ns += ns;
             }
@@ -50,7 +50,7 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Res
 fn of_tools(run: &PresetRun, plan: &Plan) -> u64 {
     let asked = run.options.iter().filter(|option| option.name == "tools").filter_map(|option| option.value.as_deref());
     let named: Vec<_> = asked.flat_map(|value| value.split(',')).filter_map(|name| tools::named(name).ok()).collect();
-    planned_tools_ns(plan, &tools::wanted(&named), installed)
+    tools::planned_ns(plan, &tools::wanted(&named), installed)
 }
 
 /// What rounds take on this machine, by a run of less than a second that is not kept.

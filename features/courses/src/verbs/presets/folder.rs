@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
+use crate::answers::{Page, Part};
+use crate::files;
 use msgpath_core::Problem;
-use msgpath_courses::answers::{Page, Part};
-use msgpath_courses::files;
 use msgpath_present::html;
 use msgpath_present::html::figures::FIGURES;
 use msgpath_record::export;
 
-use crate::output::{OutputFile, make_subfolder, write_named};
-use crate::problems::{cannot_write, usage};
-use crate::report::{self, Reported};
-use crate::runs;
+use msgpath_verbs::output::{OutputFile, make_subfolder, write_named};
+use msgpath_verbs::problems::{cannot_write, usage};
+use msgpath_verbs::report::{self, Reported};
+use msgpath_verbs::runs;
 
 /// Said before the measurement, not after it.
 pub(super) fn can_be_made(folder: &Path) -> Result<(), Problem> {

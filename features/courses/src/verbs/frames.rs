@@ -4,19 +4,19 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::classic::frames::{Layout, by_sender};
+use crate::peers::frames::{self, Asked, MOST_FRAMES};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use msgpath_core::plan::{ChannelOptions, ETHERTYPES};
 use msgpath_core::{Exit, Problem, Unavailable, units};
-use msgpath_courses::classic::frames::{Layout, by_sender};
-use msgpath_courses::peers::frames::{self, Asked, MOST_FRAMES};
 use msgpath_paths::transports::eth::{check_ethertype, interface};
 use msgpath_sys::say;
 
 use super::compat::{patience, print};
-use super::options::Look;
-use crate::problems::bad_value;
-use crate::{looks, typed};
+use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::problems::bad_value;
+use msgpath_verbs::{looks, typed};
 
 /// `--layout`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -4,18 +4,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use super::{Exchange, TOOLS, TURNS, Tool, Turn, tool};
+use crate::answers::{self, Page, Part};
+use clap::{ArgMatches, Args, Command};
 use msgpath_analyse::{Logs, Summary};
 use msgpath_core::schema::{FAR, NEAR, RoundRecord, RunHeader};
 use msgpath_core::{Case, Plan, Problem, Target};
-use msgpath_courses::answers::{self, Page, Part};
-use msgpath_courses::tools::{Exchange, TOOLS, TURNS, Tool, Turn, tool};
 use msgpath_present::Style;
 use msgpath_record::Run;
 use msgpath_run::Progress;
 use msgpath_sys::say;
 
-use crate::problems::usage;
-use crate::request::Request;
+use msgpath_verbs::problems::usage;
+use msgpath_verbs::request::Request;
 
 /// One tool, or all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,37 +48,58 @@ pub fn wanted(named: &[Named]) -> Vec<&'static Tool> {
     TOOLS.iter().filter(meant).collect()
 }
 
-/// Whether tools can do anything of what is measured. `elsewhere`: an end is started on another host or in a namespace.
-///
-/// # Errors
-/// The far end is not on this machine beside the near one, or no case is one that a tool does.
-pub fn fit(request: &Request, elsewhere: bool) -> Result<(), Problem> {
-    if request.target != Target::Local || elsewhere {
-        return Err(usage("--tools are started on this machine, on its loopback address")
-            .hint("leave out the target, --launch and --between"));
-    }
-    if Exchange::all_of(&request.plan).is_empty() {
-        return Err(usage("no tool does what these cases do")
-            .why("tools do tcp:send and udp:send, blocking or with /spin, one message in flight on one connection")
-            .hint("msgpath compare tcp:send,udp:send -l 64 --tools all"));
-    }
-    Ok(())
+/// The option, as the verbs that measure have it.
+#[derive(Args)]
+struct Typed {
+    /// Measuring tools of others do the same work between the rounds, on the same CPUs, and stand beside the result: all, or some
+    /// of sockperf,netperf,iperf3,qperf,neper,fortio; what is not installed is named
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',', value_parser = named, conflicts_with_all = ["json", "jsonl"])]
+    tools: Vec<Named>,
 }
 
-/// What the tools said beside the result of the run in `folder`, as text.
-///
-/// # Errors
-/// It cannot be read.
-pub fn beside(run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem> {
-    let logs = Logs { tools: msgpath_record::tool_runs(folder)?, ..Logs::default() };
-    let part = Part { name: "tools", run, summary, logs: &logs };
-    let title = "the same by tools of others, between the rounds".to_owned();
-    let page = Page { title, tables: answers::tools(&part), ..Page::default() };
-    Ok(format!("\n{}", msgpath_present::answers::text(&page, style)))
+/// The tools, as a run has them beside it.
+pub struct Beside;
+
+impl msgpath_verbs::beside::Beside for Beside {
+    fn options(&self, verb: Command) -> Command {
+        Typed::augment_args(verb)
+    }
+
+    fn is_asked(&self, typed: &ArgMatches) -> bool {
+        typed.get_many::<Named>("tools").is_some()
+    }
+
+    /// # Errors
+    /// The far end is not on this machine beside the near one, or no case is one that a tool does.
+    fn fit(&self, request: &Request, elsewhere: bool) -> Result<(), Problem> {
+        if request.target != Target::Local || elsewhere {
+            return Err(usage("--tools are started on this machine, on its loopback address")
+                .hint("leave out the target, --launch and --between"));
+        }
+        if Exchange::all_of(&request.plan).is_empty() {
+            return Err(usage("no tool does what these cases do")
+                .why("tools do tcp:send and udp:send, blocking or with /spin, one message in flight on one connection")
+                .hint("msgpath compare tcp:send,udp:send -l 64 --tools all"));
+        }
+        Ok(())
+    }
+
+    fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, folder: PathBuf) -> Box<dyn Progress> {
+        let named: Vec<Named> = typed.get_many("tools").into_iter().flatten().cloned().collect();
+        Box::new(Between::new(shown, wanted(&named), folder))
+    }
+
+    fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem> {
+        let logs = Logs { tools: msgpath_record::tool_runs(folder)?, ..Logs::default() };
+        let part = Part { name: "tools", run, summary, logs: &logs };
+        let title = "the same by tools of others, between the rounds".to_owned();
+        let page = Page { title, tables: answers::tools(&part), ..Page::default() };
+        Ok(format!("\n{}", msgpath_present::answers::text(&page, style)))
+    }
 }
 
 /// What is shown, and between some of the rounds a turn of the tools.
-pub struct Between {
+struct Between {
     shown: Box<dyn Progress>,
     tools: Vec<&'static Tool>,
     folder: PathBuf,
@@ -90,7 +112,7 @@ pub struct Between {
 
 impl Between {
     /// Turns of these tools; what they say goes into `folder`.
-    pub fn new(shown: Box<dyn Progress>, tools: Vec<&'static Tool>, folder: PathBuf) -> Self {
+    fn new(shown: Box<dyn Progress>, tools: Vec<&'static Tool>, folder: PathBuf) -> Self {
         let stop = msgpath_sys::signal::stop_flag();
         let (work, near, far) = Default::default();
         Self { shown, tools, folder, work, near, far, turns: 0, stop }

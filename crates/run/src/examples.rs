@@ -1,19 +1,20 @@
-//! The small echo servers in other languages that come with the program (`presets/languages/`): kept as their sources, and built
-//! where their toolchain is.
+//! The small echo servers in other languages that come with the program (`presets/languages/`, `--far example:LANGUAGE`): kept as
+//! their sources, and built before a run where their toolchain is, in the user's cache.
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use msgpath_core::Unavailable;
 use msgpath_core::foreign::shown_bytes;
+use msgpath_core::program::{Program, Source};
 use msgpath_sys::temporary::{self, Temporary};
 
 /// A server: its source, how it is built, how it is started.
-pub struct Server {
+struct Server {
     /// As typed: `example:go`.
-    pub name: &'static str,
+    name: &'static str,
     /// Its file.
     file: &'static str,
     source: &'static str,
@@ -32,7 +33,7 @@ macro_rules! source {
 }
 
 /// All of them.
-pub const SERVERS: [Server; 6] = [
+const SERVERS: [Server; 6] = [
     Server {
         name: "c",
         file: "echo.c",
@@ -84,9 +85,34 @@ pub const SERVERS: [Server; 6] = [
     },
 ];
 
-/// The server of a language.
-pub fn server(name: &str) -> Option<&'static Server> {
-    SERVERS.iter().find(|server| server.name == name)
+/// Makes commands of the examples among these programs. What cannot be built here is left out of the run with its reason.
+pub fn build(programs: &mut [Program]) {
+    for program in programs {
+        if let Source::Example(name) = &program.source {
+            program.source = match ready(name) {
+                Ok(words) => Source::Command(words),
+                Err(Unavailable { why, hint }) => Source::Missing { example: name.clone(), why, hint },
+            };
+        }
+    }
+}
+
+fn ready(name: &str) -> Result<Vec<String>, Unavailable> {
+    let server = SERVERS.iter().find(|server| server.name == name).ok_or_else(|| {
+        let names: Vec<&str> = SERVERS.iter().map(|server| server.name).collect();
+        Unavailable::new(format!("there is no example server in {name}"), format!("one of {}", names.join(", ")))
+    })?;
+    let root = cache().ok_or_else(|| {
+        Unavailable::new("there is no folder to build it in", "XDG_CACHE_HOME, or HOME with a folder of yours")
+    })?;
+    server.ready(&root)
+}
+
+/// The user's cache; never a folder that others may write to.
+fn cache() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let root = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(root.join("msgpath").join("servers"))
 }
 
 impl Server {
@@ -94,7 +120,7 @@ impl Server {
     ///
     /// # Errors
     /// Its toolchain is not there or does not build it, or the folder cannot be made.
-    pub fn ready(&self, root: &Path) -> Result<Vec<String>, Unavailable> {
+    fn ready(&self, root: &Path) -> Result<Vec<String>, Unavailable> {
         let folder = root.join(self.folder());
         if !folder.is_dir() {
             self.build(root, &folder)?;
@@ -179,6 +205,6 @@ mod tests {
             assert!(server.start.contains(&"{port}") && !server.source.is_empty(), "{}", server.name);
             assert!(server.start.iter().any(|word| word.contains("{folder}")), "{}", server.name);
         }
-        assert!(super::server("go").is_some() && super::server("cobol").is_none());
+        assert!(ready("cobol").is_err_and(|missing| missing.why == "there is no example server in cobol"));
     }
 }

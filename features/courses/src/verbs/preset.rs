@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::preset::{NOT_ATTEMPTED, PRESETS, PUBLISHED};
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use msgpath_core::foreign::{shown, shown_lines};
 use msgpath_core::units;
-use msgpath_courses::preset::{NOT_ATTEMPTED, PRESETS, PUBLISHED};
 use msgpath_sys::say;
 
-use super::options::Look;
-use crate::output;
-use crate::preset::{self, Estimate, Found, Wanted};
-use crate::problems::usage;
-use crate::verb::Group;
+use super::presets::{self, Estimate, Found, Wanted};
+use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::output;
+use msgpath_verbs::problems::usage;
+use msgpath_verbs::verb::Group;
 
 /// A preset that takes longer says so as a warning, ns.
 const LONG: u64 = 300_000_000_000;
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     options: Vec<String>,
 }
 
-impl crate::verb::Verb for Arguments {
+impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "preset";
     const GROUP: Group = Group::Measure;
     const BESIDE: Option<&str> = Some("programs of courses; questions answered");
@@ -73,18 +73,18 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             output::print(published()?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        return measure(&preset::published(table)?, arguments);
+        return measure(&presets::published(table)?, arguments);
     }
     match (arguments.name.as_deref().unwrap_or("list"), &arguments.shown) {
         ("list", None) => {
             for (name, _) in PRESETS {
-                output::print(format!("{name:<20} {}\n", preset::find(name)?.preset.summary))?;
+                output::print(format!("{name:<20} {}\n", presets::find(name)?.preset.summary))?;
             }
         }
-        ("show", Some(name)) => output::print(show(&preset::find(name)?)?)?,
+        ("show", Some(name)) => output::print(show(&presets::find(name)?)?)?,
         ("show", None) => return Err(usage("which preset?").hint("msgpath preset list").into()),
         (name, None) => {
-            return measure(&preset::find(name)?, arguments);
+            return measure(&presets::find(name)?, arguments);
         }
         (_, Some(word)) => {
             return Err(usage(format!("{word:?} is one word too many")).hint("msgpath preset show NAME").into());
@@ -97,7 +97,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn published() -> Result<String> {
     let mut text = String::new();
     for (name, _) in PUBLISHED {
-        let found = preset::published(name)?;
+        let found = presets::published(name)?;
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:<20} {}", found.preset.summary);
     }
@@ -116,7 +116,7 @@ fn show(found: &Found) -> Result<String> {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&run.command(&[]).join(" ")));
     }
-    let _ = writeln!(text, "\n{}", in_words(&preset::estimate(preset, &[], false)?));
+    let _ = writeln!(text, "\n{}", in_words(&presets::estimate(preset, &[], false)?));
     Ok(text)
 }
 
@@ -156,7 +156,7 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
             say!("note: {} starts: {}", shown(&found.name), shown(&started.words()));
         }
     }
-    let estimate = preset::estimate(&found.preset, &arguments.options, true)?;
+    let estimate = presets::estimate(&found.preset, &arguments.options, true)?;
     if let Some(budget) = arguments.budget.filter(|budget| estimate.ns > *budget) {
         return Err(usage(format!("{} is more than the budget of {:.0} s", in_words(&estimate), budget as f64 / 1e9))
             .hint(format!("msgpath preset {} -- -t 0.5s, or a larger --budget", found.name))
@@ -171,7 +171,7 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
         look: &arguments.look,
     };
     let begun = std::time::Instant::now();
-    let ended = preset::carry_out(found, &wanted);
+    let ended = presets::carry_out(found, &wanted);
     let planned = in_minutes(estimate.ns as f64 / 1e9);
     say!("note: {}: planned {planned}, taken {}", shown(&found.name), in_minutes(begun.elapsed().as_secs_f64()));
     ended

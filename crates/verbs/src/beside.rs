@@ -1,0 +1,73 @@
+//! What a feature measures beside the paths of a run, between its rounds, so that both see the same machine.
+
+use std::path::{Path, PathBuf};
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use msgpath_analyse::Summary;
+use msgpath_core::Problem;
+use msgpath_present::Style;
+use msgpath_record::Run;
+use msgpath_run::Progress;
+
+use crate::feature;
+use crate::request::Request;
+
+/// What a feature measures beside a run.
+pub trait Beside: Sync {
+    /// The command of a verb that measures, with the option that asks for it.
+    fn options(&self, verb: Command) -> Command;
+
+    /// Whether it was asked for.
+    fn is_asked(&self, typed: &ArgMatches) -> bool;
+
+    /// Whether it can do anything of what is measured. `elsewhere`: an end is started on another host or in a namespace.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn fit(&self, request: &Request, elsewhere: bool) -> Result<(), Problem>;
+
+    /// What is shown of the rounds, and its turns between some of them; what it measures goes into the folder of the run.
+    fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, folder: PathBuf) -> Box<dyn Progress>;
+
+    /// What it measured, beside the result of the run in `folder`, as text.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem>;
+}
+
+/// What was asked for beside a run.
+#[derive(Clone, Debug, Default)]
+pub struct Besides(ArgMatches);
+
+impl Besides {
+    /// Each, and what was typed for it.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (&'static dyn Beside, &ArgMatches)> {
+        all().filter(|beside| beside.is_asked(&self.0)).map(|beside| (beside, &self.0))
+    }
+}
+
+fn all() -> impl Iterator<Item = &'static dyn Beside> {
+    feature::all().iter().flat_map(|feature| feature.besides.iter().copied())
+}
+
+impl FromArgMatches for Besides {
+    fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(typed.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, typed: &ArgMatches) -> Result<(), clap::Error> {
+        self.0 = typed.clone();
+        Ok(())
+    }
+}
+
+impl Args for Besides {
+    fn augment_args(command: Command) -> Command {
+        all().fold(command, |command, beside| beside.options(command))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}

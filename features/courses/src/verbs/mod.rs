@@ -1,0 +1,22 @@
+//! What is typed: `preset` and `compat`, and the options of `serve --compat`.
+
+mod compat;
+mod frames;
+mod preset;
+mod presets;
+
+use msgpath_verbs::feature::{Feature, NOTHING};
+use msgpath_verbs::verb::AnyVerb;
+
+/// The whole of it.
+pub static FEATURE: Feature = Feature {
+    name: "courses",
+    verbs: &[AnyVerb::of::<compat::Arguments>(), AnyVerb::of::<preset::Arguments>()],
+    servers: &[&compat::OfCourses],
+    besides: &[&crate::tools::Beside],
+    ..NOTHING
+};
+
+/// The program with nothing else, for tests.
+#[cfg(test)]
+const ALONE: &[&Feature] = &[&FEATURE];
