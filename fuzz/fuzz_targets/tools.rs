@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use msgpath_courses::tools::{Exchange, Over, TOOLS, Work};
+use msgpath_tools::{Exchange, Over, TOOLS, Work};
 
 fuzz_target!(|text: &str| {
     for (at, tool) in TOOLS.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use msgpath_courses::tools::{Exchange, Over, Work, installed, tool};
+use msgpath_tools::{Exchange, Over, Work, installed, tool};
 
 use crate::command::{Home, Output, Running, within};
 

@@ -9,7 +9,6 @@
 //! | `classic` | lines, numbers and texts of the programs, without I/O |
 //! | `peers` | their clients and servers |
 //! | `verbs` | `preset` and `compat`, and what they stand on |
-//! | `tools` | measuring tools of others that do the same work between the rounds of a run |
 #![forbid(unsafe_code)]
 
 pub mod answers;
@@ -18,7 +17,6 @@ pub mod files;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod preset;
-pub mod tools;
 #[cfg(feature = "peers")]
 mod verbs;
 

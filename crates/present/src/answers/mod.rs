@@ -3,6 +3,7 @@
 
 pub mod cell;
 mod cells;
+pub mod columns;
 mod csv;
 mod html;
 mod text;

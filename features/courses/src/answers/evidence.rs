@@ -16,11 +16,11 @@ use msgpath_stats::describe::{deviation, mean};
 use msgpath_stats::distributions::t_quantile;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::{Paired, Series, log_ratios, paired};
-use msgpath_stats::quantile::{Quantile, Range};
+use msgpath_stats::quantile::Quantile;
 use msgpath_stats::verdict::{LEAST_MARGIN, Verdict, holm_levels, judge};
 
 use super::Part;
-use super::cell::{Cell, Table, Value};
+use super::cell::{Table, Value};
 use super::columns::{Columns, ratio_or, table};
 use super::words::{range, verdict_word};
 
@@ -135,15 +135,6 @@ pub(super) fn claim(quantile: &Quantile) -> Option<Value> {
 /// The median of a case where it has an interval.
 pub(super) fn median_of(case: &CaseSummary) -> Option<Value> {
     claimed(&case.quantiles, 0.5)
-}
-
-/// A quantile as a cell, with its range.
-pub(super) fn quantile_cell(quantiles: &[Quantile], p: f64) -> Cell {
-    match quantiles.iter().find(|quantile| quantile.p == p) {
-        Some(found) if found.range == Range::NotYet => Cell::missing("too few messages"),
-        Some(found) => Cell::Time(found.into()),
-        None => Cell::missing("no message"),
-    }
 }
 
 /// CPU time of both ends for a message, ns, spinning included.
@@ -282,9 +273,14 @@ impl<'a> Family<'a> {
 /// The rows of a family.
 pub(super) type Rows<'f, 'a> = Columns<&'f (&'a CaseSummary, &'a CaseSummary, Option<Judged>)>;
 
-impl Rows<'_, '_> {
+/// Columns of what a family was judged by.
+pub(super) trait Verdicts {
     /// The ratio under this head, and its verdict; `same`: what one within the margin is called.
-    pub(super) fn judged(self, head: &str, same: &'static str) -> Self {
+    fn judged(self, head: &str, same: &'static str) -> Self;
+}
+
+impl Verdicts for Rows<'_, '_> {
+    fn judged(self, head: &str, same: &'static str) -> Self {
         let ratio = |judged: &Option<Judged>| ratio_or(judged.as_ref().map(|judged| &judged.ratio), "too few rounds");
         let word = |judged: &Option<Judged>| judged.as_ref().map_or("-", |judged| verdict_word(judged.verdict, same));
         self.col(head, |row| ratio(&row.2)).col("verdict", |row| word(&row.2))

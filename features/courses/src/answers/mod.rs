@@ -4,24 +4,22 @@
 //! follows from them, or why nothing does. Everything is typed cells and sentences; `present` lays them out.
 
 mod answered;
-mod columns;
 mod evidence;
 pub mod ladder;
 mod pages;
 mod published;
 #[cfg(test)]
 mod testing;
-pub(crate) mod tools;
 mod words;
 
 use crate::preset::Preset;
 use msgpath_analyse::{Logs, Summary};
 use msgpath_record::Run;
 
+use msgpath_present::answers::columns;
 pub use msgpath_present::answers::{Answer, Cell, Missing, Page, Table, cell};
 pub use pages::nagle_trap::{Waits, waits};
 pub use pages::write_shape::{ClassicRow, classic};
-pub use tools::tools;
 
 /// A run of a preset, as pages look at it.
 #[derive(Clone, Copy)]

@@ -5,7 +5,8 @@ use msgpath_present::answers::Pictured;
 use msgpath_present::html::figures::tick_name;
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 
-use crate::answers::tools::{Beside, beside};
+use msgpath_tools::table::{Beside, beside};
+
 use crate::answers::{Part, part};
 
 const WIDTH: f64 = 760.0;
@@ -40,12 +41,12 @@ pub(super) fn draw(parts: &[Part<'_>]) -> Vec<Pictured> {
 
 fn rows(part: &Part<'_>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    let all = beside(part);
+    let all = beside(part.run, part.summary, &part.logs.tools);
     let with_numbers: Vec<&Beside<'_>> = all.iter().filter(|one| !one.turns.is_empty()).collect();
     for (at, one) in with_numbers.iter().enumerate() {
         let path = one.case.case.path.to_string();
         if at == 0 || with_numbers[at - 1].case.case.id != one.case.case.id {
-            rows.push(Row { name: format!("msgpath {path}"), own: true, values: one.ours(part) });
+            rows.push(Row { name: format!("msgpath {path}"), own: true, values: one.ours() });
         }
         rows.push(Row { name: format!("{} {path}", one.tool.name), own: false, values: one.values(one.best()) });
     }

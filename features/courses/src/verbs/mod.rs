@@ -13,10 +13,9 @@ pub static FEATURE: Feature = Feature {
     name: "courses",
     verbs: &[AnyVerb::of::<compat::Arguments>(), AnyVerb::of::<preset::Arguments>()],
     servers: &[&compat::OfCourses],
-    besides: &[&crate::tools::Beside],
     ..NOTHING
 };
 
-/// The program with nothing else, for tests.
+/// What presets name, for tests.
 #[cfg(test)]
-const ALONE: &[&Feature] = &[&FEATURE];
+const ALONE: &[&Feature] = &[&FEATURE, &msgpath_tools::FEATURE];

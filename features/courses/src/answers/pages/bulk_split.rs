@@ -9,7 +9,7 @@ use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use crate::answers::answered::{Answered, answers, say, sure_if};
 use crate::answers::columns::{ratio_or, table, time_or};
-use crate::answers::evidence::{above, below, extremes, judged, over_passes, unpaired};
+use crate::answers::evidence::{Verdicts, above, below, extremes, judged, over_passes, unpaired};
 use crate::answers::words::{bits, percent, range, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 

@@ -9,10 +9,8 @@ use msgpath_stats::quantile::Quantile;
 
 use crate::answers::answered::{Answered, answer, answers, say};
 use crate::answers::cell::{Cell, Table, Value};
-use crate::answers::columns::{ns_or, number_or, table};
-use crate::answers::evidence::{
-    above, below, beyond, counted_cpu_ns, extremes, left_out, median_of, over, p50, quantile_cell,
-};
+use crate::answers::columns::{ns_or, number_or, quantile_cell, table};
+use crate::answers::evidence::{above, below, beyond, counted_cpu_ns, extremes, left_out, median_of, over, p50};
 use crate::answers::words::{decided, list, ratio_with, time, time_with, weakest};
 use crate::answers::{Answer, Page, Part, part};
 

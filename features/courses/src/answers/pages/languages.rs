@@ -7,8 +7,8 @@ use msgpath_stats::paired::Series;
 
 use crate::answers::answered::{Answered, OfRuns, answers, say};
 use crate::answers::cell::{Cell, Value};
-use crate::answers::columns::{ns_or, ratio_or, table, time_or};
-use crate::answers::evidence::{extremes, left_out, median_of, over, over_passes, quantile_cell};
+use crate::answers::columns::{ns_or, quantile_cell, ratio_or, table, time_or};
+use crate::answers::evidence::{extremes, left_out, median_of, over, over_passes};
 use crate::answers::words::{decided, list, ratio_with, time, time_with};
 use crate::answers::{Page, Part, Table, part};
 

@@ -5,8 +5,8 @@ use msgpath_stats::quantile::{Quantile, name};
 
 use crate::answers::answered::{Answered, answer, answers, say};
 use crate::answers::cell::{Cell, Value};
-use crate::answers::columns::{ratio_or, share_or, table};
-use crate::answers::evidence::{above, beyond, claimed, extremes, over, quantile_cell};
+use crate::answers::columns::{quantile_cell, ratio_or, share_or, table};
+use crate::answers::evidence::{above, beyond, claimed, extremes, over};
 use crate::answers::words::{percent, rate, ratio_with, time_with};
 use crate::answers::{Page, Part, Table, part};
 

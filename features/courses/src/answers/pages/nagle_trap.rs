@@ -17,7 +17,7 @@ use msgpath_stats::verdict::Verdict;
 
 use crate::answers::answered::{Answered, OfRuns, answers, say, sure_if};
 use crate::answers::columns::{ns_or, number_or, share_or, table, time_or};
-use crate::answers::evidence::{judged, mean_of_passes, p50, quantile};
+use crate::answers::evidence::{Verdicts, judged, mean_of_passes, p50, quantile};
 use crate::answers::words::{counted, percent, range, range_of, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 

@@ -6,8 +6,8 @@ use msgpath_core::units::three_digits;
 
 use crate::answers::answered::{Answered, OfRuns, answers, likely, say, sure};
 use crate::answers::cell::{Cell, Value};
-use crate::answers::columns::{number_or, ratio_or, share_or, table};
-use crate::answers::evidence::{above, below, beside_one, beyond, left_out, median_of, offered, over, quantile_cell};
+use crate::answers::columns::{number_or, quantile_cell, ratio_or, share_or, table};
+use crate::answers::evidence::{above, below, beside_one, beyond, left_out, median_of, offered, over};
 use crate::answers::words::{decided, list, ratio_with, time, time_with, weakest};
 use crate::answers::{Page, Part, Table, part};
 

@@ -2,14 +2,14 @@
 
 use msgpath_core::plan::Metric;
 use msgpath_stats::estimate::Estimate;
+use msgpath_tools::table::{Beside, By, beside, tables};
+use msgpath_tools::{Over, TOOLS, Work};
 
 use crate::answers::answered::{Answered, OfRuns, answers, say, sure};
 use crate::answers::cell::Value;
 use crate::answers::evidence::{claim, extremes, judged, over, quantile};
-use crate::answers::tools::{Beside, By, beside, ratios, tools};
 use crate::answers::words::{counted, decided, list, percent, ratio_with, time};
 use crate::answers::{Page, Part, part};
-use crate::tools::{Over, TOOLS, Work};
 
 const RUNS: [&str; 3] = ["round-trips", "rate", "stream"];
 const QUESTIONS: &[(&str, OfRuns)] = &[
@@ -22,19 +22,33 @@ const QUESTIONS: &[(&str, OfRuns)] = &[
 ];
 
 pub(super) fn page(parts: &[Part<'_>]) -> Page {
-    let tables = RUNS.iter().filter_map(|name| part(parts, name)).flat_map(|part| tools(&part)).collect();
+    let tables = RUNS
+        .iter()
+        .filter_map(|name| part(parts, name))
+        .flat_map(|part| tables(part.name, part.run, part.summary, &part.logs.tools))
+        .collect();
     Page { tables, answers: answers(parts, QUESTIONS), ..Page::default() }
 }
 
-/// The run of this name and the tools in it that have numbers.
-fn of<'a>(parts: &[Part<'a>], name: &str) -> Result<(Part<'a>, Vec<Beside<'a>>), String> {
+/// The tools that have numbers in the run of this name.
+fn of<'a>(parts: &[Part<'a>], name: &str) -> Result<Vec<Beside<'a>>, String> {
     let part = part(parts, name).ok_or_else(|| format!("the run {name} is missing"))?;
-    let found: Vec<Beside<'_>> = beside(&part).into_iter().filter(|one| !one.turns.is_empty()).collect();
+    let found: Vec<Beside<'_>> =
+        beside(part.run, part.summary, &part.logs.tools).into_iter().filter(|one| !one.turns.is_empty()).collect();
     if found.is_empty() {
         let names: Vec<String> = TOOLS.iter().map(|tool| tool.name.to_owned()).collect();
         return Err(format!("none of {} is installed and gave a number", list(&names)));
     }
-    Ok((part, found))
+    Ok(found)
+}
+
+/// `sockperf 1.05 (0.98 to 1.12)` of each, by the best that it prints.
+fn ratios(all: &[&Beside<'_>]) -> Vec<(String, Estimate)> {
+    let one = |one: &&Beside<'_>| {
+        let ratio = one.ratio(one.best())?;
+        Some((format!("{} {}", one.tool.name, ratio_with(&Value::from(&ratio))), ratio))
+    };
+    all.iter().filter_map(one).collect()
 }
 
 /// How many ratios lie on one side of 1 with their whole interval, and how many have an interval.
@@ -44,8 +58,8 @@ fn apart(ratios: &[(String, Estimate)]) -> (usize, usize) {
 }
 
 /// What the ratios of one kind of exchange say; `None`: no tool does it.
-fn compared(part: &Part<'_>, all: &[&Beside<'_>], what: &str) -> Option<(String, usize, usize)> {
-    let ratios = ratios(part, all);
+fn compared(all: &[&Beside<'_>], what: &str) -> Option<(String, usize, usize)> {
+    let ratios = ratios(all);
     if ratios.is_empty() {
         return None;
     }
@@ -57,13 +71,13 @@ fn compared(part: &Part<'_>, all: &[&Beside<'_>], what: &str) -> Option<(String,
 }
 
 fn round_trips(parts: &[Part<'_>]) -> Answered {
-    let (part, found) = of(parts, "round-trips")?;
+    let found = of(parts, "round-trips")?;
     let kind = |over: Over| -> Vec<&Beside<'_>> {
         found.iter().filter(|one| one.exchange.over == over && !one.exchange.spin).collect()
     };
     let all: Vec<(String, usize, usize)> = [(Over::Tcp, "TCP"), (Over::Udp, "UDP")]
         .into_iter()
-        .filter_map(|(over, what)| compared(&part, &kind(over), what))
+        .filter_map(|(over, what)| compared(&kind(over), what))
         .collect();
     if all.is_empty() {
         return Err("no tool that is installed does blocking round trips".into());
@@ -77,7 +91,7 @@ fn round_trips(parts: &[Part<'_>]) -> Answered {
 }
 
 fn halves(parts: &[Part<'_>]) -> Answered {
-    let (_, found) = of(parts, "round-trips")?;
+    let found = of(parts, "round-trips")?;
     let tcp = || found.iter().filter(|one| one.exchange.over == Over::Tcp && !one.exchange.spin);
     let half: Vec<String> = tcp()
         .filter(|one| one.halves())
@@ -108,7 +122,7 @@ fn spinning(parts: &[Part<'_>]) -> Answered {
     let (block, spin) = case("block").zip(case("spin")).ok_or("one of the two was not measured")?;
     let family = judged(&part, Metric::P50, &[(block, spin)]);
     let (.., ours) = family.found().next().ok_or("too few rounds")?;
-    let found = beside(&part);
+    let found = beside(part.run, part.summary, &part.logs.tools);
     let p50 = |spin: bool, name: &str| {
         let fits =
             |one: &&Beside<'_>| one.exchange.over == Over::Tcp && one.exchange.spin == spin && one.tool.name == name;
@@ -130,7 +144,7 @@ fn spinning(parts: &[Part<'_>]) -> Answered {
 }
 
 fn spread(parts: &[Part<'_>]) -> Answered {
-    let (part, found) = of(parts, "round-trips")?;
+    let found = of(parts, "round-trips")?;
     let all: Vec<(String, f64)> = found
         .iter()
         .filter_map(|one| {
@@ -144,7 +158,7 @@ fn spread(parts: &[Part<'_>]) -> Answered {
     let between = {
         let blocking: Vec<&Beside<'_>> =
             found.iter().filter(|one| one.exchange.over == Over::Tcp && !one.exchange.spin).collect();
-        let ratios = ratios(&part, &blocking);
+        let ratios = ratios(&blocking);
         extremes(&ratios, |(_, ratio)| ratio.value).filter(|_| ratios.len() > 1).map_or_else(
             String::new,
             |(low, high)| {
@@ -164,9 +178,9 @@ fn spread(parts: &[Part<'_>]) -> Answered {
 }
 
 fn stream(parts: &[Part<'_>]) -> Answered {
-    let (part, found) = of(parts, "stream")?;
+    let found = of(parts, "stream")?;
     let all: Vec<&Beside<'_>> = found.iter().collect();
-    let (text, bounded, of) = compared(&part, &all, "throughput").ok_or("no tool printed a throughput")?;
+    let (text, bounded, of) = compared(&all, "throughput").ok_or("no tool printed a throughput")?;
     Ok(say(
         decided(bounded, of),
         format!(
@@ -182,7 +196,7 @@ fn hidden(parts: &[Part<'_>]) -> Answered {
     let (case, open) = ours;
     let intended = quantile(case, 0.99).and_then(claim).ok_or("no claim at p99")?;
     let actual = open.service.iter().find(|one| one.p == 0.99).and_then(claim).ok_or("no claim at p99")?;
-    let found = beside(&part);
+    let found = beside(part.run, part.summary, &part.logs.tools);
     let theirs: Vec<String> = found
         .iter()
         .filter(|one| matches!(one.exchange.work, Work::AtRate(_)))
@@ -206,13 +220,20 @@ fn hidden(parts: &[Part<'_>]) -> Answered {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_analyse::Logs;
     use msgpath_analyse::summary::Confidence;
+    use msgpath_analyse::testing::Build;
 
     use super::*;
     use crate::answers::testing::{Made, answer};
-    use crate::answers::tools::tests::made;
-
     const PATHS: [&str; 3] = ["tcp:send", "tcp:send/spin", "udp:send"];
+
+    /// A run in which tools say that a round trip of a case takes `factor` times 20 µs.
+    fn made(name: &'static str, paths: &[&str], tools: &[(&str, u32, f64)]) -> Made {
+        let build = Build::echo(paths, &[64]).factor(|case| if case.path.wait == "spin" { 0.4 } else { 1.0 });
+        let tools = msgpath_tools::testing::said(build.plan.rounds, tools);
+        Made::with(name, build.run(), Logs { tools, ..Logs::default() })
+    }
 
     #[test]
     fn agreement_halves_spinning_and_spread_are_told() {

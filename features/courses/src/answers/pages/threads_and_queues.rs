@@ -12,8 +12,8 @@ use msgpath_core::units::three_digits;
 use msgpath_stats::estimate::Estimate;
 
 use crate::answers::answered::{Answered, Cannot, answer, likely, say, sure, unsure};
-use crate::answers::columns::{Columns, number_or, share_or, table, time_or};
-use crate::answers::evidence::{above, below, beside_one, cpu_ns, distance, extremes, quantile_cell};
+use crate::answers::columns::{Columns, number_or, quantile_cell, share_or, table, time_or};
+use crate::answers::evidence::{above, below, beside_one, cpu_ns, distance, extremes};
 use crate::answers::words::weakest;
 use crate::answers::{Answer, Cell, Page, Part, Table, part};
 

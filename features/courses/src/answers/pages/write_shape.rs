@@ -13,7 +13,7 @@ use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use crate::answers::answered::{Answered, answers, say, sure_if};
 use crate::answers::columns::{bits_or, count_or, number_or, share_or, table};
-use crate::answers::evidence::{Family, Pair, above, extremes, judged_by};
+use crate::answers::evidence::{Family, Pair, Verdicts, above, extremes, judged_by};
 use crate::answers::words::{bits, capital, counted, decided, percent, range, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 

@@ -2,9 +2,9 @@
 
 use crate::preset::estimate::{Pace, planned_ns, probe};
 use crate::preset::{Preset, PresetRun};
-use crate::tools::{self, installed};
 use msgpath_core::{Plan, Problem, Target};
 use msgpath_sys::signal;
+use msgpath_tools::{self as tools, installed};
 
 use msgpath_verbs::place::Place;
 use msgpath_verbs::{cli, progress, runs};

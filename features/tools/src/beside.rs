@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::{Exchange, TOOLS, TURNS, Tool, Turn, tool};
-use crate::answers::{self, Page, Part};
+use crate::table;
 use clap::{ArgMatches, Args, Command};
-use msgpath_analyse::{Logs, Summary};
+use msgpath_analyse::Summary;
 use msgpath_core::schema::{FAR, NEAR, RoundRecord, RunHeader};
 use msgpath_core::{Case, Plan, Problem, Target};
 use msgpath_present::Style;
+use msgpath_present::answers::Page;
 use msgpath_record::Run;
 use msgpath_run::Progress;
 use msgpath_sys::say;
 
+use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::Request;
 
@@ -57,8 +59,11 @@ struct Typed {
     tools: Vec<Named>,
 }
 
+/// The whole of it.
+pub static FEATURE: Feature = Feature { name: "tools", besides: &[&Beside], ..NOTHING };
+
 /// The tools, as a run has them beside it.
-pub struct Beside;
+struct Beside;
 
 impl msgpath_verbs::beside::Beside for Beside {
     fn options(&self, verb: Command) -> Command {
@@ -90,10 +95,9 @@ impl msgpath_verbs::beside::Beside for Beside {
     }
 
     fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem> {
-        let logs = Logs { tools: msgpath_record::tool_runs(folder)?, ..Logs::default() };
-        let part = Part { name: "tools", run, summary, logs: &logs };
+        let said = msgpath_record::tool_runs(folder)?;
         let title = "the same by tools of others, between the rounds".to_owned();
-        let page = Page { title, tables: answers::tools(&part), ..Page::default() };
+        let page = Page { title, tables: table::tables("tools", run, summary, &said), ..Page::default() };
         Ok(format!("\n{}", msgpath_present::answers::text(&page, style)))
     }
 }

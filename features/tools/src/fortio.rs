@@ -83,7 +83,7 @@ fn means(exchange: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::tests::ECHO;
+    use crate::tests::ECHO;
 
     #[test]
     fn its_document_is_found_between_its_lines() {

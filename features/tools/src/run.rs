@@ -290,8 +290,8 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
-    use crate::tools::Printed;
-    use crate::tools::tests::ECHO;
+    use crate::Printed;
+    use crate::tests::ECHO;
 
     static STOP: AtomicBool = AtomicBool::new(false);
 

@@ -1,7 +1,9 @@
 //! Measuring tools of others that do the same work as a case of ours: how each is started, what it prints, and what its numbers
-//! mean. A tool is one file and a line in [`TOOLS`]; only `run` starts anything.
+//! mean. A tool is one file and a line in [`TOOLS`]; only `run` starts anything. `--tools` starts them between the rounds of a run
+//! (`beside`), and what they said stands beside the result (`table`).
+#![forbid(unsafe_code)]
 
-#[cfg(feature = "peers")]
+#[cfg(feature = "programs")]
 mod beside;
 mod fortio;
 mod iperf3;
@@ -9,17 +11,20 @@ mod neper;
 mod netperf;
 mod qperf;
 mod read;
-#[cfg(feature = "peers")]
+#[cfg(feature = "programs")]
 mod run;
 mod sockperf;
+pub mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 use msgpath_core::Workload;
 use msgpath_core::plan::Load;
 use msgpath_core::{Case, CaseRole, Plan};
 
-#[cfg(feature = "peers")]
-pub use beside::{Beside, named, wanted};
-#[cfg(feature = "peers")]
+#[cfg(feature = "programs")]
+pub use beside::{FEATURE, named, wanted};
+#[cfg(feature = "programs")]
 pub use run::{Turn, installed};
 
 /// All of them.

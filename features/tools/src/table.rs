@@ -2,40 +2,45 @@
 //! tools is paired with the passes around it.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use msgpath_analyse::Summary;
 use msgpath_analyse::series::series;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::CaseRole;
 use msgpath_core::plan::Metric;
 use msgpath_core::schema::RoundRecord;
-use msgpath_record::ToolRun;
+use msgpath_core::units::Glyphs;
+use msgpath_present::answers::cell::{Cell, Table, Value};
+use msgpath_present::answers::columns::{bits_or, quantile_cell, ratio_or, table, time_or};
+use msgpath_record::{Run, ToolRun};
 use msgpath_stats::describe::mean;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::Series;
 
-use super::cell::{Cell, Table, Value};
-use super::columns::{bits_or, ratio_or, table, time_or};
-use super::evidence::{extremes, quantile_cell};
-use super::words::time;
-use super::{Part, words};
-use crate::tools::{Exchange, Printed, Tool, Work, tool};
+use crate::{Exchange, Printed, Tool, Work, tool};
 
 /// A tool that did the work of a case.
-pub(crate) struct Beside<'a> {
+pub struct Beside<'a> {
     /// The tool.
-    pub(crate) tool: &'static Tool,
+    pub tool: &'static Tool,
     /// The case of ours.
-    pub(crate) case: &'a CaseSummary,
+    pub case: &'a CaseSummary,
     /// What both do.
-    pub(crate) exchange: Exchange,
+    pub exchange: Exchange,
     /// What it printed in each turn.
-    pub(crate) turns: BTreeMap<u32, Printed>,
+    pub turns: BTreeMap<u32, Printed>,
     /// Why it has no number, where it has none in any turn.
-    pub(crate) why: String,
+    pub why: String,
+    /// The run of ours.
+    run: &'a Run,
+    /// The passes of ours after which the turns were, those of other tools among them.
+    passes: Rc<BTreeMap<u32, u32>>,
 }
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub enum By {
     Mean,
     P50,
     P99,
@@ -65,32 +70,48 @@ impl By {
 
 impl Beside<'_> {
     /// What it printed in each turn, times as round trips.
-    pub(crate) fn values(&self, by: By) -> Vec<f64> {
+    pub fn values(&self, by: By) -> Vec<f64> {
         self.turns.values().filter_map(|printed| by.of(printed)).collect()
     }
 
     /// Its geometric mean over the turns, with its interval.
-    pub(crate) fn estimate(&self, by: By) -> Option<Estimate> {
+    pub fn estimate(&self, by: By) -> Option<Estimate> {
         log_estimate(&self.values(by))
     }
 
     /// Divided by ours of the passes around each turn.
-    pub(crate) fn ratio(&self, part: &Part<'_>, by: By) -> Option<Estimate> {
-        let ours = around(part, &in_all_rounds(part, self.case, by.metric()?));
+    pub fn ratio(&self, by: By) -> Option<Estimate> {
+        let ours = self.around(by.metric()?);
         let ratios = self.turns.iter().filter_map(|(turn, printed)| Some(by.of(printed)? / ours.get(turn)?));
         log_estimate(&ratios.collect::<Vec<_>>())
     }
 
     /// Ours around each turn, by what it is compared by.
-    pub(crate) fn ours(&self, part: &Part<'_>) -> Vec<f64> {
-        let metric = self.best().metric();
-        metric
-            .map(|metric| around(part, &in_all_rounds(part, self.case, metric)).into_values().collect())
-            .unwrap_or_default()
+    pub fn ours(&self) -> Vec<f64> {
+        self.best().metric().map(|metric| self.around(metric).into_values().collect()).unwrap_or_default()
+    }
+
+    /// A metric of ours by pass, disturbed rounds included: what disturbs them disturbs the tools as well.
+    fn in_all_rounds(&self, metric: Metric) -> Series {
+        let own = |round: &&RoundRecord| round.case == self.case.case.id;
+        let rounds: Vec<&RoundRecord> = self.run.rounds.iter().filter(own).collect();
+        series(&self.run.header.plan, metric, &rounds)
+    }
+
+    /// Ours around each turn: the mean over the passes that are nearer to it than to any other turn.
+    fn around(&self, metric: Metric) -> BTreeMap<u32, f64> {
+        let nearest = |pass: u32| self.passes.iter().min_by_key(|(_, at)| at.abs_diff(pass)).map(|(turn, _)| *turn);
+        let mut found: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for (pass, value) in self.in_all_rounds(metric) {
+            if let Some(turn) = nearest(pass) {
+                found.entry(turn).or_default().push(value.ln());
+            }
+        }
+        found.into_iter().map(|(turn, logs)| (turn, mean(&logs).exp())).collect()
     }
 
     /// The median where it prints one, else the mean; of a stream the throughput.
-    pub(crate) fn best(&self) -> By {
+    pub fn best(&self) -> By {
         match self.exchange.work {
             Work::Stream => By::Bits,
             _ if self.turns.values().any(|printed| printed.p50.is_some()) => By::P50,
@@ -99,52 +120,37 @@ impl Beside<'_> {
     }
 
     /// Whether its times are half a round trip.
-    pub(crate) fn halves(&self) -> bool {
+    pub fn halves(&self) -> bool {
         self.turns.values().any(|printed| printed.half)
     }
 
     /// What it printed itself, in its own way of counting.
-    pub(crate) fn as_printed(&self) -> Option<f64> {
+    pub fn as_printed(&self) -> Option<f64> {
         let own = |printed: &Printed| if self.best() == By::P50 { printed.p50 } else { printed.mean };
         Some(log_estimate(&self.turns.values().filter_map(own).collect::<Vec<_>>())?.value)
     }
 }
 
-/// A metric of ours by pass, disturbed rounds included: what disturbs them disturbs the tools as well.
-fn in_all_rounds(part: &Part<'_>, case: &CaseSummary, metric: Metric) -> Series {
-    let rounds: Vec<&RoundRecord> = part.run.rounds.iter().filter(|round| round.case == case.case.id).collect();
-    series(&part.run.header.plan, metric, &rounds)
-}
-
-/// Ours around each turn: the mean over the passes that are nearer to it than to any other turn.
-fn around(part: &Part<'_>, ours: &Series) -> BTreeMap<u32, f64> {
-    let turns: BTreeMap<u32, u32> = part.logs.tools.iter().map(|run| (run.turn, run.pass)).collect();
-    let nearest = |pass: u32| turns.iter().min_by_key(|(_, at)| at.abs_diff(pass)).map(|(turn, _)| *turn);
-    let mut found: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for (pass, value) in ours {
-        if let Some(turn) = nearest(*pass) {
-            found.entry(turn).or_default().push(value.ln());
-        }
-    }
-    found.into_iter().map(|(turn, logs)| (turn, mean(&logs).exp())).collect()
-}
-
 /// The tools of a run, by their cases.
-pub(crate) fn beside<'a>(part: &Part<'a>) -> Vec<Beside<'a>> {
-    let workload = part.workload();
+pub fn beside<'a>(run: &'a Run, summary: &'a Summary, said: &[ToolRun]) -> Vec<Beside<'a>> {
+    let workload = run.header.plan.workload;
+    let passes: Rc<BTreeMap<u32, u32>> = Rc::new(said.iter().map(|one| (one.turn, one.pass)).collect());
+    let measured =
+        |case: &&CaseSummary| case.case.role == CaseRole::Measured && case.rounds > 0 && !case.case.traits.program;
     let mut all: Vec<Beside<'a>> = Vec::new();
-    for run in &part.logs.tools {
-        let case = part.find(|one| one.case.id == run.case);
-        let Some((case, tool)) = case.zip(tool(&run.tool)) else { continue };
+    for told in said {
+        let case = summary.cases.iter().filter(measured).find(|one| one.case.id == told.case);
+        let Some((case, tool)) = case.zip(tool(&told.tool)) else { continue };
         let Some(exchange) = Exchange::of(&case.case, workload) else { continue };
-        let known = all.iter().position(|one| one.case.case.id == run.case && one.tool.name == tool.name);
+        let known = all.iter().position(|one| one.case.case.id == told.case && one.tool.name == tool.name);
         let at = known.unwrap_or_else(|| {
-            all.push(Beside { tool, case, exchange, turns: BTreeMap::new(), why: String::new() });
+            let (turns, passes) = (BTreeMap::new(), Rc::clone(&passes));
+            all.push(Beside { tool, case, exchange, turns, why: String::new(), run, passes });
             all.len() - 1
         });
-        match read(tool, &exchange, run) {
+        match read(tool, &exchange, told) {
             Ok(printed) => {
-                all[at].turns.insert(run.turn, printed);
+                all[at].turns.insert(told.turn, printed);
             }
             Err(why) => all[at].why = why,
         }
@@ -167,9 +173,9 @@ enum Row<'r, 'a> {
     Other(&'r Beside<'a>),
 }
 
-/// The tables of a run: times or throughput beside ours, with how each number is to be read, and who did not take part.
-pub fn tools(part: &Part<'_>) -> Vec<Table> {
-    let all = beside(part);
+/// The tables of the run of this name: times or throughput beside ours, with how each number is to be read, and who did not take part.
+pub fn tables(name: &str, run: &Run, summary: &Summary, said: &[ToolRun]) -> Vec<Table> {
+    let all = beside(run, summary, said);
     let (took_part, absent): (Vec<&Beside<'_>>, Vec<&Beside<'_>>) = all.iter().partition(|one| !one.turns.is_empty());
     let mut rows: Vec<Row<'_, '_>> = Vec::new();
     for &one in &took_part {
@@ -180,8 +186,8 @@ pub fn tools(part: &Part<'_>) -> Vec<Table> {
         rows.push(Row::Other(one));
     }
     let stream = took_part.iter().any(|one| one.exchange.work == Work::Stream);
-    let main = if stream { throughput(part, rows) } else { times(part, rows) };
-    vec![main, left_out(part, &absent)]
+    let main = if stream { throughput(name, rows) } else { times(name, rows) };
+    vec![main, left_out(name, &absent)]
 }
 
 fn who(row: &Row<'_, '_>) -> Cell {
@@ -207,11 +213,12 @@ fn turns(row: &Row<'_, '_>) -> Cell {
 fn spread(row: &Row<'_, '_>) -> Cell {
     let Row::Other(one) = row else { return Cell::text("-") };
     let values = one.values(one.best());
-    let ends = extremes(&values, |value| *value).filter(|_| values.len() > 1);
+    let (least, most) = (values.iter().copied().reduce(f64::min), values.iter().copied().reduce(f64::max));
+    let ends = least.zip(most).filter(|_| values.len() > 1);
     ratio_or(ends.map(|(least, most)| most / least), "one turn")
 }
 
-fn times(part: &Part<'_>, rows: Vec<Row<'_, '_>>) -> Table {
+fn times(name: &str, rows: Vec<Row<'_, '_>>) -> Table {
     const NOT: &str = "not printed";
     let note = read_as(
         "All times are whole round trips; of a tool the geometric mean over its turns (95 %), each a process of its own between \
@@ -228,34 +235,32 @@ fn times(part: &Part<'_>, rows: Vec<Row<'_, '_>>) -> Table {
     };
     let printed = |row: &Row<'_, '_>| match row {
         Row::Own(_) => "round trips".to_owned(),
-        Row::Other(one) if one.halves() => format!("half: {}", one.as_printed().map_or_else(String::new, time)),
+        Row::Other(one) if one.halves() => {
+            format!("half: {}", one.as_printed().map_or_else(String::new, |ns| Glyphs::Unicode.time(ns)))
+        }
         Row::Other(_) => "round trips".to_owned(),
     };
     let to_ours = |row: &Row<'_, '_>, by: By| match row {
         Row::Own(_) => Cell::Ratio(Value::from(1.0)),
         // At a rate ours runs from when a message was due, theirs from when it was sent.
         Row::Other(one) if matches!(one.exchange.work, Work::AtRate(_)) => Cell::missing("other start"),
-        Row::Other(one) => ratio_or(one.ratio(part, by).as_ref(), NOT),
+        Row::Other(one) => ratio_or(one.ratio(by).as_ref(), NOT),
     };
-    table(
-        format!("tools-{}", part.name),
-        format!("run {}: round trips by tools of others and by msgpath", part.name),
-        rows,
-    )
-    .col("tool", who)
-    .col("path", does)
-    .col("prints", printed)
-    .col("p50", |row| at(row, By::P50, 0.5))
-    .col("mean", mean)
-    .col("p99", |row| at(row, By::P99, 0.99))
-    .col("to msgpath, p50", |row| to_ours(row, By::P50))
-    .col("to msgpath, mean", |row| to_ours(row, By::Mean))
-    .col("slowest to fastest turn", spread)
-    .col("turns", turns)
-    .note(note)
+    table(format!("tools-{name}"), format!("run {name}: round trips by tools of others and by msgpath"), rows)
+        .col("tool", who)
+        .col("path", does)
+        .col("prints", printed)
+        .col("p50", |row| at(row, By::P50, 0.5))
+        .col("mean", mean)
+        .col("p99", |row| at(row, By::P99, 0.99))
+        .col("to msgpath, p50", |row| to_ours(row, By::P50))
+        .col("to msgpath, mean", |row| to_ours(row, By::Mean))
+        .col("slowest to fastest turn", spread)
+        .col("turns", turns)
+        .note(note)
 }
 
-fn throughput(part: &Part<'_>, rows: Vec<Row<'_, '_>>) -> Table {
+fn throughput(name: &str, rows: Vec<Row<'_, '_>>) -> Table {
     let note = read_as(
         "Payload at the receiver, one way; each turn is a process of its own between rounds of ours on the same CPUs",
         &rows,
@@ -266,9 +271,9 @@ fn throughput(part: &Part<'_>, rows: Vec<Row<'_, '_>>) -> Table {
     };
     let to_ours = |row: &Row<'_, '_>| match row {
         Row::Own(_) => Cell::Ratio(Value::from(1.0)),
-        Row::Other(one) => ratio_or(one.ratio(part, By::Bits).as_ref(), "not printed"),
+        Row::Other(one) => ratio_or(one.ratio(By::Bits).as_ref(), "not printed"),
     };
-    table(format!("tools-{}", part.name), format!("run {}: streams by tools of others and by msgpath", part.name), rows)
+    table(format!("tools-{name}"), format!("run {name}: streams by tools of others and by msgpath"), rows)
         .col("tool", who)
         .col("path", does)
         .col("throughput", bits)
@@ -291,84 +296,38 @@ fn read_as(first: &str, rows: &[Row<'_, '_>]) -> String {
     all.join(". ")
 }
 
-fn left_out(part: &Part<'_>, absent: &[&Beside<'_>]) -> Table {
-    table(format!("absent-{}", part.name), format!("run {}: tools without a number", part.name), absent)
+fn left_out(name: &str, absent: &[&Beside<'_>]) -> Table {
+    table(format!("absent-{name}"), format!("run {name}: tools without a number"), absent)
         .text("tool", |one| one.tool.name)
         .col("path", |one| Cell::text(one.case.case.path.to_string()))
         .col("why", |one| Cell::missing(&*one.why))
         .into()
 }
 
-/// `sockperf 1.05 (0.98 to 1.12)` of each, by the best that it prints.
-pub(crate) fn ratios(part: &Part<'_>, all: &[&Beside<'_>]) -> Vec<(String, Estimate)> {
-    let one = |one: &&Beside<'_>| {
-        let ratio = one.ratio(part, one.best())?;
-        Some((format!("{} {}", one.tool.name, words::ratio_with(&Value::from(&ratio))), ratio))
-    };
-    all.iter().filter_map(one).collect()
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
-    use msgpath_analyse::Logs;
+mod tests {
     use msgpath_analyse::testing::Build;
+    use msgpath_analyse::{Logs, summarise_with};
 
     use super::*;
-    use crate::answers::testing::Made;
-    use crate::tools::TURNS;
-
-    /// What a tool prints of a round trip of so many ns.
-    pub(crate) fn says(name: &str, ns: f64) -> String {
-        match name {
-            "sockperf" => {
-                let half = ns / 2e3;
-                format!(
-                    "sockperf: Summary: Latency is {half:.3} usec\n---> percentile 99.000 = {half:.3}\n---> percentile 50.000 = {half:.3}\n"
-                )
-            }
-            "qperf" => format!("tcp_lat:\n    latency  =  {:.0} ns\n", ns / 2.0),
-            _ => format!("MEAN_LATENCY={:.2}\nP50_LATENCY={:.0}\nP99_LATENCY={:.0}\n", ns / 1e3, ns / 1e3, ns / 5e2),
-        }
-    }
-
-    /// A run of `paths` in which tools say that a round trip of a case takes `factor` times 20 µs.
-    pub(in crate::answers) fn made(name: &'static str, paths: &[&str], tools: &[(&str, u32, f64)]) -> Made {
-        let build = Build::echo(paths, &[64]).factor(|case| if case.path.wait == "spin" { 0.4 } else { 1.0 });
-        let run = build.run();
-        let passes = build.plan.rounds;
-        let each = |turn: u32| {
-            tools.iter().map(move |(name, case, factor)| {
-                // One percent of noise, so that there is an interval.
-                let ns = 20e3 * factor * (1.0 + 0.01 * f64::from(turn % 3));
-                let pass = turn * passes / TURNS;
-                let output = says(name, ns);
-                ToolRun { turn, pass, case: *case, tool: (*name).into(), output, ..ToolRun::default() }
-            })
-        };
-        let mut said: Vec<ToolRun> = (0..TURNS).flat_map(each).collect();
-        let (why, hint) = ("not installed".into(), "sudo apt install iperf3".into());
-        said.push(ToolRun { tool: "neper".into(), why, hint, ..ToolRun::default() });
-        said.push(ToolRun { tool: "of a later version".into(), ..ToolRun::default() });
-        Made::with(name, run, Logs { tools: said, ..Logs::default() })
-    }
+    use crate::TURNS;
+    use crate::testing::said;
 
     #[test]
     fn tools_stand_beside_the_case_that_they_do_with_whole_round_trips() {
-        let made = [made(
-            "x",
-            &["tcp:send", "tcp:send/spin"],
-            &[("sockperf", 0, 1.2), ("qperf", 0, 1.0), ("sockperf", 1, 0.5)],
-        )];
-        let parts = Made::parts(&made);
-        let all = beside(&parts[0]);
+        let build = Build::echo(&["tcp:send", "tcp:send/spin"], &[64]);
+        let build = build.factor(|case| if case.path.wait == "spin" { 0.4 } else { 1.0 });
+        let (run, tools) = (build.run(), [("sockperf", 0, 1.2), ("qperf", 0, 1.0), ("sockperf", 1, 0.5)]);
+        let (summary, said) = (summarise_with(&run, &Logs::default()), said(build.plan.rounds, &tools));
+        let all = beside(&run, &summary, &said);
         let of =
             |tool: &str, case: u32| all.iter().find(|one| one.tool.name == tool && one.case.case.id == case).unwrap();
         let sockperf = of("sockperf", 0);
-        assert!((sockperf.ratio(&parts[0], By::P50).unwrap().value / 1.2 - 1.0).abs() < 0.05);
+        assert!((sockperf.ratio(By::P50).unwrap().value / 1.2 - 1.0).abs() < 0.05);
         assert!(sockperf.halves() && (sockperf.as_printed().unwrap() / 12_000.0 - 1.0).abs() < 0.02);
         assert_eq!((of("qperf", 0).best(), sockperf.best()), (By::Mean, By::P50));
-        assert!((of("sockperf", 1).ratio(&parts[0], By::P50).unwrap().value / 1.25 - 1.0).abs() < 0.05);
-        let tables = tools(&parts[0]);
+        assert!((of("sockperf", 1).ratio(By::P50).unwrap().value / 1.25 - 1.0).abs() < 0.05);
+        let tables = tables("x", &run, &summary, &said);
         let column = |at: usize, row: usize| tables[at].rows[row][0].clone();
         let names: Vec<Cell> = (0..tables[0].rows.len()).map(|row| column(0, row)).collect();
         assert_eq!(names, ["msgpath", "sockperf", "qperf", "msgpath", "sockperf"].map(Cell::text));
@@ -379,13 +338,13 @@ pub(crate) mod tests {
         );
         assert_eq!(tables[1].rows.len(), 1);
         assert_eq!(tables[1].rows[0][2], Cell::missing("not installed: sudo apt install iperf3"));
-        assert_eq!(sockperf.ours(&parts[0]).len(), TURNS as usize);
+        assert_eq!(sockperf.ours().len(), TURNS as usize);
     }
 
     #[test]
     fn a_run_without_tools_has_no_rows() {
-        let made = [Made::of("x", &Build::echo(&["tcp:send"], &[64]))];
-        let tables = tools(&Made::parts(&made)[0]);
+        let run = Build::echo(&["tcp:send"], &[64]).run();
+        let tables = tables("x", &run, &summarise_with(&run, &Logs::default()), &[]);
         assert!(tables.iter().all(|table| table.rows.is_empty()), "{tables:?}");
     }
 }

@@ -51,7 +51,7 @@ fn means(exchange: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::tests::ECHO;
+    use crate::tests::ECHO;
 
     #[test]
     fn its_one_way_is_half_of_a_mean_round_trip() {

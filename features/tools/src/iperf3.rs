@@ -57,7 +57,7 @@ fn means(_: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::tests::ECHO;
+    use crate::tests::ECHO;
 
     #[test]
     fn the_receiver_is_who_counts() {

@@ -61,7 +61,7 @@ fn means(exchange: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::tests::ECHO;
+    use crate::tests::ECHO;
 
     #[test]
     fn keys_are_read_whatever_stands_around_them() {

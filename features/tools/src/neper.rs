@@ -48,7 +48,7 @@ fn means(exchange: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::tests::ECHO;
+    use crate::tests::ECHO;
 
     #[test]
     fn seconds_become_nanoseconds() {

@@ -1,19 +1,17 @@
 //! Tables made by their columns: a head, and what stands below it in each row.
 
+use msgpath_stats::quantile::{Quantile, Range};
+
 use super::cell::{Cell, Table, Value};
 
 /// A table in the making. A row is whatever its cells are made of.
-pub(super) struct Columns<R> {
+pub struct Columns<R> {
     rows: Vec<R>,
     table: Table,
 }
 
 /// A table of these rows, as yet without a column.
-pub(super) fn table<R>(
-    name: impl AsRef<str>,
-    title: impl Into<String>,
-    rows: impl IntoIterator<Item = R>,
-) -> Columns<R> {
+pub fn table<R>(name: impl AsRef<str>, title: impl Into<String>, rows: impl IntoIterator<Item = R>) -> Columns<R> {
     let rows: Vec<R> = rows.into_iter().collect();
     let table = Table { rows: vec![Vec::new(); rows.len()], ..Table::new(name.as_ref(), title, &[]) };
     Columns { rows, table }
@@ -21,7 +19,7 @@ pub(super) fn table<R>(
 
 impl<R> Columns<R> {
     /// One more column.
-    pub(super) fn col<C: Into<Cell>>(mut self, head: impl Into<String>, cell: impl Fn(&R) -> C) -> Self {
+    pub fn col<C: Into<Cell>>(mut self, head: impl Into<String>, cell: impl Fn(&R) -> C) -> Self {
         self.table.columns.push(head.into());
         for (cells, row) in self.table.rows.iter_mut().zip(&self.rows) {
             cells.push(cell(row).into());
@@ -30,12 +28,12 @@ impl<R> Columns<R> {
     }
 
     /// One more column of words that stand in the row.
-    pub(super) fn text(self, head: impl Into<String>, text: impl Fn(&R) -> &str) -> Self {
+    pub fn text(self, head: impl Into<String>, text: impl Fn(&R) -> &str) -> Self {
         self.col(head, |row| Cell::text(text(row)))
     }
 
     /// Several columns of one kind: what tells them apart, and the head that it has.
-    pub(super) fn cols<K, C: Into<Cell>>(
+    pub fn cols<K, C: Into<Cell>>(
         self,
         kinds: impl IntoIterator<Item = K>,
         head: impl Fn(&K) -> String,
@@ -45,7 +43,7 @@ impl<R> Columns<R> {
     }
 
     /// With a line below.
-    pub(super) fn note(self, note: impl Into<String>) -> Table {
+    pub fn note(self, note: impl Into<String>) -> Table {
         self.table.note(note)
     }
 }
@@ -57,36 +55,45 @@ impl<R> From<Columns<R>> for Table {
 }
 
 /// A time, ns.
-pub(super) fn time_or(ns: Option<impl Into<Value>>, why: &str) -> Cell {
+pub fn time_or(ns: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(ns, Cell::Time, why)
 }
 
 /// A time of whole ns.
-pub(super) fn ns_or(ns: Option<u64>, why: &str) -> Cell {
+pub fn ns_or(ns: Option<u64>, why: &str) -> Cell {
     time_or(ns.map(|ns| ns as f64), why)
 }
 
 /// A ratio.
-pub(super) fn ratio_or(ratio: Option<impl Into<Value>>, why: &str) -> Cell {
+pub fn ratio_or(ratio: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(ratio, Cell::Ratio, why)
 }
 
 /// A number.
-pub(super) fn number_or(number: Option<impl Into<Value>>, why: &str) -> Cell {
+pub fn number_or(number: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(number, Cell::Number, why)
 }
 
 /// A share, 0 to 1.
-pub(super) fn share_or(share: Option<impl Into<Value>>, why: &str) -> Cell {
+pub fn share_or(share: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(share, Cell::Share, why)
 }
 
 /// Bits per second.
-pub(super) fn bits_or(bits: Option<impl Into<Value>>, why: &str) -> Cell {
+pub fn bits_or(bits: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(bits, Cell::Bits, why)
 }
 
 /// A count.
-pub(super) fn count_or(count: Option<u64>, why: &str) -> Cell {
+pub fn count_or(count: Option<u64>, why: &str) -> Cell {
     count.map_or_else(|| Cell::missing(why), Cell::count)
+}
+
+/// A quantile as a cell, with its range.
+pub fn quantile_cell(quantiles: &[Quantile], p: f64) -> Cell {
+    match quantiles.iter().find(|quantile| quantile.p == p) {
+        Some(found) if found.range == Range::NotYet => Cell::missing("too few messages"),
+        Some(found) => Cell::Time(found.into()),
+        None => Cell::missing("no message"),
+    }
 }

@@ -50,7 +50,7 @@ fn means(exchange: &Exchange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::tests::ECHO;
+    use crate::tests::ECHO;
 
     /// As version 3.7 prints it, colours and all.
     const PRINTED: &str = "sockperf: == version #3.7-no.git == \n\
