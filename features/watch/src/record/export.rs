@@ -21,8 +21,8 @@ pub(crate) fn perfetto(watched: &Watched, out: &mut dyn Write) -> Result<(), Rec
 
 #[cfg(test)]
 #[allow(dead_code, reason = "traces of messages have more in them")]
-#[path = "../../../../crates/record/src/export/perfetto/read.rs"]
-mod read;
+#[path = "../../../../crates/record/src/export/perfetto/test_trace.rs"]
+mod test_trace;
 
 #[cfg(test)]
 mod tests {
@@ -33,7 +33,7 @@ mod tests {
     use msgpath_record::columns::Logged;
 
     use super::*;
-    use crate::record::export::read::{Slice, read};
+    use crate::record::export::test_trace::{Slice, read};
 
     fn watched() -> Watched {
         let row = |t0_ns: u64, what: &[u8; 16]| {

@@ -10,7 +10,7 @@ mod calls;
 mod kernel;
 mod lanes;
 #[cfg(test)]
-mod read;
+mod test_trace;
 #[cfg(test)]
 mod tests;
 mod wire;

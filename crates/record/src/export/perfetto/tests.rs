@@ -4,7 +4,7 @@ use msgpath_core::plan::{Load, Plan};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow};
 
-use super::read::{Read, Slice, read};
+use super::test_trace::{Read, Slice, read};
 use super::*;
 use crate::export::tests::exported;
 use crate::{RunWriter, test_run};
