@@ -81,7 +81,7 @@ impl Orders<'_> {
     /// Measures a round; `tracer` listens to the kernel meanwhile.
     ///
     /// # Errors
-    /// As [`round`].
+    /// As `round`.
     pub fn measure(
         &self,
         pair: &mut Pair,
