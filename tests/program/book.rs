@@ -42,7 +42,7 @@ fn every_error_has_its_entry() {
     let made = "Problem::new(\"E07\", x) b\"error[E58]: none\" \"E1\" \"E123\" [E9] \"EIO\" E42";
     assert_eq!(codes(made), ["E07", "E58"].map(String::from).into());
     let mut sources = Vec::new();
-    ["crates", "src"].iter().for_each(|folder| files(&root().join(folder), ".rs", &mut sources));
+    ["crates", "features", "src"].iter().for_each(|folder| files(&root().join(folder), ".rs", &mut sources));
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for file in &sources {
         let shown = file.strip_prefix(root()).unwrap().display().to_string();

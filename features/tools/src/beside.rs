@@ -62,6 +62,11 @@ struct Typed {
 /// The whole of it.
 pub static FEATURE: Feature = Feature { name: "tools", besides: &[&Beside], ..NOTHING };
 
+/// The tools that were typed; none of a verb that does not have the option.
+fn typed_in(typed: &ArgMatches) -> impl Iterator<Item = &Named> {
+    typed.try_get_many::<Named>("tools").ok().flatten().into_iter().flatten()
+}
+
 /// The tools, as a run has them beside it.
 struct Beside;
 
@@ -71,7 +76,7 @@ impl msgpath_verbs::beside::Beside for Beside {
     }
 
     fn is_asked(&self, typed: &ArgMatches) -> bool {
-        typed.get_many::<Named>("tools").is_some()
+        typed_in(typed).next().is_some()
     }
 
     /// # Errors
@@ -90,7 +95,7 @@ impl msgpath_verbs::beside::Beside for Beside {
     }
 
     fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, folder: PathBuf) -> Box<dyn Progress> {
-        let named: Vec<Named> = typed.get_many("tools").into_iter().flatten().cloned().collect();
+        let named: Vec<Named> = typed_in(typed).cloned().collect();
         Box::new(Between::new(shown, wanted(&named), folder))
     }
 

@@ -487,7 +487,7 @@ impl servers::Server for OfCourses {
     }
 
     fn is_asked(&self, typed: &ArgMatches) -> bool {
-        typed.get_one::<Compat>("compat").is_some()
+        typed.try_get_one::<Compat>("compat").is_ok_and(|compat| compat.is_some())
     }
 
     fn serve(&self, typed: &ArgMatches, usual: Usual) -> Result<ExitCode> {
