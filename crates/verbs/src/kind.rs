@@ -36,6 +36,8 @@ pub struct Kind {
     pub exporters: &'static [Exporter],
     /// Prints what changed between two of them.
     pub diff: Option<Diff>,
+    /// What holds one to limits, since `diff --fail-if` is for runs; may be empty.
+    pub limits: &'static str,
 }
 
 /// How much is printed.

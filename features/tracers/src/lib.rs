@@ -33,6 +33,7 @@ pub static FEATURE: Feature = Feature {
         verify,
         exporters: &[],
         diff: None,
+        limits: "",
     }],
     importers: &[Importer { help: HELP, takes: begin, import }],
     ..NOTHING

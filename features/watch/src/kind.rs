@@ -52,6 +52,7 @@ pub(crate) const KIND: Kind = Kind {
         },
     ],
     diff: None,
+    limits: "msgpath watch --fail-if 'p99 > 1ms'",
 };
 
 type Format = fn(&Watched, &mut dyn Write) -> Result<(), RecordError>;

@@ -93,7 +93,7 @@ fn of_another_kind(arguments: &Arguments) -> Result<Option<ExitCode>> {
     };
     let Some(diff) = kind.diff else { return Err(kind.is_no_run(&arguments.before).into()) };
     if !arguments.fail_if.is_empty() {
-        return Err(usage("--fail-if is for two runs").hint("msgpath diff without it").into());
+        return Err(usage("--fail-if is for two runs").hint(kind.limits).into());
     }
     diff(&before, &after, &arguments.look).map(Some)
 }
