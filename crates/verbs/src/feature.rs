@@ -15,8 +15,6 @@ use crate::verb::AnyVerb;
 
 /// A capability beyond echo, stream and compare, whole in a crate of its own.
 pub struct Feature {
-    /// As its cargo feature: `watch`.
-    pub name: &'static str,
     /// Its verbs.
     pub verbs: &'static [AnyVerb],
     /// What it keeps on disk.
@@ -60,7 +58,7 @@ pub struct Imported<'a> {
 
 /// Of a feature that has nothing of it.
 pub const NOTHING: Feature =
-    Feature { name: "", verbs: &[], kinds: &[], importers: &[], schema: "", servers: &[], besides: &[], begin: || () };
+    Feature { verbs: &[], kinds: &[], importers: &[], schema: "", servers: &[], besides: &[], begin: || () };
 
 static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use msgpath_analyse::Summary;
+use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Workload;
 use msgpath_core::foreign::shown;
@@ -154,20 +155,25 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
     }
     let held = verdict(run.header.plan.workload, &summary, options)
         .and_then(|()| gates::verdict(&summary.gates, options.evidence.strict));
-    Ok(match held {
+    Ok(code_of(held, &summary.gates, result.quiet))
+}
+
+/// The exit code of a run that was held to what was asked for; what it comes to is said unless `-qq` forbids it.
+pub(crate) fn code_of(held: Result<(), Problem>, gates: &[RunGate], quiet: u8) -> ExitCode {
+    match held {
         Ok(()) => {
-            if result.quiet < 2 {
-                gates::note_undecided(&summary.gates);
+            if quiet < 2 {
+                gates::note_undecided(gates);
             }
             ExitCode::SUCCESS
         }
         Err(problem) => {
-            if result.quiet < 2 {
+            if quiet < 2 {
                 say!("{problem}");
             }
             problem.exit.code().into()
         }
-    })
+    }
 }
 
 /// Cases near the crossings that the first phase has found. A run that cannot be read back yet has none: what was measured

@@ -1,5 +1,7 @@
 //! What a report is made of: a run, its numbers and its messages, as the record has them.
 
+use std::path::Path;
+
 use msgpath_analyse::one_way::OnOneClock;
 use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::Problem;
@@ -26,7 +28,15 @@ impl Reported {
     /// # Errors
     /// There is none, or it cannot be read.
     pub fn find(text: &str) -> Result<Self, Problem> {
-        let run = runs::read(&runs::find(text)?)?;
+        Self::of(&runs::find(text)?)
+    }
+
+    /// The run in this folder.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn of(folder: &Path) -> Result<Self, Problem> {
+        let run = runs::read(folder)?;
         let logs = runs::logs(&run)?;
         let mut summary = summarise_with(&run, &logs);
         let messages = runs::on_one_clock(&run, &summary)?;

@@ -98,33 +98,35 @@ pub fn with_earlier(run: &Run, summary: &mut Summary) {
     between::add(summary, &summaries);
 }
 
-/// The same of anything that is kept, where `@last` and `@-2` count all of it; `None`: a run.
+/// The record that the user means, where `@last` and `@-2` count runs and the kinds that are `counted`; `None`: a run.
+fn find_among(text: &str, counted: impl Fn(&Kind) -> bool) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
+    let others = kind::all().filter(|kind| counted(kind)).map(|kind| kind.stored);
+    let counted: Vec<_> = std::iter::once(&RUN).chain(others).collect();
+    store().find(text, &counted).map(|(stored, folder)| (kind::of(stored), folder))
+}
+
+/// Anything that is kept.
 ///
 /// # Errors
 /// E08: there is none.
-pub fn find_any(text: &str) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
-    let all: Vec<_> = std::iter::once(&RUN).chain(kind::all().map(|kind| kind.stored)).collect();
-    store().find(text, &all).map(|(stored, folder)| (kind::of(stored), folder))
+pub(crate) fn find_any(text: &str) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
+    find_among(text, |_| true)
 }
 
 /// What may be compared with its like: by `@last` the newest of all that can be, by `@-2` a run.
 ///
 /// # Errors
 /// E08: there is none.
-pub fn find_to_compare(text: &str) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
-    let compared = kind::all().filter(|kind| kind.diff.is_some() && (!text.starts_with('@') || text == "@last"));
-    let counted: Vec<_> = std::iter::once(&RUN).chain(compared.map(|kind| kind.stored)).collect();
-    store().find(text, &counted).map(|(stored, folder)| (kind::of(stored), folder))
+pub(crate) fn find_to_compare(text: &str) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
+    find_among(text, |kind| kind.diff.is_some() && (!text.starts_with('@') || text == "@last"))
 }
 
-/// What can be exported, where `@last` and `@-2` count only such.
+/// What can be exported.
 ///
 /// # Errors
 /// E08: there is none.
-pub fn find_to_export(text: &str) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
-    let exported = kind::all().filter(|kind| !kind.exporters.is_empty()).map(|kind| kind.stored);
-    let counted: Vec<_> = std::iter::once(&RUN).chain(exported).collect();
-    store().find(text, &counted).map(|(stored, folder)| (kind::of(stored), folder))
+pub(crate) fn find_to_export(text: &str) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
+    find_among(text, |kind| !kind.exporters.is_empty())
 }
 
 /// The record of one kind that the user means.

@@ -25,7 +25,7 @@ use msgpath_paths::{Transport, registry};
 use msgpath_verbs::feature::{Feature, NOTHING};
 
 /// The whole of it.
-pub static FEATURE: Feature = Feature { name: "layers", begin: register, ..NOTHING };
+pub static FEATURE: Feature = Feature { begin: register, ..NOTHING };
 
 /// Every layer, those with fewer layers beneath first.
 pub static LAYERS: &[&dyn Transport] =

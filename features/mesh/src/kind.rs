@@ -38,7 +38,7 @@ pub(crate) const KIND: Kind = Kind {
         },
         Exporter {
             name: "openmetrics",
-            summary: "of a mesh, its hosts and levels, of what was watched, its servers: for a monitoring system",
+            summary: "of a mesh: effects of its hosts and its levels, for a monitoring system",
             writes: Writes::Text(|folder, out| {
                 Ok(out.write_all(openmetrics::openmetrics(&kept::summary(folder)?.1).as_bytes())?)
             }),

@@ -21,5 +21,4 @@ use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
-pub static FEATURE: Feature =
-    Feature { name: "mesh", verbs: &[AnyVerb::of::<verb::Arguments>()], kinds: &[kind::KIND], ..NOTHING };
+pub static FEATURE: Feature = Feature { verbs: &[AnyVerb::of::<verb::Arguments>()], kinds: &[kind::KIND], ..NOTHING };

@@ -60,7 +60,7 @@ struct Typed {
 }
 
 /// The whole of it.
-pub static FEATURE: Feature = Feature { name: "tools", besides: &[&Beside], ..NOTHING };
+pub static FEATURE: Feature = Feature { besides: &[&Beside], ..NOTHING };
 
 /// The tools that were typed; none of a verb that does not have the option.
 fn typed_in(typed: &ArgMatches) -> impl Iterator<Item = &Named> {

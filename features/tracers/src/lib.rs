@@ -23,7 +23,6 @@ use msgpath_verbs::{input, looks, output};
 
 /// The whole of it.
 pub static FEATURE: Feature = Feature {
-    name: "tracers",
     kinds: &[Kind {
         stored: &TRACERS,
         no_run: "has texts of tracers, and no rounds",

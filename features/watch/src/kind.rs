@@ -45,7 +45,7 @@ pub(crate) const KIND: Kind = Kind {
         Exporter { name: "json", summary: "all that is printed", writes: Writes::Text(all) },
         Exporter {
             name: "openmetrics",
-            summary: "of a mesh, its hosts and levels, of what was watched, its servers: for a monitoring system",
+            summary: "of what was watched: its servers, for a monitoring system",
             writes: Writes::Text(|folder, out| {
                 Ok(out.write_all(metrics(&read(folder).map_err(Problem::from)?).text().as_bytes())?)
             }),

@@ -12,10 +12,5 @@ use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
-pub static FEATURE: Feature = Feature {
-    name: "watch",
-    verbs: &[AnyVerb::of::<verb::Arguments>()],
-    kinds: &[kind::KIND],
-    schema: present::SCHEMA,
-    ..NOTHING
-};
+pub static FEATURE: Feature =
+    Feature { verbs: &[AnyVerb::of::<verb::Arguments>()], kinds: &[kind::KIND], schema: present::SCHEMA, ..NOTHING };

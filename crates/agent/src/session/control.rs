@@ -14,8 +14,8 @@ use crate::memory::{Budget, Share};
 use crate::presence::Presence;
 use crate::wire::{Incoming, ToEnd};
 
-/// Between two looks at it while the threads of a round are waited for.
-const SHORT_LOOK: Duration = Duration::from_millis(20);
+/// Between two looks at it while something else is waited for.
+pub(super) const SHORT_LOOK: Duration = Duration::from_millis(20);
 /// Bytes of a frame whose memory counts, and how much more it takes once it is read.
 const LARGE_FRAME: u64 = 64 << 10;
 const READ_FRAME: u64 = 5;

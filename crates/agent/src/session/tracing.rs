@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
-use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use msgpath_core::schema::Tracing;
 
+use super::control::SHORT_LOOK;
 use crate::observe::{self, Tracer};
 use crate::presence::Presence;
 use crate::privileges::{Peer, Privilege};
 use crate::team::{Team, no_thread};
 use crate::wire::{RoundOrder, TraceOrder};
-
-/// Between two looks at whether anybody still waits for the tracer.
-const SHORT_LOOK: Duration = Duration::from_millis(20);
 
 /// Makes a tracer ready, for whoever started this end. It sees more of this machine than a message: who runs when.
 pub(super) fn trace(order: TraceOrder, peer: Peer, presence: &Presence) -> (Option<Tracer>, Tracing) {

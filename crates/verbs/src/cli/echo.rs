@@ -54,7 +54,7 @@ impl crate::verb::Verb for Arguments {
     ));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
-        run(self, words)
+        measure::measure(self.verb(), Arguments::request(self)?, &self.options, words)
     }
 
     fn request(&self) -> Option<Result<Request, Problem>> {
@@ -64,8 +64,4 @@ impl crate::verb::Verb for Arguments {
     fn asked(&self) -> (bool, EvidenceOptions) {
         (self.each, self.options.evidence.clone())
     }
-}
-
-fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
-    measure::measure(arguments.verb(), arguments.request()?, &arguments.options, words)
 }

@@ -76,11 +76,14 @@ impl Format {
         }
     }
 
-    fn summary(&self) -> &'static str {
+    fn summary(&self) -> String {
         match self {
-            Format::Record(format) => format.summary(),
-            Format::Analysed(format) => format.summary,
-            Format::Other(format) => format.summary,
+            Format::Record(format) => format.summary().to_owned(),
+            Format::Analysed(format) => format.summary.to_owned(),
+            Format::Other(format) => {
+                let same = kind::all().flat_map(|kind| kind.exporters).filter(|other| other.name == format.name);
+                same.map(|format| format.summary).collect::<Vec<_>>().join("; ")
+            }
         }
     }
 

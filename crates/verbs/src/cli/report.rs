@@ -68,16 +68,10 @@ fn one(name: &str, embed: usize, arguments: &Arguments) -> Result<ExitCode> {
         let page = (kind.page)(&folder)?;
         let file = OutputFile::or_named(arguments.out.as_ref(), || folder.join("report.html"));
         file.write(page)?;
-        let file = file.path();
-        output::print(format!("report   {}\n", file.display()))?;
-        if arguments.open
-            && let Err(why) = open(file)
-        {
-            say!("note: not opened: {why}");
-        }
-        return Ok(ExitCode::SUCCESS);
+        output::print(format!("report   {}\n", file.path().display()))?;
+        return Ok(open_if_asked(file.path(), arguments));
     }
-    let reported = Reported::find(name)?;
+    let reported = Reported::of(&folder)?;
     let file = OutputFile::or_named(arguments.out.as_ref(), || reported.run.folder.join("report.html"));
     finish(&reported.scene(embed, None), &file, arguments)
 }
@@ -108,12 +102,17 @@ fn finish(scene: &Scene<'_>, file: &OutputFile, arguments: &Arguments) -> Result
     if let Some(note) = note {
         say!("note: {}", shown(&note));
     }
+    Ok(open_if_asked(file, arguments))
+}
+
+/// A page that is written and cannot be shown is written all the same.
+fn open_if_asked(file: &Path, arguments: &Arguments) -> ExitCode {
     if arguments.open
         && let Err(why) = open(file)
     {
         say!("note: not opened: {why}");
     }
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }
 
 /// Writes each figure of the run; the names of those that it has.

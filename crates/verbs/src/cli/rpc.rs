@@ -630,20 +630,8 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     }
     console.end_log(result.quiet)?;
     let name = (!result.no_save).then_some(run.header.name.as_str());
-    Ok(match verdict(arguments, result, (&summary, name), outcome.problem) {
-        Ok(()) => {
-            if result.quiet < 2 {
-                gates::note_undecided(&summary.gates);
-            }
-            ExitCode::SUCCESS
-        }
-        Err(problem) => {
-            if result.quiet < 2 {
-                say!("{problem}");
-            }
-            problem.exit.code().into()
-        }
-    })
+    let held = verdict(arguments, result, (&summary, name), outcome.problem);
+    Ok(measure::code_of(held, &summary.gates, result.quiet))
 }
 
 /// Whether the run is what was asked for. The name is that under which it is kept.

@@ -47,7 +47,7 @@ impl crate::verb::Verb for Arguments {
     ));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
-        run(self, words)
+        measure::measure(self.verb(), Arguments::request(self)?, &self.options, words)
     }
 
     fn request(&self) -> Option<Result<Request, Problem>> {
@@ -57,8 +57,4 @@ impl crate::verb::Verb for Arguments {
     fn asked(&self) -> (bool, EvidenceOptions) {
         (false, self.options.evidence.clone())
     }
-}
-
-fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
-    measure::measure(arguments.verb(), arguments.request()?, &arguments.options, words)
 }

@@ -10,7 +10,6 @@ use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
 pub static FEATURE: Feature = Feature {
-    name: "courses",
     verbs: &[AnyVerb::of::<compat::Arguments>(), AnyVerb::of::<preset::Arguments>()],
     servers: &[&compat::OfCourses],
     ..NOTHING
