@@ -15,7 +15,6 @@ const TEXTS: [(&str, &[&str]); 2] = [
             "src/html/script/readouts.js",
             "src/html/script/log.js",
             "src/html/script/timeline.js",
-            "src/html/script/calls.js",
             "src/html/script/links.js",
         ],
     ),

@@ -25,7 +25,7 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
     });
     let plan = Plan::new(&msgpath_core::workload::CALLS, cases.collect());
     let mut header = RunHeader::new("test-data", "rpc", plan);
-    header.rpc = Some(RpcFacts {
+    header.parts.set(RpcFacts {
         protocol: "lab".into(),
         pairs: vec![RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None }],
         wire: Some((1_000_000_000, "TEST DATA".into())),
@@ -42,7 +42,7 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
         wire_ns: Some((800.0, 800.0)),
         ..RpcKind::default()
     };
-    summary.rpc = Some(RpcSummary {
+    summary.sections.set(RpcSummary {
         kinds: (0..).zip(METHODS).map(kind).collect(),
         clocks: vec![PairClock {
             pieces: vec![ClockPiece { offset_ns: 5e6, within_ns: 3_000.0, ..ClockPiece::default() }],

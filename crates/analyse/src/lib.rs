@@ -42,13 +42,11 @@ pub mod load_curve;
 pub mod logs;
 pub mod one_way;
 pub mod open_loop;
-mod order;
-pub mod periodic;
 pub mod refine;
 pub mod restarts;
 pub mod round_line;
-pub mod rpc;
 pub mod sample;
+pub mod section;
 pub mod series;
 pub mod settled;
 pub mod spectrum;
@@ -61,8 +59,6 @@ pub mod summary;
 pub mod testing;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing_queue;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing_rpc;
 #[cfg(test)]
 mod testing_trace;
 pub mod threads;

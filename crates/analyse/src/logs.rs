@@ -1,16 +1,17 @@
 //! What a run has beside its rounds, as far as somebody read it.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use msgpath_core::Plan;
 use msgpath_core::plan::{CaseRole, Extent};
-use msgpath_core::schema::{MessageRow, RpcRow};
-use msgpath_record::{CallLog, Events, MessageLog, OfCase, RecordError, RoundLog, Rows, Run, ToolRun};
+use msgpath_core::schema::MessageRow;
+use msgpath_record::{Events, MessageLog, OfCase, RecordError, RoundLog, Rows, Run, ToolRun};
 
 use crate::one_way::OneWay;
-use crate::sample;
+use crate::{sample, section};
 
 /// Rows of a record that are looked at one by one, at most.
 pub const SAMPLED: usize = 1 << 16;
@@ -23,10 +24,6 @@ const MOST_OF_ALL: usize = 500_000;
 /// Rows of the logs of a run. Empty logs cost the sentences and tables that need them, nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
-    /// The log of calls.
-    pub rpcs: Pulled<RpcRow>,
-    /// The messages of a periodic run.
-    pub periodic: Pulled<MessageRow>,
     /// Messages of an echo with a case of several threads, as many as the log kept of them.
     pub echoes: Pulled<MessageRow>,
     /// The messages of a run of few trials that are shown one by one (`--each`).
@@ -39,6 +36,18 @@ pub struct Logs {
     pub one_way: Option<OneWay>,
     /// What measuring tools of others said between the rounds.
     pub tools: Vec<ToolRun>,
+    /// Logs of features ([`Logs::own`]).
+    pub features: Own,
+}
+
+/// Logs of features, one of each type.
+#[derive(Clone, Default)]
+pub struct Own(Vec<Arc<dyn Any + Send + Sync>>);
+
+impl std::fmt::Debug for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} logs of features", self.0.len())
+    }
 }
 
 impl Logs {
@@ -50,12 +59,6 @@ impl Logs {
         let plan = &run.header.plan;
         let kept = !run.folder.as_os_str().is_empty();
         let mut logs = Self::default();
-        if run.header.rpc.is_some() {
-            logs.rpcs = CallLog::of_calls(run)?.into();
-        }
-        if run.header.periodic.is_some() {
-            logs.periodic = MessageLog::open(run)?.into();
-        }
         let echo = plan.workload.is_echoed();
         if echo && plan.cases.iter().any(|case| case.threads > 1 && case.role == CaseRole::Measured) {
             logs.echoes = MessageLog::open(run)?.into();
@@ -74,7 +77,33 @@ impl Logs {
         if kept {
             logs.tools = msgpath_record::tool_runs(&run.folder)?;
         }
+        for section in section::all() {
+            (section.logs)(run, &mut logs)?;
+        }
         Ok(logs)
+    }
+
+    /// The log of a feature; `None`: nobody read one.
+    pub fn own<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.features.0.iter().find_map(|log| log.downcast_ref())
+    }
+
+    /// Adds the log of a feature.
+    pub fn add<T: Any + Send + Sync>(&mut self, log: T) {
+        self.features.0.push(Arc::new(log));
+    }
+
+    /// The same, for what is built in one expression.
+    pub fn with<T: Any + Send + Sync>(mut self, log: T) -> Self {
+        self.add(log);
+        self
+    }
+
+    /// The log of a feature, to be changed.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn own_mut<T: Any + Send + Sync>(&mut self) -> &mut T {
+        let log = self.features.0.iter_mut().find_map(|log| Arc::get_mut(log)?.downcast_mut());
+        log.expect("a log that nobody else has")
     }
 }
 

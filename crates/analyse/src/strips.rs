@@ -176,23 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_read_is_not_said_to_be_never_seen() {
-        let calls = crate::testing_rpc::Calls::new(1, 0.0, 0.0).pings(100, 1e9);
-        let (mut run, _) = calls.run(&["ping"], 10);
-        let found = strips(&run, 0);
-        assert!(found.zero.iter().all(|name| !name.starts_with("far: ")), "{:?}", found.zero);
-        assert!(found.unknown.iter().any(|name| name == "far: page faults"), "{:?}", found.unknown);
-        assert!(found.zero.iter().any(|name| name == "near: page faults"), "the client's own were read");
-        if let Some(facts) = &mut run.header.rpc {
-            facts.imported = vec!["client.log".into()];
-        }
-        let found = strips(&run, 0);
-        assert!(found.unknown.iter().any(|name| name == "near: page faults"), "a log has no counters");
-        let summary = crate::summarise(&run);
-        assert!(summary.cases[0].end(NEAR).cost.unread && summary.cases[0].end(FAR).cost.unread);
-    }
-
-    #[test]
     fn what_varies_by_itself_rarely_follows() {
         let follows = (0..100).filter(|seed| {
             let mut build = Build::echo(&["tcp:send"], &[64]).noise(0.1);

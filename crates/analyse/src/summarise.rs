@@ -26,7 +26,7 @@ use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
 use crate::series::{per_second, receiver, sender, series};
 use crate::summary::{CaseSummary, EndSummary, Summary, Throughput, Totals};
-use crate::{between, cost, events, first, gates, layers, restarts, rpc, settled, threads, throughput};
+use crate::{between, cost, events, first, gates, layers, restarts, section, settled, threads, throughput};
 
 /// The quantiles that are reported.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -68,8 +68,6 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     // Engines of a periodic run are not measured in one another's passes: their rounds are no pairs.
     let comparison = plan.workload.paired.ok().and_then(|()| compare(&results));
     let ablations = causes(&results, comparison.as_ref().and_then(|comparison| comparison.resolution));
-    let rpc = (run.header.rpc.as_ref().filter(|_| !logs.rpcs.is_empty()))
-        .map(|facts| rpc::summarise(plan, facts, &logs.rpcs, &cases));
     let mut summary = Summary {
         target: run.header.target.clone(),
         totals: totals(run, &cases),
@@ -83,11 +81,12 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         cases,
         ablations,
         comparison,
-        periodic: crate::periodic::summarise(run, logs),
         unavailable: run.header.unavailable.clone(),
-        rpc,
         ..Summary::empty(&run.header.name, &run.header.verb, status)
     };
+    for section in section::all() {
+        (section.summarise)(run, logs, &mut summary);
+    }
     let sentences = findings::detect(&Input {
         run,
         logs,

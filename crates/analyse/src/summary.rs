@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Case, Change, Expectation};
 use msgpath_core::schema::{Granted, Status, TcpInfo, UnavailableCase};
 use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
@@ -23,8 +24,6 @@ use crate::between::Between;
 use crate::gates::RunGate;
 use crate::layers::Layer;
 use crate::one_way::{FarClock, Ways};
-use crate::periodic::PeriodicSummary;
-use crate::rpc::RpcSummary;
 use crate::threads::ThreadFigures;
 
 /// A run, analysed.
@@ -58,14 +57,12 @@ pub struct Summary {
     /// What the result was to be held to (`--fail-if`), and what it comes to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<RunGate>,
-    /// Calls, where the run has a log of them.
-    pub rpc: Option<RpcSummary>,
+    /// What features add.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub sections: Parts,
     /// The clock of the far end, where it is another one than the near end's and both took stamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_clock: Option<FarClock>,
-    /// Engines of a periodic run.
-    #[serde(default)]
-    pub periodic: Option<PeriodicSummary>,
     /// Stages of the cases that have a traced replica.
     pub attribution: Vec<CaseStages>,
     /// What each layer adds, where the plan is a layer breakdown.
@@ -646,9 +643,8 @@ impl Summary {
             ablations: Vec::new(),
             expectation: None,
             gates: Vec::new(),
-            rpc: None,
+            sections: Parts::default(),
             far_clock: None,
-            periodic: None,
             attribution: Vec::new(),
             layers: Vec::new(),
             findings: Vec::new(),

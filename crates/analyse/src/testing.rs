@@ -16,6 +16,9 @@ use msgpath_core::{Histogram, PathName, SparseHistogram};
 use msgpath_record::Run;
 use msgpath_stats::simulate::lognormal_rounds;
 
+use crate::Logs;
+use crate::findings::DETECTORS;
+
 pub use declared::declared;
 
 /// A level that doubles over 40 passes.
@@ -33,12 +36,25 @@ pub fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
 
 /// What the run found out under `code`: the texts of its findings and warnings.
 pub fn sentences(run: &Run, code: &str) -> Vec<String> {
-    let summary = crate::summarise(run);
+    said_with(run, &Logs::default(), code)
+}
+
+/// Everything that the base says of a run, each text behind its code.
+pub fn texts(run: &Run, logs: &Logs) -> Vec<String> {
+    let summary = crate::summarise_with(run, logs);
+    let findings = summary.findings.into_iter().map(|one| (one.code, format!("{} {:?}", one.text, one.next)));
+    let warnings = summary.warnings.into_iter().map(|one| (one.code, one.text + &one.why + &one.fix));
+    let all = findings.chain(warnings).filter(|(code, _)| DETECTORS.iter().any(|detector| detector.code == code));
+    all.map(|(code, text)| format!("{code} {text}")).collect()
+}
+
+/// What the run and its logs say under `code`.
+pub fn said_with(run: &Run, logs: &Logs, code: &str) -> Vec<String> {
+    let summary = crate::summarise_with(run, logs);
     let findings = summary.findings.iter().filter(|finding| finding.code == code);
     let findings = findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text));
-    findings
-        .chain(summary.warnings.into_iter().filter(|warning| warning.code == code).map(|warning| warning.text))
-        .collect()
+    let warnings = summary.warnings.iter().filter(|warning| warning.code == code);
+    findings.chain(warnings.map(|warning| warning.text.clone())).collect()
 }
 
 /// Lets both ends read the kernel counter `name`, as two ends of one namespace do, and has it rise by `each` in every

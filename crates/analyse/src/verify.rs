@@ -4,19 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::Plan;
-use msgpath_core::schema::{FAR, NEAR, RoundRecord, RpcRow, Status};
+use msgpath_core::schema::{FAR, NEAR, RoundRecord, Status};
 use msgpath_core::units::three_digits;
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::tracers::TracersHeader;
-use msgpath_record::{Calls, Messages, Run};
+use msgpath_record::{Messages, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rpc::split::is_unseen;
 use crate::series::{receiver, sender};
 use crate::summary::CaseSummary;
-use crate::{Logs, summarise_with};
+use crate::{Logs, section, summarise_with};
 
 /// The version of [`Verification`] as JSON.
 pub const SCHEMA: &str = "msgpath/verify/1";
@@ -94,8 +93,12 @@ pub fn verify_with(
         counts(&header.plan, round, &mut check);
     }
     let summary = summarise_with(run, logs);
-    let mut from_messages = from_messages(run, messages, &summary.cases, &mut check);
-    from_messages.append(&mut from_calls(run, &logs.rpcs, &summary.cases, &mut check));
+    let mut rebuilt = Rebuilt::new(run, &summary.cases, &mut check);
+    rebuilt.messages(messages);
+    for section in section::all() {
+        (section.verify)(run, logs, &mut rebuilt);
+    }
+    let from_messages = rebuilt.whole;
     let damage = run.damage.as_ref().map(ToString::to_string).or_else(killed);
     let mut cases_from_messages = 0;
     for case in &summary.cases {
@@ -319,22 +322,43 @@ fn quantiles(case: &CaseSummary) -> Vec<(f64, u64)> {
     compared.map(|quantile| (quantile.p, quantile.ns.unwrap_or(u64::MAX))).collect()
 }
 
-/// Builds histograms of rounds again.
-struct Again<'a> {
+/// Rounds that are built again from single messages, and compared with what is stored of them.
+pub struct Rebuilt<'r, 'c> {
+    run: &'r Run,
+    check: &'c mut Check,
+    /// Quantiles of the summary, by case.
     cases: BTreeMap<u32, Vec<(f64, u64)>>,
-    rounds: BTreeMap<(u32, u32), &'a RoundRecord>,
+    rounds: BTreeMap<(u32, u32), &'r RoundRecord>,
+    /// Rounds that a log holds whole, by case.
     whole: BTreeMap<u32, Vec<Tally>>,
     histogram: Histogram,
 }
 
-impl<'a> Again<'a> {
-    fn new(run: &'a Run, cases: &[CaseSummary]) -> Self {
+impl<'r, 'c> Rebuilt<'r, 'c> {
+    fn new(run: &'r Run, cases: &[CaseSummary], check: &'c mut Check) -> Self {
         Self {
+            run,
+            check,
             cases: cases.iter().map(|case| (case.case.id, quantiles(case))).collect(),
             rounds: run.rounds.iter().map(|round| ((round.case, round.pass), round)).collect(),
             whole: BTreeMap::new(),
             histogram: Histogram::new(),
         }
+    }
+
+    /// A round of the record.
+    pub fn round(&self, case: u32, pass: u32) -> Option<&'r RoundRecord> {
+        self.rounds.get(&(case, pass)).copied()
+    }
+
+    /// A number of a round must be what the log says.
+    pub fn same<T: PartialEq + std::fmt::Debug>(&mut self, round: &RoundRecord, what: &str, stored: T, computed: T) {
+        self.check.same(|| format!("case {}, pass {}: {what}", round.case, round.pass), stored, computed);
+    }
+
+    /// Two histograms of a round must be equal.
+    fn same_histogram(&mut self, round: &RoundRecord, what: &str, stored: &SparseHistogram, built: &SparseHistogram) {
+        self.same(round, what, outline(stored), outline(built));
     }
 
     /// The histogram of these latencies; `None`: lost.
@@ -347,12 +371,9 @@ impl<'a> Again<'a> {
         self.histogram.to_sparse()
     }
 
-    /// The histogram of a round that is whole, whose messages are counted.
-    fn tallied(
-        &mut self,
-        round: &RoundRecord,
-        latencies: impl Iterator<Item = Option<u64>> + Clone,
-    ) -> SparseHistogram {
+    /// A log holds all messages of a round: these are their latencies, ns; `None`: lost. `what` says so: `latencies against the
+    /// messages`.
+    pub fn latencies(&mut self, round: &RoundRecord, what: &str, latencies: impl Iterator<Item = Option<u64>> + Clone) {
         let built = self.built(latencies.clone());
         let slack = |ns: u64| if ns == u64::MAX { 0 } else { (ns as f64 * BIN) as u64 + 1 };
         let mut up_to = Vec::new();
@@ -373,57 +394,27 @@ impl<'a> Again<'a> {
             slowest_ns: built.max(),
             up_to,
         });
-        built
+        self.same_histogram(round, what, &round.latency, &built);
     }
-}
 
-/// What the messages say, by case, of the rounds that the log holds whole; their histograms are compared on the way.
-fn from_messages(
-    run: &Run,
-    messages: &dyn Messages,
-    cases: &[CaseSummary],
-    check: &mut Check,
-) -> BTreeMap<u32, Vec<Tally>> {
-    // The first messages of a periodic run are in the log, and in a histogram of their own.
-    let plan = &run.header.plan;
-    let first = if plan.workload.fans_out { plan.trim } else { 0 };
-    let mut again = Again::new(run, cases);
-    messages.rounds(&|_, _| true, &mut |rows| {
-        let Some(round) = again.rounds.get(&(rows[0].case, rows[0].pass)).copied() else { return };
-        let rows = || rows.iter().filter(|row| row.sequence >= first);
-        if (rows().count() as u64) < round.latency.total() {
-            return;
-        }
-        let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
-        let built = again.tallied(round, rows().map(|row| row.latency_ns));
-        check.same(named("latencies against the messages"), outline(&round.latency), outline(&built));
-        if round.one_way.total() > 0 {
-            let built = again.built(rows().filter_map(|row| row.far_ns).map(Some));
-            check.same(named("one-way times against the messages"), outline(&round.one_way), outline(&built));
-        }
-    });
-    again.whole
-}
-
-/// As [`from_messages`], from the log of calls: latencies, bytes and failures of each round that the log holds whole.
-fn from_calls(run: &Run, calls: &dyn Calls, cases: &[CaseSummary], check: &mut Check) -> BTreeMap<u32, Vec<Tally>> {
-    let mut again = Again::new(run, cases);
-    calls.rounds(&|_, _| run.header.rpc.is_some(), &mut |rows| {
-        let Some(round) = again.rounds.get(&(rows[0].case, rows[0].pass)).copied() else { return };
-        if rows.len() as u64 != round.near().delivery.sent {
-            return;
-        }
-        let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
-        // The time of a call with a schedule counts from its intended send. Calls whose T4 is not known are in no histogram.
-        let seen = rows.iter().filter(|row| !is_unseen(row));
-        let latencies = seen.map(|row| row.latency_ns.map(|ns| ns.saturating_add(row.late_ns.unwrap_or(0))));
-        let built = again.tallied(round, latencies);
-        check.same(named("latencies against the calls"), outline(&round.latency), outline(&built));
-        let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(of).sum::<u64>();
-        check.same(named("bytes of the requests"), round.near().bytes_sent, sum(|row| row.request_bytes));
-        check.same(named("bytes of the replies"), round.near().bytes_received, sum(|row| row.reply_bytes));
-    });
-    again.whole
+    /// What the messages say of the rounds that their log holds whole.
+    fn messages(&mut self, messages: &dyn Messages) {
+        // The first messages of what fans out are in the log, and in a histogram of their own.
+        let plan = &self.run.header.plan;
+        let first = if plan.workload.fans_out { plan.trim } else { 0 };
+        messages.rounds(&|_, _| true, &mut |rows| {
+            let Some(round) = self.round(rows[0].case, rows[0].pass) else { return };
+            let rows = || rows.iter().filter(|row| row.sequence >= first);
+            if (rows().count() as u64) < round.latency.total() {
+                return;
+            }
+            self.latencies(round, "latencies against the messages", rows().map(|row| row.latency_ns));
+            if round.one_way.total() > 0 {
+                let built = self.built(rows().filter_map(|row| row.far_ns).map(Some));
+                self.same_histogram(round, "one-way times against the messages", &round.one_way, &built);
+            }
+        });
+    }
 }
 
 /// What two equal histograms share, short enough to be printed where they differ.
@@ -512,34 +503,6 @@ mod tests {
         serde_json::to_vec(&summarise(run)).unwrap()
     }
 
-    #[test]
-    fn a_changed_call_or_a_changed_number_of_calls_is_found() {
-        let calls = crate::testing_rpc::Calls::new(1, 0.0, 0.0).pings(100, 1e9);
-        let (mut run, mut logs) = calls.run(&["ping"], 10);
-        let bytes = serde_json::to_vec(&summarise_with(&run, &logs)).unwrap();
-        let good = verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0");
-        assert_eq!(
-            (good.status, good.rounds_from_messages, good.cases_from_messages),
-            (Status::Ok, 10, 1),
-            "{good:#?}"
-        );
-        assert!(good.numbers > 100);
-        let call = &mut logs.rpcs.here()[42];
-        call.latency_ns = call.latency_ns.map(|ns| ns * 2);
-        found(
-            &verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0"),
-            "case 0, pass 4: latencies against the calls",
-        );
-        let (_, logs) = calls.run(&["ping"], 10);
-        run.rounds[3].near_mut().bytes_sent += 1;
-        found(&verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0"), "case 0, pass 3: bytes of the requests");
-        run.rounds[3].near_mut().bytes_sent -= 1;
-        let mut stored: Value = serde_json::from_slice(&bytes).unwrap();
-        stored["rpc"]["kinds"][0]["failed"] = 1.into();
-        let stored = serde_json::to_vec(&stored).unwrap();
-        found(&verify_with(&run, &NO_MESSAGES, &logs, Some(&stored), "0.1.0"), "rpc.kinds[0].failed");
-    }
-
     #[track_caller]
     fn found(check: &Verification, what: &str) {
         assert_eq!(check.status, Status::Failed);
@@ -604,8 +567,10 @@ mod tests {
         let mut summary = summarise(&run);
         let compared = |cases: &[CaseSummary]| {
             let mut check = Check::default();
-            let whole = from_messages(&run, &messages, cases, &mut Check::default());
-            against(&cases[0], &whole[&0], &(0..6).collect(), &mut check);
+            let mut other = Check::default();
+            let mut rebuilt = Rebuilt::new(&run, cases, &mut other);
+            rebuilt.messages(&messages);
+            against(&cases[0], &rebuilt.whole[&0], &(0..6).collect(), &mut check);
             check
         };
         let check = compared(&summary.cases);
@@ -671,21 +636,5 @@ mod tests {
         assert_eq!((check.status, check.rounds), (Status::Ok, 40), "{:?}", check.disagreements);
         run.rounds[0].far_mut().delivery.received -= 1;
         found(&verify(&run, &NO_MESSAGES, Some(&stored), "0.1.0"), "case 0, pass 0: messages received");
-    }
-
-    #[test]
-    fn a_run_of_calls_agrees_with_itself() {
-        use crate::testing_rpc::{Calls, S};
-        let calls = Calls::new(1, 3e6, 0.0).pings(400, 2.0 * S);
-        let (run, logs) = calls.run(&["ping"], 10);
-        let stored = serde_json::to_vec(&summarise_with(&run, &logs)).unwrap();
-        let found = verify_with(&run, &NO_MESSAGES, &logs, Some(&stored), "0.1.0");
-        assert_eq!((found.disagreements, found.status), (vec![], Status::Ok));
-        // Without the log of calls the parts are missing.
-        assert!(!verify_with(&run, &NO_MESSAGES, &Logs::default(), Some(&stored), "0.1.0").disagreements.is_empty());
-        let (mut run, logs) = calls.run(&["ping"], 10);
-        run.rounds[0].near_mut().delivery.received -= 1;
-        let found = verify_with(&run, &NO_MESSAGES, &logs, None, "0.1.0");
-        assert!(found.disagreements.iter().any(|one| one.what.contains("replies")), "{found:?}");
     }
 }

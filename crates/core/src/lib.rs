@@ -10,6 +10,7 @@ pub mod foreign;
 pub mod gate;
 pub mod histogram;
 pub mod launch;
+pub mod parts;
 pub mod path;
 pub mod plan;
 pub mod problem;

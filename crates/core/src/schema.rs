@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::{CallCounts, Delivery, ZeroCopyCounts};
 use crate::doctor::Doctor;
 use crate::histogram::SparseHistogram;
+use crate::parts::{Part, Parts};
 use crate::plan::{Case, Plan};
 use crate::problem::Unavailable;
 use crate::program::{ProgramFacts, Source};
@@ -62,12 +63,12 @@ pub struct RunHeader {
     /// How the kernel was traced in the traced cases, where there are any.
     #[serde(default)]
     pub tracing: Option<Tracing>,
-    /// Workload [`CALLS`](crate::workload::CALLS) only.
-    #[serde(default)]
-    pub rpc: Option<RpcFacts>,
-    /// Workload [`PERIODIC`](crate::workload::PERIODIC) only.
-    #[serde(default)]
-    pub periodic: Option<PeriodicFacts>,
+    /// Files that it was imported from; empty: msgpath measured it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imported: Vec<String>,
+    /// What features know of the run as a whole.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
     /// What the pilot found of each case; empty where there was none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pilots: Vec<Pilot>,
@@ -122,8 +123,8 @@ impl RunHeader {
             others: Vec::new(),
             others_unseen: None,
             tracing: None,
-            rpc: None,
-            periodic: None,
+            imported: Vec::new(),
+            parts: Parts::default(),
             pilots: Vec::new(),
             data: None,
             resumed: Vec::new(),
@@ -133,8 +134,11 @@ impl RunHeader {
 
     /// What is known of what each end of a case spent.
     pub fn counted(&self, case: &Case) -> [Counted; 2] {
-        if let Some(rpc) = &self.rpc {
-            return rpc.counted_ends().map(|counted| if counted { Counted::All } else { Counted::Nothing });
+        if !self.imported.is_empty() {
+            return [Counted::Nothing; 2];
+        }
+        if self.plan.workload.has_server() {
+            return [Counted::All, Counted::Nothing];
         }
         let far = match self.plan.program_of(case).map(|program| &program.source) {
             None => Counted::All,
@@ -242,6 +246,10 @@ pub struct End {
     /// holds for the near end alone then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,
+}
+
+impl Part for PeriodicFacts {
+    const NAME: &str = "periodic";
 }
 
 /// What is known of a periodic run as a whole. Its latencies run from the time when a message was made to its delivery,
@@ -527,8 +535,6 @@ pub struct RpcFacts {
     pub protocol: String,
     /// What answers, as far as it says so: `msgpath`, or empty.
     pub server: String,
-    /// Files that the run was imported from; empty: msgpath was the client.
-    pub imported: Vec<String>,
     /// Start of the run on the client's wall clock, µs since 1970-01-01 UTC: T1 of a call is this plus its `start_ns`.
     pub begin_unix_us: i64,
     /// Smallest step of the client's stamps, ns: 1000 for the lab's logs.
@@ -546,12 +552,8 @@ pub struct RpcFacts {
     pub not_kept: u64,
 }
 
-impl RpcFacts {
-    /// Whether anybody read the counters of the client's end and of the server's: those of a server that is called are its
-    /// own, and a log that was imported has none.
-    pub fn counted_ends(&self) -> [bool; 2] {
-        [self.imported.is_empty(), false]
-    }
+impl Part for RpcFacts {
+    const NAME: &str = "rpc";
 }
 
 /// A client and a server machine.

@@ -6,7 +6,6 @@ mod doctor;
 mod explained;
 mod known;
 mod load;
-mod rpc;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -27,15 +26,14 @@ use msgpath_stats::shape::ShapeBin;
 use msgpath_stats::steady::{Steadiness, SteadyClass};
 use msgpath_stats::verdict::Verdict;
 
-pub(crate) use declared::declared;
-pub(crate) use doctor::doctor;
-pub(crate) use explained::explained;
-pub(crate) use known::{crossings, unsettled};
-pub(crate) use load::{load_curve, open_loop, overloaded};
-pub(crate) use rpc::{hostile_rpc, rpc, rpc_here};
+pub use declared::declared;
+pub use doctor::doctor;
+pub use explained::explained;
+pub use known::{crossings, unsettled};
+pub use load::{load_curve, open_loop, overloaded};
 
 /// Every run that has no log of calls.
-pub(crate) fn all() -> Vec<(Run, Summary)> {
+pub fn all() -> Vec<(Run, Summary)> {
     vec![
         echo(),
         echo_sizes(),
@@ -52,26 +50,26 @@ pub(crate) fn all() -> Vec<(Run, Summary)> {
     ]
 }
 
-pub(crate) const ROUNDS: u64 = 8;
+pub const ROUNDS: u64 = 8;
 const MESSAGES: u64 = 2_000;
 /// Rounds that hold the far-out messages.
 const WITH_TAIL: u64 = 2;
 
 /// Figures of a case with more threads than CPUs.
-pub(crate) fn crowd(threads: u64, cpus: u64) -> msgpath_analyse::threads::ThreadFigures {
+pub fn crowd(threads: u64, cpus: u64) -> msgpath_analyse::threads::ThreadFigures {
     let end = "both ends, which share this machine".into();
     let oversubscribed = Some(msgpath_analyse::threads::Oversubscribed { threads, cpus, end });
     msgpath_analyse::threads::ThreadFigures { oversubscribed, in_flight: threads / 2, ..Default::default() }
 }
 
-pub(crate) fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
+pub fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
     let path: PathName = path.parse().unwrap();
     let traits = declared(&path);
     Case { id, connections: threads, threads, traits, ..Case::new(path, Pieces::whole(size as u32)) }
 }
 
 /// A round of messages: most near `base`, one in 16 in a second hump, a few far out in two of the rounds.
-fn histogram(base: f64, round: u64) -> Histogram {
+pub fn histogram(base: f64, round: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut state = round + 1;
     for at in 0..MESSAGES {
@@ -89,7 +87,7 @@ fn histogram(base: f64, round: u64) -> Histogram {
     histogram
 }
 
-fn round(case: &Case, base: f64, at: u64) -> RoundRecord {
+pub fn round(case: &Case, base: f64, at: u64) -> RoundRecord {
     RoundRecord {
         case: case.id,
         pass: at as u32,
@@ -101,7 +99,7 @@ fn round(case: &Case, base: f64, at: u64) -> RoundRecord {
 }
 
 /// The summary of a case whose histograms are those of [`round`].
-fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
+pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
     let mut all = Histogram::new();
     rounds.iter().filter(|round| round.case == case.id).for_each(|round| all.merge_sparse(&round.latency));
     let quantile = |p: f64| {
@@ -204,7 +202,7 @@ fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary {
     }
 }
 
-fn finding(code: &str, confidence: Confidence, text: &str, next: &[&str]) -> Finding {
+pub fn finding(code: &str, confidence: Confidence, text: &str, next: &[&str]) -> Finding {
     Finding {
         code: code.into(),
         confidence,
@@ -214,7 +212,7 @@ fn finding(code: &str, confidence: Confidence, text: &str, next: &[&str]) -> Fin
     }
 }
 
-fn header(verb: &str, plan: Plan) -> RunHeader {
+pub fn header(verb: &str, plan: Plan) -> RunHeader {
     let environment = |host: &str| Environment {
         host: host.into(),
         kernel: "6.18.0-test".into(),
@@ -235,7 +233,7 @@ fn header(verb: &str, plan: Plan) -> RunHeader {
     header
 }
 
-fn build(verb: &str, workload: &'static Workload, cases: Vec<(Case, f64)>) -> (Run, Summary) {
+pub fn build(verb: &str, workload: &'static Workload, cases: Vec<(Case, f64)>) -> (Run, Summary) {
     let rounds: Vec<RoundRecord> =
         cases.iter().flat_map(|(case, base)| (0..ROUNDS).map(move |at| round(case, *base, at))).collect();
     let plan = Plan {
@@ -295,19 +293,19 @@ fn build(verb: &str, workload: &'static Workload, cases: Vec<(Case, f64)>) -> (R
 }
 
 /// One case of `echo`.
-pub(crate) fn echo() -> (Run, Summary) {
+pub fn echo() -> (Run, Summary) {
     build("echo", Workload::ECHO, vec![(case(0, "tcp:send", 64, 1), 23_000.0)])
 }
 
 /// The same, a tenth slower.
-pub(crate) fn slower_echo() -> (Run, Summary) {
+pub fn slower_echo() -> (Run, Summary) {
     let (mut run, summary) = build("echo", Workload::ECHO, vec![(case(0, "tcp:send", 64, 1), 25_300.0)]);
     run.header.name = "test-data-later".into();
     (run, summary)
 }
 
 /// [`echo_sizes`] with gates of which one failed, one passed, and one is not decided.
-pub(crate) fn gated() -> (Run, Summary) {
+pub fn gated() -> (Run, Summary) {
     use msgpath_analyse::gates::{CaseGate, GateState, RunGate};
     use msgpath_core::gate::Side;
     let (run, mut summary) = echo_sizes();
@@ -349,7 +347,7 @@ pub(crate) fn gated() -> (Run, Summary) {
 }
 
 /// Four sizes of `echo`, lossy at the largest.
-pub(crate) fn echo_sizes() -> (Run, Summary) {
+pub fn echo_sizes() -> (Run, Summary) {
     let sizes = [64_u64, 1_024, 16_384, 1 << 20];
     let cases = sizes
         .iter()
@@ -365,7 +363,7 @@ pub(crate) fn echo_sizes() -> (Run, Summary) {
 }
 
 /// Three paths by eight sizes by two thread counts.
-pub(crate) fn compare() -> (Run, Summary) {
+pub fn compare() -> (Run, Summary) {
     static ONCE: LazyLock<(Run, Summary)> = LazyLock::new(build_compare);
     ONCE.clone()
 }
@@ -539,7 +537,7 @@ fn untime(run: &mut Run, summary: &mut Summary) {
 }
 
 /// The nine rows of the write-shape lab, and their reference.
-pub(crate) fn shapes() -> (Run, Summary) {
+pub fn shapes() -> (Run, Summary) {
     let mut cases = Vec::new();
     for (count, size) in [(15, 100), (30, 50), (60, 25)] {
         for path in ["tcp:writes", "tcp:writev", "tcp:send"] {
@@ -565,7 +563,7 @@ pub(crate) fn shapes() -> (Run, Summary) {
 }
 
 /// One case of `stream`.
-pub(crate) fn stream() -> (Run, Summary) {
+pub fn stream() -> (Run, Summary) {
     let (mut run, mut summary) = build("stream", Workload::STREAM, vec![(case(0, "tcp:send", 65_536, 1), 30_000.0)]);
     untime(&mut run, &mut summary);
     summary.cases[0].throughput = Some(throughput(5.47e9, 65_536));
@@ -573,7 +571,7 @@ pub(crate) fn stream() -> (Run, Summary) {
 }
 
 /// Two paths by five sizes of `stream`.
-pub(crate) fn stream_sizes() -> (Run, Summary) {
+pub fn stream_sizes() -> (Run, Summary) {
     let mut cases = Vec::new();
     for path in ["tcp:send", "tcp:writev"] {
         for at in 0..5 {
@@ -591,7 +589,7 @@ pub(crate) fn stream_sizes() -> (Run, Summary) {
 }
 
 /// Ten messages of three sizes.
-pub(crate) fn trials() -> (Run, Summary, Vec<MessageRow>) {
+pub fn trials() -> (Run, Summary, Vec<MessageRow>) {
     let sizes = [(10_u64, 6.1), (1_000, 4.9), (10_000, 14.6)];
     let cases = sizes.iter().enumerate().map(|(at, (size, base))| (case(at as u32, "tcp:send", *size, 1), base * 1e3));
     let (run, summary) = build("echo", Workload::ECHO, cases.collect());
@@ -614,10 +612,10 @@ pub(crate) fn trials() -> (Run, Summary, Vec<MessageRow>) {
 }
 
 /// Text that must never reach a page unescaped.
-pub(crate) const HOSTILE: &str = "</style></title><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
+pub const HOSTILE: &str = "</style></title><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
 
 /// [`compare`] with that text wherever a run carries text of others.
-pub(crate) fn hostile() -> (Run, Summary) {
+pub fn hostile() -> (Run, Summary) {
     let (mut run, mut summary) = compare();
     run.header.name = HOSTILE.into();
     run.header.target = HOSTILE.into();

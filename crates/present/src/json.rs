@@ -1,10 +1,9 @@
 //! `--json`: one object, schema and status first, units in the names, `null` with a reason instead of NaN.
 
-#[cfg(test)]
-mod check;
-mod nulls;
+#[cfg(any(test, feature = "testing"))]
+pub mod check;
+pub mod nulls;
 mod parts;
-mod rpc;
 mod schema;
 
 use std::borrow::Cow;
@@ -16,7 +15,6 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::one_way::FarClock;
-use msgpath_analyse::periodic::PeriodicSummary;
 use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::summary::{
     AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
@@ -31,9 +29,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use parts::{findings, gate, value};
-pub use schema::{Shape, schema, schema_of_types, schema_part};
+pub use parts::{findings, gate, name_pieces, value};
+pub use schema::{Added, Renamed, Shape, schema, schema_of_types, schema_part};
 
+use crate::section;
 use crate::terminal::{PathRow, RunRow};
 
 const DOCTOR_SCHEMA: &str = "msgpath/doctor/1";
@@ -60,6 +59,9 @@ struct Document<'a> {
     command: &'a [String],
     /// Version of msgpath that recorded it.
     version: &'a str,
+    /// Files that it was imported from; only where it was.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    imported: &'a [String],
     /// When it began: UTC, RFC 3339.
     started: &'a str,
     /// When it ended: UTC, RFC 3339; null: it was killed or is still going on.
@@ -109,10 +111,10 @@ struct Document<'a> {
     /// Stages of the cases that were traced.
     #[schemars(with = "Vec<CaseStages>")]
     attribution: Vec<Value>,
-    /// Calls; in runs of calls only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<rpc::Rpc>")]
-    rpc: Option<Value>,
+    /// What features add to their runs.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    sections: BTreeMap<&'static str, Value>,
     /// The clock of the far end by the messages themselves; only where the ends have no common clock and both took stamps.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FarClock>")]
@@ -123,10 +125,6 @@ struct Document<'a> {
     /// Ratios to the baseline; null: there is no second path.
     #[schemars(with = "Option<Comparison>")]
     comparison: Value,
-    /// Engines of a periodic run; in periodic runs only.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    #[schemars(with = "Option<PeriodicSummary>")]
-    periodic: Value,
     /// Cases that could not be measured, and why.
     #[schemars(with = "Vec<UnavailableCase>")]
     unavailable: Value,
@@ -323,6 +321,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         target: &summary.target,
         command: &header.command,
         version: &header.version,
+        imported: &header.imported,
         started: &header.started,
         ended: run.end.as_ref().map(|end| end.ended.as_str()),
         folder: &run.folder,
@@ -342,11 +341,10 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         ablations: summary.ablations.iter().map(|ablation| parts::ablation(ablation, workload)).collect(),
         layers: parts::layers(summary),
         attribution: summary.attribution.iter().map(parts::attribution).collect(),
-        rpc: rpc::rpc(header.rpc.as_ref(), summary.rpc.as_ref()),
-        far_clock: summary.far_clock.as_ref().map(rpc::far_clock),
+        sections: section::all().into_iter().filter_map(|section| (section.json)(run, summary)).collect(),
+        far_clock: summary.far_clock.as_ref().map(parts::far_clock),
         programs: &header.programs,
         comparison: parts::comparison(summary),
-        periodic: parts::periodic(&summary.periodic),
         unavailable: parts::unavailable(summary),
         why: Map::new(),
         error: run.end.as_ref().and_then(|end| end.problem.as_ref()).map(error),
@@ -469,34 +467,11 @@ mod tests {
         }
     }
 
-    /// Paths of the nulls below `value` that no `why` of an object around them explains, quantiles aside.
-    fn unexplained(value: &Value, path: &str, known: &[&Map<String, Value>], out: &mut Vec<String>) {
-        match value {
-            Value::Object(map) if !map.contains_key("lo_ns") => {
-                let mut known = known.to_vec();
-                known.extend(map.get("why").and_then(Value::as_object));
-                for (key, value) in map {
-                    unexplained(value, &format!("{path}.{key}"), &known, out);
-                }
-            }
-            Value::Array(list) => list.iter().for_each(|value| unexplained(value, path, known, out)),
-            Value::Null if !known.iter().any(|why| why.keys().any(|key| path.ends_with(&format!(".{key}")))) => {
-                out.push(path.to_owned());
-            }
-            _ => {}
-        }
-    }
-
-    fn without_rows((run, summary, _): (Run, Summary, Vec<msgpath_core::schema::RpcRow>)) -> (Run, Summary) {
-        (run, summary)
-    }
-
     #[test]
     fn every_null_anywhere_has_a_reason() {
-        for (run, summary) in fixture::all().into_iter().chain([fixture::rpc(), fixture::rpc_here()].map(without_rows))
-        {
+        for (run, summary) in fixture::all() {
             let mut out = Vec::new();
-            unexplained(&parsed(&summary_json(&run, &summary)), "", &[], &mut out);
+            check::unexplained(&parsed(&summary_json(&run, &summary)), "", &[], &mut out);
             assert!(out.is_empty(), "{out:?}");
         }
     }

@@ -39,14 +39,15 @@ pub mod matplotlib;
 pub mod open_metrics;
 mod packed;
 mod programs;
+pub mod section;
 pub mod svg;
 pub mod terminal;
 pub mod tracers;
-mod view;
-mod words;
+pub mod view;
+pub mod words;
 
-#[cfg(test)]
-mod fixture;
+#[cfg(any(test, feature = "testing"))]
+pub mod fixture;
 
 pub use terminal::Style;
 pub use words::{about_size, counted, senders_until};

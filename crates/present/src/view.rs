@@ -13,36 +13,36 @@ use msgpath_record::Run;
 use crate::words;
 
 /// The cases that the user asked for.
-pub(crate) fn measured(summary: &Summary) -> Vec<&CaseSummary> {
+pub fn measured(summary: &Summary) -> Vec<&CaseSummary> {
     summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect()
 }
 
 /// The column of a comparison: one size, cut in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) size: u64,
-    pub(crate) pieces: Pieces,
+pub struct Shape {
+    pub size: u64,
+    pub pieces: Pieces,
 }
 
 /// Rows, columns and tables of a comparison.
-pub(crate) struct Grid<'a> {
+pub struct Grid<'a> {
     cases: Vec<&'a CaseSummary>,
     /// In the order of the plan.
-    pub(crate) shapes: Vec<Shape>,
+    pub shapes: Vec<Shape>,
     /// Rising.
-    pub(crate) threads: Vec<u32>,
+    pub threads: Vec<u32>,
     /// The baseline first.
-    pub(crate) paths: Vec<&'a PathName>,
+    pub paths: Vec<&'a PathName>,
 }
 
 impl<'a> Grid<'a> {
     /// The cases that were planned from the start.
-    pub(crate) fn new(summary: &'a Summary) -> Self {
+    pub fn new(summary: &'a Summary) -> Self {
         Self::of(summary, measured(summary).into_iter().filter(|case| case.case.phase == 0).collect())
     }
 
     /// The cases with this many threads that were added near a crossing, by size.
-    pub(crate) fn near_crossing(summary: &'a Summary, threads: u32) -> Self {
+    pub fn near_crossing(summary: &'a Summary, threads: u32) -> Self {
         let added = |case: &&CaseSummary| case.case.phase > 0 && case.case.threads == threads;
         let mut grid = Self::of(summary, measured(summary).into_iter().filter(added).collect());
         grid.shapes.sort_by_key(|shape| shape.size);
@@ -50,7 +50,7 @@ impl<'a> Grid<'a> {
     }
 
     /// What the messages of its echoes are timed by.
-    pub(crate) fn timed(&self) -> Duration {
+    pub fn timed(&self) -> Duration {
         Workload::ECHO.duration(self.cases.iter().any(|case| case.open.is_some()))
     }
 
@@ -67,13 +67,13 @@ impl<'a> Grid<'a> {
     }
 
     /// The smallest and the largest size.
-    pub(crate) fn sizes(&self) -> (u64, u64) {
+    pub fn sizes(&self) -> (u64, u64) {
         let sizes = || self.shapes.iter().map(|shape| shape.size);
         (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
     }
 
     /// The case of one cell.
-    pub(crate) fn case(&self, path: &PathName, shape: Shape, threads: u32) -> Option<&'a CaseSummary> {
+    pub fn case(&self, path: &PathName, shape: Shape, threads: u32) -> Option<&'a CaseSummary> {
         self.cases.iter().copied().find(|case| {
             let case = &case.case;
             case.path == *path && case.size == shape.size && case.pieces == shape.pieces && case.threads == threads
@@ -81,12 +81,12 @@ impl<'a> Grid<'a> {
     }
 
     /// Whether messages are handed over in pieces, so that pieces head the columns.
-    pub(crate) fn in_pieces(&self) -> bool {
+    pub fn in_pieces(&self) -> bool {
         self.shapes.iter().any(|shape| shape.pieces.count > 1)
     }
 
     /// The head of a column.
-    pub(crate) fn head(&self, shape: Shape, short: bool) -> String {
+    pub fn head(&self, shape: Shape, short: bool) -> String {
         match (self.in_pieces(), short) {
             (true, _) => shape.pieces.to_string(),
             (false, true) => units::size_short(shape.size),
@@ -95,7 +95,7 @@ impl<'a> Grid<'a> {
     }
 
     /// The best path of one cell.
-    pub(crate) fn winner(&self, comparison: &'a Comparison, shape: Shape, threads: u32) -> Option<&'a Winner> {
+    pub fn winner(&self, comparison: &'a Comparison, shape: Shape, threads: u32) -> Option<&'a Winner> {
         let pieces = shape.pieces.to_string();
         comparison.winners.iter().find(|winner| {
             winner.size == shape.size && winner.threads == threads && (winner.pieces == pieces || !self.in_pieces())
@@ -104,24 +104,24 @@ impl<'a> Grid<'a> {
 }
 
 /// The ratio of one case to the baseline.
-pub(crate) fn ratio<'a>(comparison: &'a Comparison, case: &CaseSummary) -> Option<&'a Ratio> {
+pub fn ratio<'a>(comparison: &'a Comparison, case: &CaseSummary) -> Option<&'a Ratio> {
     ratio_in(&comparison.ratios, case)
 }
 
 /// The ratio of one case in a list of them.
-pub(crate) fn ratio_in<'a>(ratios: &'a [Ratio], case: &CaseSummary) -> Option<&'a Ratio> {
+pub fn ratio_in<'a>(ratios: &'a [Ratio], case: &CaseSummary) -> Option<&'a Ratio> {
     ratios.iter().find(|ratio| ratio.case == case.case.id)
 }
 
 /// Adds what is not there yet.
-pub(crate) fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+pub fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if !list.contains(&item) {
         list.push(item);
     }
 }
 
 /// Cases that were not measured: path, why, what helps, each said once.
-pub(crate) fn unavailable(summary: &Summary) -> Vec<(String, String, String)> {
+pub fn unavailable(summary: &Summary) -> Vec<(String, String, String)> {
     let mut rows = Vec::new();
     for case in &summary.unavailable {
         push_new(&mut rows, (case.case.path.to_string(), case.reason.why.clone(), case.reason.hint.clone()));
@@ -130,7 +130,7 @@ pub(crate) fn unavailable(summary: &Summary) -> Vec<(String, String, String)> {
 }
 
 /// Conditions that did not hold throughout, with the number of rounds, all cases together.
-pub(crate) fn lost_conditions(cases: &[&CaseSummary]) -> Vec<String> {
+pub fn lost_conditions(cases: &[&CaseSummary]) -> Vec<String> {
     let all: u64 = cases.iter().map(|case| case.rounds).sum();
     let mut flags: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
     for (flag, rounds) in cases.iter().flat_map(|case| &case.flags) {
@@ -140,7 +140,7 @@ pub(crate) fn lost_conditions(cases: &[&CaseSummary]) -> Vec<String> {
 }
 
 /// Why a run is not whole; `None`: it is.
-pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
+pub fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
     let mut parts = Vec::new();
     match summary.status {
         Status::Ok => {}
@@ -160,7 +160,7 @@ pub(crate) fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
 }
 
 /// The command that goes on with a run that was cut short; `None`: nothing is missing, or it is made in one go.
-pub(crate) fn goes_on(run: &Run, summary: &Summary) -> Option<String> {
+pub fn goes_on(run: &Run, summary: &Summary) -> Option<String> {
     let header = &run.header;
     let cut = summary.status == Status::Partial && run.damage.is_none() && !run.folder.as_os_str().is_empty();
     let kept = header.plan.options.between.is_none() && !header.pilots.is_empty();
@@ -169,7 +169,7 @@ pub(crate) fn goes_on(run: &Run, summary: &Summary) -> Option<String> {
 }
 
 /// `12 of 40 rounds were calm; the numbers are theirs.`; `None`: all were, as planned.
-pub(crate) fn calm_rounds(summary: &Summary) -> Option<String> {
+pub fn calm_rounds(summary: &Summary) -> Option<String> {
     let calm = summary.calm.filter(|calm| calm.calm < calm.rounds)?;
     let rounds = format!("{} of {} rounds were calm", calm.calm, calm.rounds);
     Some(if calm.used {
@@ -181,7 +181,7 @@ pub(crate) fn calm_rounds(summary: &Summary) -> Option<String> {
 
 /// How many rounds were calm, what disturbed the others, whose the numbers are, and whether the run went on for more of
 /// them; `None`: all were, as planned.
-pub(crate) fn calm(run: &Run, summary: &Summary) -> Option<String> {
+pub fn calm(run: &Run, summary: &Summary) -> Option<String> {
     let calm = summary.calm.filter(|calm| calm.calm < calm.rounds)?;
     let causes = [(calm.stolen, "steal"), (calm.throttled, "throttled"), (calm.shared, "other work on the CPUs")];
     let causes: Vec<String> = causes
@@ -203,7 +203,7 @@ pub(crate) fn calm(run: &Run, summary: &Summary) -> Option<String> {
 }
 
 /// The disturbed rounds of each case whose numbers are those of its calm ones.
-pub(crate) fn beside(cases: &[CaseSummary], glyphs: Glyphs) -> Vec<String> {
+pub fn beside(cases: &[CaseSummary], glyphs: Glyphs) -> Vec<String> {
     let of = |case: &CaseSummary| {
         let beside = case.beside.as_ref()?;
         let quantiles = beside
@@ -219,7 +219,7 @@ pub(crate) fn beside(cases: &[CaseSummary], glyphs: Glyphs) -> Vec<String> {
 }
 
 /// Where the threads of both ends ran.
-pub(crate) fn placement(run: &Run) -> String {
+pub fn placement(run: &Run) -> String {
     let end = |name: &str, cpus: &[u32]| match cpus {
         [] => format!("{name} not pinned"),
         [cpu] => format!("{name} cpu {cpu}"),
@@ -230,7 +230,7 @@ pub(crate) fn placement(run: &Run) -> String {
 }
 
 /// What the far end does for each message before it answers; `None`: nothing.
-pub(crate) fn service_time(run: &Run, glyphs: units::Glyphs) -> Option<String> {
+pub fn service_time(run: &Run, glyphs: units::Glyphs) -> Option<String> {
     use msgpath_core::plan::Distribution;
     let time = run.header.plan.service_time?;
     let distribution = match time.distribution {

@@ -2,10 +2,9 @@
 
 mod cases;
 mod crossing;
-pub(crate) mod events;
-pub(crate) mod gates;
+pub mod events;
+pub mod gates;
 mod load;
-mod rpc;
 mod ways;
 
 use std::collections::BTreeMap;
@@ -20,14 +19,13 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::{Quantile, Range};
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
-pub(crate) use cases::{expectation, first, floors, restarts, steadiness, tail};
-pub(crate) use crossing::{Crossing, crossover};
-pub(crate) use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
-pub(crate) use rpc::{clock, expected_call, path_of_calls, rates, wire_of};
-pub(crate) use ways::{between_hosts, far_clock, ways};
+pub use cases::{expectation, first, floors, restarts, steadiness, tail};
+pub use crossing::{Crossing, crossover};
+pub use load::{asked, backlog, knee, lateness, load, loads, not_sustained, open_loop, overloaded, sustained};
+pub use ways::{between_hosts, far_clock, ways};
 
 /// `p50`, `p99.9`.
-pub(crate) fn quantile_name(p: f64) -> String {
+pub fn quantile_name(p: f64) -> String {
     let digits = format!("{:.4}", p * 100.0);
     format!("p{}", digits.trim_end_matches('0').trim_end_matches('.'))
 }
@@ -38,7 +36,7 @@ pub fn counted(n: u64, word: &str) -> String {
 }
 
 /// `4 KiB`, or `15x100` where the message is handed over in pieces; `write, 4 KiB` where the case has a label.
-pub(crate) fn message(case: &Case) -> String {
+pub fn message(case: &Case) -> String {
     let size = if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) };
     // The engine of a periodic run is called as its transport: the path says it already.
     let label = case.label.as_ref().filter(|label| **label != case.path.transport);
@@ -46,7 +44,7 @@ pub(crate) fn message(case: &Case) -> String {
 }
 
 /// The message of a case, and the rate where it is sent by a schedule: what tells the cases of one path apart.
-pub(crate) fn message_at(case: &Case) -> String {
+pub fn message_at(case: &Case) -> String {
     match case.load.rate() {
         Some(rate) => format!("{}, {rate}", message(case)),
         None => message(case),
@@ -54,7 +52,7 @@ pub(crate) fn message_at(case: &Case) -> String {
 }
 
 /// How many messages of a case there were; where not one arrived, of how many.
-pub(crate) fn arrived(case: &CaseSummary, word: &str) -> String {
+pub fn arrived(case: &CaseSummary, word: &str) -> String {
     let delivery = &case.delivery;
     match delivery.received {
         0 if delivery.sent > 0 => format!("0 {word}s of {}", delivery.sent),
@@ -63,7 +61,7 @@ pub(crate) fn arrived(case: &CaseSummary, word: &str) -> String {
 }
 
 /// What became of the messages: `none lost`, or the counts that are not 0.
-pub(crate) fn losses(delivery: &Delivery) -> String {
+pub fn losses(delivery: &Delivery) -> String {
     let mut parts = Vec::new();
     if delivery.lost == 0 {
         parts.push("none lost".to_owned());
@@ -82,7 +80,7 @@ pub(crate) fn losses(delivery: &Delivery) -> String {
 }
 
 /// Until when the sender's clock runs: what may be lost is not acknowledged.
-pub(crate) fn sender_until(case: &Case) -> &'static str {
+pub fn sender_until(case: &Case) -> &'static str {
     if case.traits.lossy { "until its last send call returned" } else { "until the last acknowledgement" }
 }
 
@@ -94,7 +92,7 @@ pub fn senders_until<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
 }
 
 /// How many payloads were compared with what was sent.
-pub(crate) fn payloads(delivery: &Delivery) -> String {
+pub fn payloads(delivery: &Delivery) -> String {
     match (delivery.verified, delivery.received) {
         (0, _) => "no payload checked".into(),
         (verified, received) if verified >= received => "every payload checked".into(),
@@ -106,7 +104,7 @@ pub(crate) fn payloads(delivery: &Delivery) -> String {
 }
 
 /// Batch mode in plain words; `None` where every message has its own time.
-pub(crate) fn batch(case: &CaseSummary) -> Option<String> {
+pub fn batch(case: &CaseSummary) -> Option<String> {
     (case.batch > 1).then(|| {
         format!(
             "Batch mode: each value is the mean of {} messages, so a single slow message does not show and the \
@@ -117,7 +115,7 @@ pub(crate) fn batch(case: &CaseSummary) -> Option<String> {
 }
 
 /// `23.8 – 24.1 µs` from two formatted numbers with their units.
-pub(crate) fn between(low: &str, high: &str) -> String {
+pub fn between(low: &str, high: &str) -> String {
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} – {high}"),
         _ => format!("{low} – {high}"),
@@ -125,7 +123,7 @@ pub(crate) fn between(low: &str, high: &str) -> String {
 }
 
 /// An interval, open where an end is missing; `None` where both are.
-pub(crate) fn interval(low: Option<f64>, high: Option<f64>, print: impl Fn(f64) -> String) -> Option<String> {
+pub fn interval(low: Option<f64>, high: Option<f64>, print: impl Fn(f64) -> String) -> Option<String> {
     match (low.map(&print), high.map(&print)) {
         (Some(low), Some(high)) => Some(between(&low, &high)),
         (Some(low), None) => Some(format!("from {low}")),
@@ -135,12 +133,7 @@ pub(crate) fn interval(low: Option<f64>, high: Option<f64>, print: impl Fn(f64) 
 }
 
 /// `95 %: 21 – 36 KiB`; an end that is missing lies outside the `sizes` or `rates` that were measured.
-pub(crate) fn within_measured(
-    low: Option<f64>,
-    high: Option<f64>,
-    what: &str,
-    print: impl Fn(f64) -> String,
-) -> String {
+pub fn within_measured(low: Option<f64>, high: Option<f64>, what: &str, print: impl Fn(f64) -> String) -> String {
     match (low, high) {
         (None, None) => String::new(),
         (Some(low), Some(high)) => format!("95 %: {}", between(&print(low), &print(high))),
@@ -150,13 +143,13 @@ pub(crate) fn within_measured(
 }
 
 /// The interval of an estimate, or `no interval`.
-pub(crate) fn estimate_interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
+pub fn estimate_interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
     interval(estimate.low, estimate.high, print).unwrap_or_else(|| "no interval".into())
 }
 
 /// The range column of a quantile, in the unit of its value: `23.8 – 24.1 µs`, `16.3 – 29.1 µs, three levels`,
 /// `≥ 90.0 µs`, or for what was not observed `1.20 s more`; empty where neither end is known.
-pub(crate) fn quantile_range(quantile: &Quantile, glyphs: Glyphs) -> String {
+pub fn quantile_range(quantile: &Quantile, glyphs: Glyphs) -> String {
     let like = quantile.ns.or(quantile.lo_ns).unwrap_or(0) as f64;
     let print = |ns: u64| {
         let (number, unit) = glyphs.time_in(ns as f64, like);
@@ -173,7 +166,7 @@ pub(crate) fn quantile_range(quantile: &Quantile, glyphs: Glyphs) -> String {
 }
 
 /// `last 5 runs here`: what a range between runs is made of.
-pub(crate) fn between_runs(between: &[Between]) -> Option<String> {
+pub fn between_runs(between: &[Between]) -> Option<String> {
     let most = between.iter().max_by_key(|found| found.count)?;
     Some(match most.over {
         Over::Runs => format!("last {} runs here", most.count),
@@ -182,7 +175,7 @@ pub(crate) fn between_runs(between: &[Between]) -> Option<String> {
 }
 
 /// What a range between runs means.
-pub(crate) fn between_meaning(between: &[Between]) -> Option<&'static str> {
+pub fn between_meaning(between: &[Between]) -> Option<&'static str> {
     let any = between.iter().max_by_key(|found| found.count)?;
     Some(match (any.over, any.predicts) {
         (Over::Runs, true) => {
@@ -197,7 +190,7 @@ pub(crate) fn between_meaning(between: &[Between]) -> Option<&'static str> {
 }
 
 /// The range between runs of one quantile: `17.7 – 23.0 µs`; empty where there is none.
-pub(crate) fn between_range(case: &CaseSummary, p: f64, glyphs: Glyphs) -> String {
+pub fn between_range(case: &CaseSummary, p: f64, glyphs: Glyphs) -> String {
     between::of(&case.between, p).map_or_else(String::new, |found| {
         let print = |ns: u64| {
             let (number, unit) = glyphs.time_in(ns as f64, found.lo_ns as f64);
@@ -217,7 +210,7 @@ fn mark_of(quantile: &Quantile) -> Option<&str> {
 
 /// Why quantiles are bounded from below alone, one sentence for each reason with the quantiles it holds for. `what` they
 /// are quantiles of is empty, or ` of the round trip`.
-pub(crate) fn bounds<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Quantile>) -> Vec<String> {
+pub fn bounds<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Quantile>) -> Vec<String> {
     let mut whys: Vec<(&str, Vec<String>)> = Vec::new();
     for quantile in quantiles {
         let Some(why) = quantile.why.as_ref().filter(|_| quantile.range == Range::Bound && quantile.hi_ns.is_none())
@@ -234,7 +227,7 @@ pub(crate) fn bounds<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Qua
 }
 
 /// The value of a quantile. One that is a lost message, or beyond what was observed, has no number.
-pub(crate) fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
+pub fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
     match (quantile.observed(), quantile.ns) {
         (Some(ns), _) => glyphs.time(ns as f64),
         (None, Some(_)) => "not yet".into(),
@@ -243,7 +236,7 @@ pub(crate) fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
 }
 
 /// How many messages were slower, and in how many rounds where that is not all of them.
-pub(crate) fn slower(quantile: &Quantile, rounds: u64) -> (String, String) {
+pub fn slower(quantile: &Quantile, rounds: u64) -> (String, String) {
     let bursts = if quantile.bursts < rounds && quantile.beyond > 1 {
         format!(", in {} burst{}", quantile.bursts, if quantile.bursts == 1 { "" } else { "s" })
     } else {
@@ -253,19 +246,19 @@ pub(crate) fn slower(quantile: &Quantile, rounds: u64) -> (String, String) {
 }
 
 /// The quantile `p` of a case.
-pub(crate) fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
+pub fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
     case.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
 }
 
 /// `40.8 k/s`: a rate with three digits and a decimal prefix.
-pub(crate) fn per_second(rate: f64) -> String {
+pub fn per_second(rate: f64) -> String {
     let number = decimal(rate);
     let blank = if number.contains(' ') { "" } else { " " };
     format!("{number}{blank}/s")
 }
 
 /// `40.8 k`: three digits and a decimal prefix.
-pub(crate) fn decimal(number: f64) -> String {
+pub fn decimal(number: f64) -> String {
     let (scale, prefix) = match number.abs() {
         r if r >= 999.5e6 => (1e9, " G"),
         r if r >= 999.5e3 => (1e6, " M"),
@@ -276,7 +269,7 @@ pub(crate) fn decimal(number: f64) -> String {
 }
 
 /// A throughput; with [`BitUnits::Binary`] the same in 2^30 units beside it, each named.
-pub(crate) fn throughput(bits: f64, units: BitUnits) -> String {
+pub fn throughput(bits: f64, units: BitUnits) -> String {
     let si = units::bits_per_second(bits, BitUnits::Si);
     match units {
         BitUnits::Si => si,
@@ -285,17 +278,17 @@ pub(crate) fn throughput(bits: f64, units: BitUnits) -> String {
 }
 
 /// A share between 0 and 1 as `81.3 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{} %", three_digits(100.0 * share))
 }
 
 /// A stated bound such as `2 %`: a choice, so without digits that would claim precision.
-pub(crate) fn bound(share: f64) -> String {
+pub fn bound(share: f64) -> String {
     chosen(&format!("{} %", three_digits(100.0 * share)))
 }
 
 /// A number with its unit that somebody chose: `50 µs`, not `50.0 µs`.
-pub(crate) fn chosen(text: &str) -> String {
+pub fn chosen(text: &str) -> String {
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
             format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
@@ -316,7 +309,7 @@ pub fn about_size(bytes: f64) -> String {
 }
 
 /// `+38 %`, `−4.8 %`, `x12.3`: how far a ratio lies from 1.
-pub(crate) fn change(ratio: f64) -> String {
+pub fn change(ratio: f64) -> String {
     if !ratio.is_finite() {
         return "n/a".into();
     }
@@ -330,7 +323,7 @@ pub(crate) fn change(ratio: f64) -> String {
 }
 
 /// The mark behind a change. An arrow shows which way the number went, the legend says which way is faster.
-pub(crate) fn mark(ratio: &Ratio) -> char {
+pub fn mark(ratio: &Ratio) -> char {
     match ratio.verdict {
         Verdict::Equivalent => '≈',
         Verdict::Undecided => '?',
@@ -340,7 +333,7 @@ pub(crate) fn mark(ratio: &Ratio) -> char {
 }
 
 /// A verdict in a word.
-pub(crate) fn verdict(verdict: Verdict, metric_is_time: bool) -> &'static str {
+pub fn verdict(verdict: Verdict, metric_is_time: bool) -> &'static str {
     match (verdict, metric_is_time) {
         (Verdict::Better, true) => "faster",
         (Verdict::Better, false) => "more",
@@ -352,7 +345,7 @@ pub(crate) fn verdict(verdict: Verdict, metric_is_time: bool) -> &'static str {
 }
 
 /// `2 STOP, 5 WARN, 14 OK: ...`: every check counts once, with the worse of its ends.
-pub(crate) fn checks(doctor: &Doctor) -> String {
+pub fn checks(doctor: &Doctor) -> String {
     let mut states: BTreeMap<u8, CheckState> = BTreeMap::new();
     for check in &doctor.checks {
         let state = states.entry(check.number).or_insert(check.state);
@@ -372,7 +365,7 @@ pub(crate) fn checks(doctor: &Doctor) -> String {
 }
 
 /// What the marks mean: `p50` falls when a path is faster, a throughput rises.
-pub(crate) fn legend(metric: &str, margin: f64) -> String {
+pub fn legend(metric: &str, margin: f64) -> String {
     let (faster, slower) = if is_time(metric) { ('▼', '▲') } else { ('▲', '▼') };
     let within = bound(margin);
     if may_be_the_same(margin) {
@@ -383,17 +376,17 @@ pub(crate) fn legend(metric: &str, margin: f64) -> String {
 }
 
 /// Whether smaller is better.
-pub(crate) fn is_time(metric: &str) -> bool {
+pub fn is_time(metric: &str) -> bool {
     metric != "throughput"
 }
 
 /// A count per message: `2.00`, and `0.001` rather than 0 for what was seen now and then.
-pub(crate) fn per_message(count: f64) -> String {
+pub fn per_message(count: f64) -> String {
     if count > 0.0 && count < 0.0005 { "<0.001".into() } else { three_digits(count) }
 }
 
 /// Why costs of these cases are n/a, each reason once.
-pub(crate) fn why_unread<'a>(cases: impl Iterator<Item = &'a CaseSummary>) -> Vec<&'static str> {
+pub fn why_unread<'a>(cases: impl Iterator<Item = &'a CaseSummary>) -> Vec<&'static str> {
     let mut whys = Vec::new();
     for cost in cases.flat_map(|case| &case.ends).map(|end| &end.cost).filter(|cost| cost.system_calls().is_none()) {
         crate::view::push_new(&mut whys, msgpath_analyse::cost::why_unread(cost));

@@ -1,21 +1,17 @@
-//! What goes through the messages, calls, messages of a periodic run or traced messages of a run holds a round of them, however
-//! many the run has.
+//! What goes through the messages or traced messages of a run holds a round of them, however many the run has.
 
 use std::path::Path;
 
-use msgpath_analyse::logs::SAMPLED;
-use msgpath_analyse::verify::{verify, verify_with};
+use msgpath_analyse::verify::verify;
 use msgpath_analyse::{Logs, summarise, summarise_with};
 use msgpath_core::Workload;
 use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet, Stamps};
-use msgpath_core::schema::{
-    MessageRow, PeriodicFacts, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status, Tracing,
-};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status, Tracing};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
 use msgpath_present::html::{self, Scene};
 use msgpath_present::{Style, terminal};
-use msgpath_record::{CallLog, MessageLog, Messages, NO_MESSAGES, Run, RunWriter};
+use msgpath_record::{MessageLog, Messages, NO_MESSAGES, Run, RunWriter};
 
 /// Messages of a round: a row of them has 112 bytes in memory.
 const ROUND: u64 = 2_000;
@@ -98,100 +94,14 @@ fn four_times_the_messages_do_not_take_more_memory() {
     }
 }
 
-/// A run of calls between two machines, in so many rounds.
-fn called(folder: &Path, rounds: u32) -> (Run, Logs) {
-    let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
-    let plan = Plan { rounds, message_log: 0, ..Plan::new(&msgpath_core::workload::CALLS, vec![case]) };
-    let mut header = RunHeader::new("long", "rpc", plan);
-    let pair = RpcPair { client: "10.0.0.1".into(), server: "10.0.0.2".into(), same_machine: None };
-    header.rpc = Some(RpcFacts { pairs: vec![pair], client_step_ns: 1, server_step_ns: 1, ..RpcFacts::default() });
-    let mut writer = RunWriter::create(folder, &header).unwrap();
-    let mut now = 0;
-    for pass in 0..rounds {
-        let start_ns = now;
-        let mut histogram = Histogram::new();
-        let mut rows = Vec::new();
-        for sequence in 0..ROUND {
-            let there = 60_000 + sequence * 7_919 % 40_000;
-            let latency = there + 5_000 + 50_000 + sequence * 104_729 % 60_000;
-            histogram.record(latency);
-            rows.push(RpcRow {
-                pass,
-                rpcid: pass * ROUND as u32 + sequence as u32 + 1,
-                start_ns: now,
-                latency_ns: Some(latency),
-                received_ns: Some(there as i64 - 3_000_000),
-                replied_ns: Some(there as i64 - 2_995_000),
-                waited_ns: Some(1_000),
-                request_bytes: 64,
-                reply_bytes: 64,
-                ..RpcRow::default()
-            });
-            now += latency + 200;
-        }
-        let mut round =
-            RoundRecord { pass, start_ns, batch: 1, latency: histogram.to_sparse(), ..RoundRecord::default() };
-        let end = round.near_mut();
-        (end.delivery.sent, end.delivery.received) = (ROUND, ROUND);
-        (end.bytes_sent, end.bytes_received) = (ROUND * 64, ROUND * 64);
-        (end.elapsed_ns, end.user_ns) = (now - start_ns, ROUND * 1_000);
-        writer.round(&round, &[]).unwrap();
-        writer.rpcs(&rows).unwrap();
-    }
-    let run = finished(writer, folder);
-    let logs = Logs { rpcs: CallLog::of_calls(&run).unwrap().into(), ..Logs::default() };
-    (run, logs)
-}
-
-#[test]
-fn four_times_the_calls_do_not_take_more_memory() {
-    // Beyond the calls of which a sample is kept.
-    let rounds = SAMPLED as u32 / ROUND as u32 + 2;
-    let peaks = |rounds: u32| {
-        let place = tempfile::tempdir().unwrap();
-        let (run, logs) = called(place.path(), rounds);
-        let peak = |work: &dyn Fn(&Logs)| {
-            let of = |logs: &Logs| allocation_counter::measure(|| work(logs)).bytes_max;
-            of(&logs).saturating_sub(of(&Logs::default()))
-        };
-        let stored = serde_json::to_vec(&summarise_with(&run, &logs)).unwrap();
-        let verified = |logs: &Logs| {
-            let check = verify_with(&run, &NO_MESSAGES, logs, Some(&stored), &run.header.version);
-            let whole = if logs.rpcs.is_empty() { 0 } else { 1 };
-            assert_eq!(check.cases_from_messages, whole, "{:?}", check.disagreements);
-        };
-        let summary = summarise_with(&run, &logs);
-        let kind = &summary.rpc.as_ref().unwrap().kinds[0];
-        assert_eq!((kind.calls, kind.bands.len()), (u64::from(rounds) * ROUND, 3));
-        let reported = |logs: &Logs| {
-            let messages = html::Messages { embed: 1_000, ..html::Messages::default() };
-            let page = html::report(&Scene { messages, calls: &logs.rpcs, ..Scene::new(&run, &summary) });
-            assert_eq!(page.contains("id=\"calls-log\""), !logs.rpcs.is_empty());
-        };
-        [("verify", peak(&verified)), ("report", peak(&reported))]
-    };
-    let added = 3 * u64::from(rounds) * ROUND;
-    for ((what, few), (_, many)) in peaks(rounds).into_iter().zip(peaks(4 * rounds)) {
-        let more = many.saturating_sub(few) as f64 / added as f64;
-        assert!(more < 5.0, "{what}: {few} bytes became {many}, {more:.1} a call");
-    }
-}
-
-/// A run whose messages are a periodic run's (case 0), or those of the traced replica of an echo (case 1).
-fn logged(folder: &Path, rounds: u32, traced: bool) -> (Run, Logs) {
+/// A run whose messages are those of the traced replica of an echo (case 1).
+fn traced(folder: &Path, rounds: u32) -> (Run, Logs) {
     let case = Case::new(PathName::new("udp", "send", "block"), Pieces::whole(64));
     let ablation = Some(Ablation { of: 0, change: Change::Traced(StageSet::Light) });
     let replica = Case { id: 1, role: CaseRole::Ablation, ablation, ..case.clone() };
-    let (workload, cases) =
-        if traced { (Workload::ECHO, vec![case, replica]) } else { (&msgpath_core::workload::PERIODIC, vec![case]) };
-    let own = u32::from(traced);
-    let mut header =
-        RunHeader::new("long", "echo", Plan { rounds, stamps: Stamps::Both, ..Plan::new(workload, cases) });
-    if traced {
-        header.tracing = Some(Tracing { backend: Some("none".into()), ..Tracing::default() })
-    } else {
-        header.periodic = Some(PeriodicFacts { processes: 2, components: 1, ..PeriodicFacts::default() })
-    }
+    let plan = Plan { rounds, stamps: Stamps::Both, ..Plan::new(Workload::ECHO, vec![case, replica]) };
+    let mut header = RunHeader::new("long", "echo", plan);
+    header.tracing = Some(Tracing { backend: Some("none".into()), ..Tracing::default() });
     let mut writer = RunWriter::create(folder, &header).unwrap();
     for pass in 0..rounds {
         let start_ns = u64::from(pass) * ROUND * 1_000_000;
@@ -201,7 +111,7 @@ fn logged(folder: &Path, rounds: u32, traced: bool) -> (Run, Logs) {
             let latency = 15_000 + sequence * 7_919 % 6_000 + if sequence % 500 < 9 { 800_000 } else { 0 };
             histogram.record(latency);
             rows.push(MessageRow {
-                case: own,
+                case: 1,
                 pass,
                 sequence,
                 start_ns: start_ns + sequence * 1_000_000,
@@ -213,43 +123,29 @@ fn logged(folder: &Path, rounds: u32, traced: bool) -> (Run, Logs) {
             });
         }
         let latency = histogram.to_sparse();
-        let mut round = RoundRecord { case: own, pass, start_ns, batch: 1, latency, ..RoundRecord::default() };
+        let mut round = RoundRecord { case: 1, pass, start_ns, batch: 1, latency, ..RoundRecord::default() };
         for end in round.reports_mut() {
             (end.delivery.sent, end.delivery.received, end.elapsed_ns) = (ROUND, ROUND, ROUND * 1_000_000);
         }
         writer.round(&round, &rows).unwrap();
     }
     let run = finished(writer, folder);
-    let logs = if traced {
-        Logs { traced: MessageLog::traced(&run).unwrap().into(), ..Logs::default() }
-    } else {
-        Logs { periodic: MessageLog::open(&run).unwrap().into(), ..Logs::default() }
-    };
+    let logs = Logs { traced: MessageLog::traced(&run).unwrap().into(), ..Logs::default() };
     (run, logs)
 }
 
 #[test]
-fn four_times_the_periodic_or_traced_messages_do_not_take_more_memory() {
-    for traced in [false, true] {
-        let peak = |rounds: u32| {
-            let place = tempfile::tempdir().unwrap();
-            let (run, logs) = logged(place.path(), rounds, traced);
-            let messages = u64::from(rounds) * ROUND;
-            let of = |logs: &Logs, messages: u64| {
-                allocation_counter::measure(|| {
-                    let summary = summarise_with(&run, logs);
-                    if traced {
-                        assert_eq!(summary.attribution[0].messages, messages)
-                    } else {
-                        assert_eq!(summary.periodic.unwrap().engines[0].logged, messages)
-                    }
-                })
-                .bytes_max
-            };
-            of(&logs, messages).saturating_sub(of(&Logs::default(), 0))
+fn four_times_the_traced_messages_do_not_take_more_memory() {
+    let peak = |rounds: u32| {
+        let place = tempfile::tempdir().unwrap();
+        let (run, logs) = traced(place.path(), rounds);
+        let of = |logs: &Logs, messages: u64| {
+            let summary = || assert_eq!(summarise_with(&run, logs).attribution[0].messages, messages);
+            allocation_counter::measure(summary).bytes_max
         };
-        let (few, many) = (peak(20), peak(80));
-        let more = many.saturating_sub(few) as f64 / (60 * ROUND) as f64;
-        assert!(more < 5.0, "traced {traced}: {few} bytes became {many}, {more:.1} a message");
-    }
+        of(&logs, u64::from(rounds) * ROUND).saturating_sub(of(&Logs::default(), 0))
+    };
+    let (few, many) = (peak(20), peak(80));
+    let more = many.saturating_sub(few) as f64 / (60 * ROUND) as f64;
+    assert!(more < 5.0, "{few} bytes became {many}, {more:.1} a message");
 }

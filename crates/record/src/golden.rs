@@ -30,7 +30,7 @@ fn copy() -> tempfile::TempDir {
 #[test]
 #[ignore = "writes into the sources"]
 fn write_the_golden_run() {
-    let header = msgpath_core::schema::RunHeader { rpc: test_run::rpc_header().rpc, ..test_run::header(15) };
+    let header = msgpath_core::schema::RunHeader { parts: test_run::rpc_header().parts, ..test_run::header(15) };
     let mut writer = crate::RunWriter::create(&golden(), &header).unwrap();
     for (pass, case) in (0..3).flat_map(|pass| [(pass, 0), (pass, 1)]) {
         if case == 0 {

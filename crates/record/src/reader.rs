@@ -1,5 +1,6 @@
 //! Reads a run back, as far as it is whole.
 
+use msgpath_core::schema::RpcFacts;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -375,7 +376,7 @@ pub(crate) fn decode_calls(
 ) -> Result<(), Fault> {
     expect(head.kind, Kind::Calls)?;
     case_exists(columns::decode::<RpcRow>(payload, rows)?.0, header)?;
-    let pairs = header.rpc.as_ref().map_or(0, |rpc| rpc.pairs.len());
+    let pairs = header.parts.get::<RpcFacts>().map_or(0, |rpc| rpc.pairs.len());
     match rows.iter().find(|row| row.pair as usize >= pairs) {
         Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair).into()),
         None => Ok(()),

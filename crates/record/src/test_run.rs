@@ -1,5 +1,6 @@
 //! A small run for the tests of this crate.
 
+use msgpath_core::parts::Parts;
 use std::path::Path;
 
 use msgpath_core::Workload;
@@ -129,7 +130,7 @@ pub(crate) fn rpc_header() -> RunHeader {
     let pair = RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None };
     let rpc = RpcFacts { protocol: "lab".into(), client_step_ns: 1000, pairs: vec![pair], ..RpcFacts::default() };
     let plan = Plan { workload: &msgpath_core::workload::CALLS, ..header.plan };
-    RunHeader { rpc: Some(rpc), plan, ..header }
+    RunHeader { parts: Parts::default().with(rpc), plan, ..header }
 }
 
 /// `count` calls of a round, by a server whose clock is 3 ms behind; every tenth has no server stamps.

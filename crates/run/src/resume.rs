@@ -59,7 +59,7 @@ pub fn check(cut: &CutShort) -> Result<(), Problem> {
             .why("what is damaged was not cut off by a program that was killed, so nobody knows what is missing")
             .hint(format!("msgpath show {name}   for what is before that place")));
     }
-    if header.rpc.as_ref().is_some_and(|rpc| !rpc.imported.is_empty()) {
+    if !header.imported.is_empty() {
         return Err(refused(format!("{name} cannot be resumed: it was imported"))
             .why("what others recorded is not measured again")
             .hint("msgpath import, once more"));

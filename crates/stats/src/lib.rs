@@ -10,7 +10,7 @@
 //! the distribution in rows, `dependence` says how many independent rounds those are worth that go together. Comparisons:
 //! `paired`, `tails`, `control`, judged by `verdict`; `resample` draws passes again; `level` is for runs that cannot be paired,
 //! `two_samples` for single messages. Changes in time: `steady` (PELT, MSER, KPSS, halves), `restarts`, `prediction` (the next
-//! run). `crossover` finds where a line of sizes crosses its baseline, `association` what rises together. `simulate` has seeded
+//! run). `crossover` finds where a line of sizes crosses its baseline, `association` what rises together. `order` finds order statistics of more values than fit into memory. `simulate` has seeded
 //! values of known truth, for the tests of whoever uses the crate.
 //!
 //! Invariant: it sees `core` for its plain values (histograms, units), but no run, no path, no case, no finding.
@@ -25,6 +25,7 @@ pub mod describe;
 pub mod distributions;
 pub mod estimate;
 pub mod level;
+pub mod order;
 pub mod paired;
 pub mod pooled;
 pub mod prediction;

@@ -237,8 +237,8 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> Str
             return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
         }
         (_, "compare") => terminal::compare(run, summary, style),
-        _ if run.header.rpc.is_some() => terminal::rpc(run, summary, style),
-        _ if run.header.periodic.is_some() => terminal::periodic(run, summary, style),
+        _ if run.header.parts.get::<RpcFacts>().is_some() => terminal::rpc(run, summary, style),
+        _ if run.header.parts.get::<PeriodicFacts>().is_some() => terminal::periodic(run, summary, style),
         _ if run.header.plan.workload.timed => terminal::echo(run, summary, style),
         _ if run.header.plan.cases.iter().any(|case| case.pieces.count > 1) => {
             terminal::write_shape(run, summary, style, units)

@@ -2,7 +2,7 @@
 //! echo (docs/method/clocks.md#two-machines).
 
 mod lines;
-pub(crate) mod words;
+pub mod words;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,13 +89,13 @@ impl Stamps {
 }
 
 /// Exchanges that are kept at most, unless somebody wants fewer.
-pub(crate) const KEPT: usize = 1 << 16;
+pub const KEPT: usize = 1 << 16;
 /// Exchanges, one after the other in time, of which those that bound the clocks are looked for first.
 const NEAR: usize = 256;
 
 /// Exchanges one after the other. Of many only those are kept that bound the clocks, first within short times, so that a step
 /// of a clock keeps its place.
-pub(crate) struct Envelope {
+pub struct Envelope {
     allow: i64,
     most: usize,
     kept: Vec<Stamps>,
@@ -105,12 +105,12 @@ pub(crate) struct Envelope {
 
 impl Envelope {
     /// None yet. `allow`: [`allowance`]; `most`: how many are kept.
-    pub(crate) fn new(allow: i64, most: usize) -> Self {
+    pub fn new(allow: i64, most: usize) -> Self {
         Self { allow, most, kept: Vec::new(), all: 0, impossible: 0 }
     }
 
     /// Takes one; `None`: without the stamps of both ends.
-    pub(crate) fn add(&mut self, stamps: Option<Stamps>) {
+    pub fn add(&mut self, stamps: Option<Stamps>) {
         self.all += 1;
         match stamps.and_then(|stamps| Some((stamps, stamps.exchange(self.allow)?))) {
             Some((stamps, Some(_))) => self.kept.push(stamps),
@@ -141,7 +141,7 @@ impl Envelope {
     }
 
     /// How the two clocks stand to each other. Each exchange is called a `noun`.
-    pub(crate) fn align(&self, noun: &str) -> Found {
+    pub fn align(&self, noun: &str) -> Found {
         align(&self.kept, self.impossible, self.all, noun, self.allow)
     }
 }
@@ -166,7 +166,7 @@ pub struct Found {
 }
 
 /// What the resolution of stamps leaves open on each side, ns. `step_ns`: the smallest steps of both clocks added.
-pub(crate) fn allowance(step_ns: u64) -> i64 {
+pub fn allowance(step_ns: u64) -> i64 {
     i64::try_from(step_ns).unwrap_or(FAR).min(FAR >> 8)
 }
 

@@ -28,7 +28,7 @@ fn counted(count: u64, noun: &str) -> String {
 }
 
 /// One machine.
-pub(crate) fn same(why: &str, disordered: u64) -> String {
+pub fn same(why: &str, disordered: u64) -> String {
     let mut text = format!("same machine ({why}): one clock, nothing to align, and no wire between them");
     if disordered > 0 {
         text += &format!(

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use msgpath_core::program::{ProgramFacts, Talk};
-use msgpath_core::schema::{Environment, FAR, NEAR, RpcFacts, RunHeader};
+use msgpath_core::schema::{Environment, FAR, NEAR, RunHeader};
 use msgpath_record::{Run, utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::section;
 
 /// The fact of a machine that may differ: the program is what a gate compares.
 const FREE: &str = "binary";
@@ -52,15 +54,8 @@ pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
         let refuses = !name.ends_with("timeout_ns");
         note(&format!("options.{name}"), "", value.to_string(), other[name].to_string(), refuses);
     }
-    if let (Some(a), Some(b)) = (&a.rpc, &b.rpc) {
-        // Servers are what a diff of calls compares; one that has a network between and one that has none it does not.
-        note("protocol", "", a.protocol.clone(), b.protocol.clone(), false);
-        note("server", "", a.server.clone(), b.server.clone(), false);
-        let between = |facts: &RpcFacts| {
-            let same = facts.pairs.iter().filter(|pair| pair.same_machine.is_some()).count();
-            format!("on one machine: {same} of {} pairs", facts.pairs.len())
-        };
-        note("client and server", "", between(a), between(b), true);
+    for one in section::all().iter().flat_map(|section| (section.identity)(a, b)) {
+        note(&one.what, &one.end, one.a, one.b, one.refuses);
     }
     note("target", "", a.target.clone(), b.target.clone(), false);
     let route = |header: &RunHeader| {

@@ -205,31 +205,3 @@ fn cases_without_a_counterpart_are_named() {
     assert_eq!(diff.unpaired, ["tcp:send 4 KiB (only in brisk-otter)", "udp:send 64 B (only in brisk-otter)"]);
     assert_eq!(diff.rows.len(), 3);
 }
-
-#[test]
-fn runs_of_calls_are_compared() {
-    use crate::testing_rpc::{Calls, S};
-    let run = |seed: u64, slower: f64| {
-        let mut calls = Calls::new(seed, 3e6, 0.0);
-        for at in 0..4_000 {
-            let (there, back) = (calls.delay(100e3 * slower, 10e3), calls.delay(100e3, 10e3));
-            calls.call(S / 2_000.0, there, 5e3, back).case = at % 2;
-        }
-        calls.run(&["write", "read"], 40).0
-    };
-    let (one, same, slower) = (run(1, 1.0), run(2, 1.0), run(3, 2.0));
-    let found = diff(&one, &same, &[]);
-    assert!(found.refusals().is_empty() && found.unpaired.is_empty(), "{:?}", found.identity);
-    // The CPU time of the server is not known, so neither is that of both ends.
-    let named: Vec<_> = found.rows.iter().map(|row| (row.case.as_str(), row.metric.as_str())).collect();
-    assert_eq!(named[0], ("write 64 B (tcp:send)", "p50"));
-    assert!(found.rows.len() == 4 && found.rows[2].case.starts_with("read 64 B"), "{named:?}");
-    assert!(found.rows.iter().all(|row| row.verdict != Verdict::Worse && row.verdict != Verdict::Better), "{found:?}");
-    let found = diff(&one, &slower, &[]);
-    assert!(found.rows.iter().filter(|row| row.metric == "p50").all(|row| row.verdict == Verdict::Worse), "{found:?}");
-    assert!(!super::shift::shift(&one, &slower).is_empty());
-    // A network in one of them only.
-    let (local, _) = Calls::new(1, 0.0, 0.0).same_machine().pings(400, S).run(&["write", "read"], 40);
-    let found = diff(&one, &local, &[]);
-    assert!(found.refusals().iter().any(|difference| difference.what == "client and server"), "{:?}", found.identity);
-}

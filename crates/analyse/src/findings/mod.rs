@@ -12,6 +12,7 @@ use msgpath_stats::paired::Series;
 
 use crate::calm::Calm;
 use crate::logs::Logs;
+use crate::section;
 use crate::summary::{Finding, Summary, Warning};
 
 mod at_line_rate;
@@ -21,7 +22,6 @@ mod better_or_worse;
 mod busy_poll_without_queue;
 mod capacity;
 mod client_saturated;
-mod cold_first_call;
 mod conditions;
 mod control_differed;
 mod copied_frames;
@@ -49,7 +49,6 @@ mod in_cache;
 mod interrupts;
 mod joined_datagrams;
 mod knee;
-mod late_receiver;
 mod layer_adds;
 mod lent_pages;
 mod limited_stream;
@@ -58,8 +57,6 @@ mod local_route;
 mod loss_by_place;
 mod lost_messages;
 mod mapped_share;
-mod merged_signals;
-mod missed_deadlines;
 pub mod modes;
 mod multiplexed;
 mod nagle;
@@ -80,25 +77,6 @@ pub mod queueing;
 mod receiver_copies;
 mod restarts;
 mod resumed;
-mod rpc_above_wire;
-mod rpc_altered_stamps;
-mod rpc_calls;
-mod rpc_clock_bound;
-mod rpc_clock_loop;
-mod rpc_clock_step;
-mod rpc_clocks;
-mod rpc_duplicate_ids;
-mod rpc_estimate;
-mod rpc_failed;
-mod rpc_first_call;
-mod rpc_lengths;
-mod rpc_lock_wait;
-mod rpc_same_machine;
-mod rpc_server_wait;
-mod rpc_slow_part;
-mod rpc_stalls;
-mod run_queue_delay;
-mod scheduler_test;
 mod slow_start_after_idle;
 mod spinning;
 mod spinning_in_a_crowd;
@@ -117,7 +95,6 @@ mod stage_send;
 mod stage_softirq;
 mod stage_wake_up;
 mod stage_woken_early;
-mod start_up_storm;
 mod steady_halves;
 mod steady_levels;
 mod steal;
@@ -129,7 +106,7 @@ mod unfair_threads;
 mod untouched;
 mod user_mode_only;
 mod waking;
-mod wording;
+pub mod wording;
 
 /// What a detector looks at. `summary` has everything but findings and warnings.
 #[derive(Clone, Copy)]
@@ -243,23 +220,6 @@ pub const DETECTORS: &[Detector] = &[
     queueing::DETECTOR,
     unfair_threads::DETECTOR,
     full_core::DETECTOR,
-    // Calls of a key-value server.
-    rpc_same_machine::DETECTOR,
-    rpc_above_wire::DETECTOR,
-    rpc_clocks::DETECTOR,
-    rpc_altered_stamps::DETECTOR,
-    rpc_clock_step::DETECTOR,
-    rpc_clock_bound::DETECTOR,
-    rpc_clock_loop::DETECTOR,
-    rpc_first_call::DETECTOR,
-    rpc_lock_wait::DETECTOR,
-    rpc_server_wait::DETECTOR,
-    rpc_slow_part::DETECTOR,
-    rpc_failed::DETECTOR,
-    rpc_duplicate_ids::DETECTOR,
-    rpc_estimate::DETECTOR,
-    rpc_lengths::DETECTOR,
-    rpc_stalls::DETECTOR,
     doctor_warns::DETECTOR,
     // Stages.
     stage_wake_up::DETECTOR,
@@ -276,26 +236,24 @@ pub const DETECTORS: &[Detector] = &[
     stage_woken_early::DETECTOR,
     stage_coalesced::DETECTOR,
     stage_incomplete::DETECTOR,
-    // Periodic runs.
-    start_up_storm::DETECTOR,
-    run_queue_delay::DETECTOR,
-    cold_first_call::DETECTOR,
-    merged_signals::DETECTOR,
-    scheduler_test::DETECTOR,
-    late_receiver::DETECTOR,
-    missed_deadlines::DETECTOR,
 ];
 
 /// Asks every detector.
 pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
     let (mut findings, mut warnings) = (Vec::new(), Vec::new());
-    for mut sentences in DETECTORS.iter().flat_map(|detector| (detector.detect)(input)) {
-        // `msgpath rpc` and `msgpath import` have a grammar of their own: no option of the measuring verbs is put there.
-        if let (true, Sentence::Finding(finding)) = (input.plan.workload.has_server(), &mut sentences) {
-            let verb = format!("msgpath {} ", input.run.header.command.get(1).map_or("rpc", String::as_str));
-            finding.next.retain(|command| finding.code.as_str() >= "W60" || !command.starts_with(&verb));
+    let base = DETECTORS.iter().flat_map(|detector| (detector.detect)(input)).map(|mut sentence| {
+        // The verb of a workload with a server has a grammar of its own: no option of the base's verbs is put there.
+        if let (true, Sentence::Finding(finding), Some(verb)) =
+            (input.plan.workload.has_server(), &mut sentence, input.run.header.command.get(1))
+        {
+            finding.next.retain(|command| !command.starts_with(&format!("msgpath {verb} ")));
         }
-        match sentences {
+        sentence
+    });
+    let sections = section::all();
+    let added = sections.iter().flat_map(|section| section.detectors).flat_map(|detector| (detector.detect)(input));
+    for sentence in base.chain(added) {
+        match sentence {
             Sentence::Finding(finding) => findings.push(finding),
             Sentence::Warning(warning) => warnings.push(warning),
         }
@@ -311,8 +269,6 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
 mod tests {
     use super::*;
     use crate::testing::Build;
-    use crate::testing_rpc::{Calls, MS, S};
-    use msgpath_core::schema::NEAR;
 
     #[test]
     fn codes_are_unique() {
@@ -361,85 +317,6 @@ mod tests {
         {
             assert!(claims_beyond_this_run(bad), "{bad}");
         }
-    }
-
-    /// Everything that is said of a run, but for what belongs to calls.
-    fn texts(run: &Run, logs: &Logs) -> Vec<String> {
-        let summary = crate::summarise_with(run, logs);
-        let findings = summary.findings.into_iter().map(|one| (one.code, format!("{} {:?}", one.text, one.next)));
-        let warnings = summary.warnings.into_iter().map(|one| (one.code, one.text + &one.why + &one.fix));
-        let all = findings.chain(warnings).filter(|(code, _)| code.as_str() < "W60");
-        all.map(|(code, text)| format!("{code} {text}")).collect()
-    }
-
-    #[test]
-    fn nothing_is_said_of_a_server_that_reports_nothing() {
-        let shapes = [
-            Calls::new(1, 3.0 * MS, 0.0).pings(4_000, 20.0 * S),
-            Calls::new(2, 0.0, 0.0).same_machine().pings(10, S),
-            Calls::new(3, 0.0, 0.0).writes(400),
-        ];
-        for (at, calls) in shapes.iter().enumerate() {
-            for rounds in [1, 10, 40] {
-                let (mut run, logs) = calls.run(&["write"], rounds);
-                run.header.ends[NEAR].counters = vec!["TcpExt.DelayedACKs".into(), "Tcp.RetransSegs".into()];
-                run.header.plan.cases[0].connections = 4;
-                for round in &mut run.rounds {
-                    round.near_mut().run_delay_ns = Some(round.near().elapsed_ns / 50);
-                    round.near_mut().voluntary_switches = round.near().delivery.sent;
-                    (round.end_mut(NEAR).speed_ns, round.steal_ticks) = (Some(1_000), Some(0));
-                    round.near_mut().tcp = Some(msgpath_core::schema::TcpInfo { snd_mss: 1_448, ..Default::default() });
-                }
-                for text in texts(&run, &logs) {
-                    for wrong in ["far end", "both ends", "nothing", "msgpath rpc", "echo", "stream", "-x tcp"] {
-                        assert!(!text.contains(wrong), "shape {at}, {rounds} rounds: {text}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn several_methods_are_told_apart_by_name() {
-        let mut calls = Calls::new(4, 0.0, 0.0).same_machine().pings(4_000, 20.0 * S);
-        calls.rows.iter_mut().for_each(|row| row.case = row.rpcid % 2);
-        let (run, logs) = calls.run(&["write", "read"], 40);
-        let sentences = texts(&run, &logs);
-        assert!(
-            sentences[0].starts_with("V01 write: in this run half of the calls came back within 300 µs"),
-            "{sentences:?}"
-        );
-        assert!(sentences[1].starts_with("V01 read: in this run half"), "{sentences:?}");
-        let summary = crate::summarise_with(&run, &logs);
-        assert!(summary.comparison.is_none() && summary.load_curves.is_empty());
-        assert!(summary.cases.iter().all(|case| case.rate_per_s.is_some() && case.copied_bytes.is_none()));
-    }
-
-    #[test]
-    fn a_periodic_run_has_no_replies() {
-        let mut build = Build::echo(&["tcp:send"], &[64]);
-        build.plan.workload = &msgpath_core::workload::PERIODIC;
-        let mut run = build.run();
-        // One message may go to many: what was to be delivered counts as sent.
-        for round in &mut run.rounds {
-            let delivered = round.latency.total() - round.latency.lost();
-            let (sent, lost) = (round.latency.total(), round.latency.lost());
-            let near = &mut round.near_mut().delivery;
-            (near.sent, near.received, near.lost) = (sent, delivered, lost);
-            round.first = Default::default();
-            *round.far_mut() = Default::default();
-            (round.far_mut().delivery.received, round.far_mut().bytes_received) = (delivered, 64 * delivered);
-        }
-        let sentences = texts(&run, &Logs::default());
-        assert!(sentences[0].starts_with("V01 In this run half of the messages arrived within 20"), "{sentences:?}");
-        for text in sentences {
-            for wrong in ["came back", "far end", "received", "round trip"] {
-                assert!(!text.contains(wrong), "{text}");
-            }
-        }
-        assert!(
-            crate::verify::verify(&run, &[], None, "0.1.0").disagreements.iter().all(|one| one.what == "summary.json")
-        );
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn two_clocks(input: &Input) -> Option<Sentence> {
 mod tests {
     use crate::logs::Logs;
     use crate::testing::Build;
-    use crate::testing_rpc::said_with;
+    use crate::testing::said_with;
     use crate::testing_trace::{Setup, sentences, traced};
     use msgpath_core::Unavailable;
     use msgpath_core::plan::StageSet;

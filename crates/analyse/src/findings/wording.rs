@@ -9,16 +9,15 @@ use msgpath_core::units::{size, three_digits};
 use msgpath_core::{Case, PathName};
 
 use super::{Input, Sentence};
-use crate::periodic::Engine;
 use crate::summary::{CaseSummary, Confidence, Finding, Warning};
 
 /// Numbers by name; what is not finite is left out.
-pub(super) fn evidence<const N: usize>(numbers: [(&str, f64); N]) -> BTreeMap<String, f64> {
+pub fn evidence<const N: usize>(numbers: [(&str, f64); N]) -> BTreeMap<String, f64> {
     numbers.into_iter().filter(|(_, value)| value.is_finite()).map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// A finding.
-pub(super) fn finding<const N: usize>(
+pub fn finding<const N: usize>(
     code: &str,
     confidence: Confidence,
     text: String,
@@ -29,13 +28,7 @@ pub(super) fn finding<const N: usize>(
 }
 
 /// A warning that `--strict` does not turn into an error.
-pub(super) fn warning<const N: usize>(
-    code: &str,
-    text: String,
-    why: &str,
-    fix: &str,
-    numbers: [(&str, f64); N],
-) -> Sentence {
+pub fn warning<const N: usize>(code: &str, text: String, why: &str, fix: &str, numbers: [(&str, f64); N]) -> Sentence {
     Sentence::Warning(Warning {
         code: code.into(),
         text,
@@ -47,12 +40,12 @@ pub(super) fn warning<const N: usize>(
 }
 
 /// A share as a percentage with the digits it deserves: `0.38`, `2.4`, `31` (without the sign).
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     digits(share * 100.0, f64::round)
 }
 
 /// [`percent`], rounded away from 0, for "less than".
-pub(super) fn percent_at_most(share: f64) -> String {
+pub fn percent_at_most(share: f64) -> String {
     digits(share * 100.0, f64::ceil)
 }
 
@@ -70,12 +63,12 @@ fn digits(value: f64, round: impl Fn(f64) -> f64) -> String {
 }
 
 /// `a to b`, or `a` where both are written alike.
-pub(super) fn range(low: String, high: String) -> String {
+pub fn range(low: String, high: String) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
 /// A size between the sizes measured: three digits, `26.9 KiB`.
-pub(super) fn about_size(bytes: f64) -> String {
+pub fn about_size(bytes: f64) -> String {
     match bytes {
         _ if bytes < 1024.0 => format!("{bytes:.0} B"),
         _ if bytes < 1024.0 * 1024.0 => format!("{} KiB", three_digits(bytes / 1024.0)),
@@ -84,7 +77,7 @@ pub(super) fn about_size(bytes: f64) -> String {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-pub(super) fn list(items: &[String]) -> String {
+pub fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
         [one] => one.clone(),
@@ -93,32 +86,22 @@ pub(super) fn list(items: &[String]) -> String {
 }
 
 /// The message of a case: `64 B`, or `15x100` where it is cut into pieces.
-pub(super) fn message(case: &Case) -> String {
+pub fn message(case: &Case) -> String {
     if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) }
 }
 
 /// `1 thread`, `4 threads`.
-pub(super) fn threads(count: u32) -> String {
+pub fn threads(count: u32) -> String {
     if count == 1 { "1 thread".into() } else { format!("{count} threads") }
 }
 
 /// The cases that the user asked for.
-pub(super) fn measured<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a CaseSummary> {
+pub fn measured<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a CaseSummary> {
     input.summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured)
 }
 
-/// The engines of a periodic run that delivered something, with their cases.
-pub(super) fn engines<'a>(input: &Input<'a>) -> impl Iterator<Item = (&'a CaseSummary, &'a Engine)> {
-    let engines = input.summary.periodic.as_ref().map_or(&[][..], |periodic| periodic.engines.as_slice());
-    let cases = &input.summary.cases;
-    engines
-        .iter()
-        .filter(|engine| engine.all.messages > 0)
-        .filter_map(|engine| Some((cases.iter().find(|case| case.case.id == engine.case)?, engine)))
-}
-
 /// `tcp:send, 64 B: ` where several cases were measured, else nothing.
-pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
+pub fn prefix(input: &Input, case: &CaseSummary) -> String {
     if measured(input).count() == 1 {
         return String::new();
     }
@@ -143,19 +126,19 @@ pub(super) fn prefix(input: &Input, case: &CaseSummary) -> String {
 }
 
 /// The case with the largest number, and how many have one.
-pub(super) fn worst<'a>(cases: impl Iterator<Item = (f64, &'a CaseSummary)>) -> Option<(&'a CaseSummary, usize)> {
+pub fn worst<'a>(cases: impl Iterator<Item = (f64, &'a CaseSummary)>) -> Option<(&'a CaseSummary, usize)> {
     let cases: Vec<_> = cases.collect();
     let (_, worst) = cases.iter().rev().max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((worst, cases.len()))
 }
 
 /// What is added to the sentence on the worst case where there are others.
-pub(super) fn affected(cases: usize) -> String {
+pub fn affected(cases: usize) -> String {
     if cases > 1 { format!("; {cases} cases are affected") } else { String::new() }
 }
 
 /// Seconds for which a case was measured: as planned, or (a number of messages) as it took.
-pub(super) fn seconds_measured(input: &Input, case: &CaseSummary) -> f64 {
+pub fn seconds_measured(input: &Input, case: &CaseSummary) -> f64 {
     match input.plan.extent {
         Extent::Time(ns) => ns as f64 * case.rounds as f64 / f64::from(input.plan.rounds.max(1)) / 1e9,
         Extent::Count(_) => {
@@ -165,7 +148,7 @@ pub(super) fn seconds_measured(input: &Input, case: &CaseSummary) -> f64 {
 }
 
 /// The first letter as a capital, unless the first word is the name of a path.
-pub(super) fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     if text.split(' ').next().is_some_and(|word| word.contains(':')) {
         return text.into();
     }
@@ -183,7 +166,7 @@ const ROUNDS: [&str; 2] = ["-r", "--rounds"];
 const NAME: &str = "--name";
 
 /// The command of the run once more, measuring each case for `seconds`.
-pub(super) fn again_for(header: &RunHeader, seconds: f64) -> String {
+pub fn again_for(header: &RunHeader, seconds: f64) -> String {
     let seconds = seconds.ceil().max(1.0) as u64;
     let time = match seconds {
         0..120 => format!("{seconds}s"),
@@ -194,35 +177,35 @@ pub(super) fn again_for(header: &RunHeader, seconds: f64) -> String {
 }
 
 /// The command of the run once more with so many rounds.
-pub(super) fn again_with_rounds(header: &RunHeader, rounds: u64) -> String {
+pub fn again_with_rounds(header: &RunHeader, rounds: u64) -> String {
     again(header, &ROUNDS, &format!("-r {rounds}"))
 }
 
 /// The command of the run once more over another path; `None` where paths are compared.
-pub(super) fn again_over(header: &RunHeader, path: &str) -> Option<String> {
+pub fn again_over(header: &RunHeader, path: &str) -> Option<String> {
     (header.verb != "compare").then(|| again(header, &PATH, &format!("-x {path}")))
 }
 
 /// The command of the run once more with the send method that hands all pieces over in one call, where there is one.
-pub(super) fn again_joined(header: &RunHeader, case: &Case) -> Option<String> {
+pub fn again_joined(header: &RunHeader, case: &Case) -> Option<String> {
     let method = case.traits.joined_method.clone();
     (!method.is_empty()).then(|| again_over(header, &PathName { method, ..case.path.clone() }.to_string())).flatten()
 }
 
 /// The command of the run once more with another congestion control.
-pub(super) fn again_with_congestion(header: &RunHeader, name: &str) -> String {
+pub fn again_with_congestion(header: &RunHeader, name: &str) -> String {
     again(header, &["--congestion"], &format!("--congestion {name}"))
 }
 
 /// The command of the run once more without these options, which take no value.
-pub(super) fn again_without(header: &RunHeader, options: &[&str]) -> String {
+pub fn again_without(header: &RunHeader, options: &[&str]) -> String {
     let mut header = header.clone();
     header.command.retain(|word| !options.contains(&word.as_str()));
     again(&header, &[], "")
 }
 
 /// The command of the run once more with `option` in place of the options `replaced`.
-pub(super) fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
+pub fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
     let replaced: Vec<&str> = replaced.iter().copied().chain([NAME]).collect();
     let mut words = vec!["msgpath".to_string()];
     let typed: Vec<String> =

@@ -20,7 +20,7 @@ pub fn base64(bytes: &[u8]) -> String {
 }
 
 /// A text as the body of a `data:` link (RFC 3986: everything but the unreserved characters is escaped).
-pub(crate) fn percent(text: &str) -> String {
+pub fn percent(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {
         match byte {
@@ -34,7 +34,7 @@ pub(crate) fn percent(text: &str) -> String {
 }
 
 /// Numbers for the script: a block that no browser runs. Nothing in it can end it.
-pub(crate) fn json_block(id: &str, value: &impl Serialize) -> String {
+pub fn json_block(id: &str, value: &impl Serialize) -> String {
     // Numbers and strings of our own types cannot fail to be written.
     let json = serde_json::to_string(value).unwrap_or_else(|_| "null".into()).replace('<', "\\u003c");
     format!("<script type=\"application/json\" id=\"{}\">{json}</script>\n", crate::svg::escape(id))

@@ -14,9 +14,13 @@ mod tracers;
 
 use msgpath_core::units::Glyphs;
 
+use crate::section;
 use crate::svg::{self, escape};
 pub use embed::DEFAULT_EMBED;
-pub use encode::base64;
+pub use embed::pack;
+#[cfg(any(test, feature = "testing"))]
+pub use embed::testing as embed_testing;
+pub use encode::{base64, json_block};
 use page::Page;
 pub use scene::{Earlier, Messages, Scene};
 pub use tracers::tracers;
@@ -78,7 +82,16 @@ pub fn report(scene: &Scene<'_>) -> String {
         escape(&summary.name),
         summary.totals.rounds
     ));
-    document(&format!("msgpath {} {}", summary.verb, summary.name), page, &script())
+    let script = script_of(&drawn);
+    document(&format!("msgpath {} {}", summary.verb, summary.name), page, &script)
+}
+
+/// The script of a page with these figures.
+fn script_of(drawn: &[figures::Done]) -> String {
+    let sections = section::all()
+        .into_iter()
+        .filter(|section| section.figures.iter().any(|figure| drawn.iter().any(|(own, _)| own.name == figure.name)));
+    sections.fold(script(), |script, section| script + section.script)
 }
 
 /// A whole HTML file: the contents, and the body inside the page's style, with `script` where there is one.

@@ -1,9 +1,9 @@
 //! What a figure may look at.
 
-use msgpath_analyse::Summary;
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_record::{Calls, NO_CALLS, NO_MESSAGES, Run};
+use msgpath_analyse::{Logs, Summary};
+use msgpath_record::{NO_MESSAGES, Run};
 
 use super::figures::chosen;
 use crate::view::{self, Grid};
@@ -17,8 +17,8 @@ pub struct Scene<'a> {
     pub summary: &'a Summary,
     /// Its messages, as far as they were logged.
     pub messages: Messages<'a>,
-    /// Its calls, where it is a run of calls; as many of them go into the file as of messages.
-    pub calls: &'a dyn Calls,
+    /// Its logs, where somebody read them; as many of their rows go into the file as of messages.
+    pub logs: Option<&'a Logs>,
     /// What the run is compared with (`report A B`: this is A).
     pub earlier: Option<Earlier<'a>>,
 }
@@ -55,28 +55,28 @@ pub struct Earlier<'a> {
 impl<'a> Scene<'a> {
     /// A run without its messages.
     pub fn new(run: &'a Run, summary: &'a Summary) -> Self {
-        Self { run, summary, messages: Messages::default(), calls: &NO_CALLS, earlier: None }
+        Self { run, summary, messages: Messages::default(), logs: None, earlier: None }
     }
 
     /// What the times of messages are.
-    pub(crate) fn timed(&self) -> Duration {
+    pub fn timed(&self) -> Duration {
         let open = self.measured().first().is_some_and(|case| case.open.is_some());
         self.run.header.plan.workload.duration(open)
     }
 
     /// The cases that the user asked for.
-    pub(crate) fn measured(&self) -> Vec<&'a CaseSummary> {
+    pub fn measured(&self) -> Vec<&'a CaseSummary> {
         view::measured(self.summary)
     }
 
     /// The same as rows and columns.
-    pub(crate) fn grid(&self) -> Grid<'a> {
+    pub fn grid(&self) -> Grid<'a> {
         Grid::new(self.summary)
     }
 
     /// The cases of a picture that cannot hold all of them: all of a single path, or all paths at the size in the
     /// middle with the fewest threads.
-    pub(crate) fn chosen(&self) -> Vec<&'a CaseSummary> {
+    pub fn chosen(&self) -> Vec<&'a CaseSummary> {
         chosen(self.summary, &self.measured()).0.into_iter().map(|(_, case)| case).collect()
     }
 }

@@ -26,17 +26,6 @@ pub(super) const NAMES: &[(&str, &[(&str, &str)])] = &[
     ("LoadCurve", &[("size", "size_bytes")]),
     ("Pieces", &[("size", "size_bytes"), ("rest", "rest_bytes")]),
     ("Route", &[("mtu", "mtu_bytes")]),
-    ("Rpc", &[("expect", "expect_ns"), ("not_kept", "calls_not_kept")]),
-    (
-        "RpcKind",
-        &[
-            ("wire_ns", "wire_estimate_ns"),
-            ("log2_us", "calls_by_log2_us"),
-            ("unseen", "t4_not_known"),
-            ("served", "t3_minus_t2"),
-            ("received", "t2_minus_t1"),
-        ],
-    ),
     ("TcpInfo", &[("pacing_rate", "pacing_bytes_per_s"), ("rcv_space", "rcv_space_bytes")]),
     (
         "Throughput",
@@ -50,17 +39,17 @@ pub(super) const NAMES: &[(&str, &[(&str, &str)])] = &[
 ];
 
 /// The names of a shape.
-pub(super) fn names(shape: &str) -> &'static [(&'static str, &'static str)] {
+pub fn names(shape: &str) -> &'static [(&'static str, &'static str)] {
     NAMES.iter().find(|(name, _)| *name == shape).map_or(&[], |(_, names)| names)
 }
 
 /// Gives the fields of an object of this shape the names they have in JSON.
-pub(super) fn rename(object: &mut Value, shape: &str) {
+pub fn rename(object: &mut Value, shape: &str) {
     names(shape).iter().for_each(|(old, new)| rename_one(object, old, new));
 }
 
 /// Gives one field of an object another name.
-pub(super) fn rename_one(object: &mut Value, old: &str, new: &str) {
+pub fn rename_one(object: &mut Value, old: &str, new: &str) {
     if let Some(map) = object.as_object_mut()
         && let Some(value) = map.remove(old)
     {
@@ -70,7 +59,7 @@ pub(super) fn rename_one(object: &mut Value, old: &str, new: &str) {
 
 /// Gives every quantile below `value` a `why` where it has something to say, and takes an empty `why` from whatever has
 /// one.
-pub(super) fn tidy_quantiles(value: &mut Value) {
+pub fn tidy_quantiles(value: &mut Value) {
     match value {
         Value::Object(map) => {
             if map.get("why") == Some(&Value::Null) {
@@ -93,7 +82,7 @@ pub(super) fn tidy_quantiles(value: &mut Value) {
 
 /// Adds `why` to an object: for each `null` in it, by its path (`restarts.best_rounds`; entries of a list share one), a
 /// reason. Quantiles explain themselves.
-pub(super) fn explain(object: &mut Value, reason: impl Fn(&str) -> String) {
+pub fn explain(object: &mut Value, reason: impl Fn(&str) -> String) {
     let mut paths = Vec::new();
     collect(object, "", &mut paths);
     let why: Map<String, Value> = paths.into_iter().map(|path| (path.clone(), reason(&path).into())).collect();

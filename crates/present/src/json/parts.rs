@@ -3,7 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
-use msgpath_analyse::periodic::PeriodicSummary;
+use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::summary::{AblationResult, CaseSummary, EndSummary, Expected, Finding, LoadCurve};
 use msgpath_core::Workload;
 use msgpath_core::plan::{Case, Expectation};
@@ -316,26 +316,6 @@ pub(super) fn expectation(expected: &Option<Expected>) -> Value {
     out
 }
 
-/// The engines of a periodic run; null for any other.
-pub(super) fn periodic(periodic: &Option<PeriodicSummary>) -> Value {
-    let mut out = value(periodic);
-    if let Some(engines) = out.get_mut("engines").and_then(Value::as_array_mut) {
-        for engine in engines {
-            explain(engine, |path| {
-                match path {
-                    "handler_ns" => "no signal was handled",
-                    "receiver_delay_ns" | "sender_delay_ns" => "schedstat could not be read",
-                    "cold_mac_ns" | "warm_mac_ns" => "messages were not authenticated",
-                    _ if path.ends_with("p99_ns") => "fewer than 500 messages, or a lost one",
-                    _ => "no such message arrived",
-                }
-                .to_owned()
-            });
-        }
-    }
-    out
-}
-
 pub(super) fn floors(floors: &Option<Floors>) -> Value {
     let mut out = value(floors);
     rename(&mut out, "Floors");
@@ -384,4 +364,18 @@ pub(super) fn unavailable(summary: &Summary) -> Value {
         entry["case"] = identity(&case.case);
     }
     list
+}
+
+/// The clock of a far end that is not the near end's.
+pub(super) fn far_clock(clock: &FarClock) -> Value {
+    let mut out = value(clock);
+    name_pieces(&mut out);
+    out
+}
+
+/// The pieces of a clock, with the names that they have in JSON.
+pub fn name_pieces(clock: &mut Value) {
+    for piece in clock["pieces"].as_array_mut().into_iter().flatten() {
+        rename(piece, "ClockPiece");
+    }
 }

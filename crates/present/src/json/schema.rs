@@ -11,7 +11,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::nulls::names;
-use super::{DoctorReport, Document, Failure, PathList, PresetPage, RunList, parts, rpc};
+use super::{DoctorReport, Document, Failure, PathList, PresetPage, RunList, parts};
 
 /// Shapes with a `why` that has a reason for each null in them, by its path.
 const EXPLAINED: &[&str] = &[
@@ -20,11 +20,9 @@ const EXPLAINED: &[&str] = &[
     "CaseSummary",
     "Comparison",
     "EndSummary",
-    "Engine",
     "Expected",
     "Floors",
     "LoadCurve",
-    "Rpc",
     "RunGate",
     "AblationResult",
 ];
@@ -40,6 +38,24 @@ const BY_WORKLOAD: &[(&str, &str)] = &[
 
 /// The type of an object that is printed.
 pub type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+/// What a feature adds to the schema.
+#[derive(Clone, Copy, Default)]
+pub struct Added<'a> {
+    /// Objects that a verb prints.
+    pub documents: &'a [Shape],
+    /// Objects in that of a run, with their keys.
+    pub of_run: &'a [(&'static str, Shape)],
+    /// Shapes with a `why` that has a reason for each null in them, by its path.
+    pub explained: &'a [&'a str],
+    /// Shapes some fields of which have another name in JSON than in the record, and these names.
+    pub names: &'a [Renamed<'a>],
+    /// Fields (of a shape, by the name in the record) that are something else than in the record.
+    pub replaced: &'a [(&'static str, &'static str, Shape)],
+}
+
+/// A shape, and old and new names of fields of it.
+pub type Renamed<'a> = (&'a str, &'a [(&'static str, &'static str)]);
 
 /// Lists and failures stand last among the objects: what features print is a result, and stands before them.
 const LAST: usize = 3;
@@ -61,6 +77,9 @@ pub fn schema(parts: &[&str]) -> String {
             let at = all.len() - LAST;
             all.splice(at..at, part);
         }
+        if let (Some(fields), Value::Object(own)) = (of_run(&mut all), part["run"].take()) {
+            fields.extend(own);
+        }
         if let (Some(all), Value::Object(part)) = (all["$defs"].as_object_mut(), part["$defs"].take()) {
             all.extend(part);
         }
@@ -68,9 +87,17 @@ pub fn schema(parts: &[&str]) -> String {
     format!("{all:#}\n")
 }
 
-/// What a feature adds to the schema that prints these: its objects, and the shapes that no other object has.
-pub fn schema_part(documents: &[Shape]) -> Value {
-    let (base, mut all) = (schema_of_types(), of_types(documents));
+/// The fields of a run.
+fn of_run(schema: &mut Value) -> Option<&mut Map<String, Value>> {
+    schema["$defs"]["Run"]["properties"].as_object_mut()
+}
+
+/// What a feature adds to the schema: its objects, those in the object of a run, and the shapes that no other object has.
+pub fn schema_part(added: &Added<'_>) -> Value {
+    let (mut base, mut all) = (schema_of_types(), of_types(added));
+    let known: Vec<String> = of_run(&mut base).into_iter().flat_map(|fields| fields.keys().cloned()).collect();
+    let mut run = of_run(&mut all).map(std::mem::take).unwrap_or_default();
+    run.retain(|name, _| !known.contains(name));
     let of_base = |schema: &Value| base["anyOf"].as_array().is_some_and(|base| base.contains(schema));
     if let Some(documents) = all["anyOf"].as_array_mut() {
         documents.retain(|document| !of_base(document));
@@ -78,15 +105,15 @@ pub fn schema_part(documents: &[Shape]) -> Value {
     if let Some(shapes) = all["$defs"].as_object_mut() {
         shapes.retain(|name, _| base["$defs"].get(name).is_none());
     }
-    json!({ "anyOf": all["anyOf"].take(), "$defs": all["$defs"].take() })
+    json!({ "anyOf": all["anyOf"].take(), "run": run, "$defs": all["$defs"].take() })
 }
 
 /// What the schema of the base must be: from the types.
 pub fn schema_of_types() -> Value {
-    of_types(&[])
+    of_types(&Added::default())
 }
 
-fn of_types(more: &[Shape]) -> Value {
+fn of_types(added: &Added<'_>) -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut documents = vec![
         generator.subschema_for::<Document<'_>>(),
@@ -99,19 +126,24 @@ fn of_types(more: &[Shape]) -> Value {
         generator.subschema_for::<RunList<'_>>(),
         generator.subschema_for::<Failure<'_>>(),
     ];
-    documents.extend(more.iter().map(|of| of(&mut generator)));
+    documents.extend(added.documents.iter().map(|of| of(&mut generator)));
+    let sections: Vec<_> = added.of_run.iter().map(|(key, of)| (*key, of(&mut generator).to_value())).collect();
     // Fields that are something else than in the record.
-    let other = [
+    let mut other = vec![
         ("Case", "of_capacity", generator.subschema_for::<Option<parts::CapacityShare>>()),
         ("EndSummary", "calls", generator.subschema_for::<Option<CallCounts>>()),
         ("Load", "rate_per_s", generator.subschema_for::<f64>()),
-        ("Rpc", "wire", generator.subschema_for::<Option<rpc::Wire>>()),
-        ("RpcKind", "wire_estimate_ns", generator.subschema_for::<Option<rpc::WireEstimate>>()),
     ];
+    other.extend(added.replaced.iter().map(|(shape, field, of)| (*shape, *field, of(&mut generator))));
     let mut shapes = generator.take_definitions(true);
+    if let Some(fields) = shapes.get_mut("Run").and_then(|run| run["properties"].as_object_mut()) {
+        fields.extend(sections.into_iter().map(|(key, shape)| (key.to_owned(), shape)));
+    }
     for (name, shape) in &mut shapes {
-        let described = EXPLAINED.contains(&name.as_str());
-        each_object(shape, &mut |object| amend(name, object, described && object.contains_key("properties")));
+        let described = EXPLAINED.iter().chain(added.explained).any(|own| own == name);
+        let own = added.names.iter().find(|(own, _)| own == name).map_or(names(name), |(_, names)| names);
+        let shape_of = Amended { name, names: own, described };
+        each_object(shape, &mut |object| amend(&shape_of, object));
     }
     for (shape, field, schema) in other {
         if let Some(shape) = shapes.get_mut(shape) {
@@ -150,11 +182,22 @@ fn each_object(schema: &mut Value, change: &mut dyn FnMut(&mut Map<String, Value
     }
 }
 
-fn amend(shape: &str, object: &mut Map<String, Value>, explained: bool) {
+/// A shape that becomes what is printed.
+struct Amended<'a> {
+    name: &'a str,
+    /// Old and new names of its fields.
+    names: &'a [(&'static str, &'static str)],
+    /// It has a `why`.
+    described: bool,
+}
+
+fn amend(shape: &Amended<'_>, object: &mut Map<String, Value>) {
+    let explained = shape.described && object.contains_key("properties");
+    let (shape, names) = (shape.name, shape.names);
     let may_be_null = |schema: &Value| schema["type"].as_array().is_some_and(|kinds| kinds.contains(&"null".into()));
     let mut left_out: Vec<String> = Vec::new();
     if let Some(fields) = object.get_mut("properties").and_then(Value::as_object_mut) {
-        for (old, new) in names(shape) {
+        for (old, new) in names {
             if let Some(field) = fields.remove(*old) {
                 fields.insert((*new).to_owned(), field);
             }
@@ -179,7 +222,7 @@ fn amend(shape: &str, object: &mut Map<String, Value>, explained: bool) {
     }
     if let Some(required) = object.get_mut("required").and_then(Value::as_array_mut) {
         for name in required.iter_mut() {
-            if let Some((_, new)) = names(shape).iter().find(|(old, _)| name == old) {
+            if let Some((_, new)) = names.iter().find(|(old, _)| name == old) {
                 *name = (*new).into();
             }
         }
@@ -272,11 +315,6 @@ mod tests {
             for stages in &mut summary.attribution {
                 stages.why = Some("too few".into());
             }
-            fits("Run", &summary_json(&run, &summary));
-        }
-        for (run, mut summary, _) in [fixture::rpc(), fixture::rpc_here()] {
-            fits("Run", &summary_json(&run, &summary));
-            summary.rpc = None;
             fits("Run", &summary_json(&run, &summary));
         }
     }

@@ -10,7 +10,7 @@ use super::page::{Page, Paint, Style, width, wrap};
 use crate::{view, words};
 
 /// Where the text of a finding starts.
-pub(super) const TEXT: usize = 14;
+pub const TEXT: usize = 14;
 /// Lines of the sentences above the first table.
 const SENTENCES: usize = 6;
 /// Kinds of warning that have a line of their own; one more than that is better than `1 more`.
@@ -42,7 +42,7 @@ fn rank(finding: &Finding, verb: &str) -> usize {
 }
 
 /// Whether it is about what was measured, and not about the run.
-pub(crate) fn is_answer(finding: &Finding) -> bool {
+pub fn is_answer(finding: &Finding) -> bool {
     !OF_THE_RUN.contains(&finding.code.as_str())
 }
 
@@ -66,12 +66,12 @@ fn chosen(summary: &Summary, columns: usize) -> Vec<&Finding> {
 }
 
 /// The findings that answer what was asked.
-pub(crate) fn answers(summary: &Summary) -> Vec<&Finding> {
+pub fn answers(summary: &Summary) -> Vec<&Finding> {
     chosen(summary, Style::default().columns())
 }
 
 /// The warnings by code, what `--strict` refuses first, each code with its first warning and how many there are.
-pub(crate) fn kinds(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
+pub fn kinds(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
     let mut kinds: Vec<(&Warning, usize)> = Vec::new();
     for warning in warnings {
         match kinds.iter_mut().find(|(first, _)| first.code == warning.code) {
@@ -100,7 +100,7 @@ fn how_often(text: &str) -> Option<&str> {
 
 /// The first statement of `text` that has room, and how often it holds. Cut between words, with `…`, where the first
 /// statement is too long.
-pub(crate) fn in_a_line(text: &str, room: usize) -> String {
+pub fn in_a_line(text: &str, room: usize) -> String {
     let text = text.trim_end_matches('.');
     if width(text) <= room {
         return text.to_owned();
@@ -130,7 +130,7 @@ pub(crate) fn in_a_line(text: &str, room: usize) -> String {
 
 impl Page {
     /// The sentences that a reader came for, each with its confidence word; then the gates that were asked for.
-    pub(crate) fn answer(&mut self, summary: &Summary) {
+    pub fn answer(&mut self, summary: &Summary) {
         let chosen = chosen(summary, self.style.columns());
         if !chosen.is_empty() {
             self.gap();
@@ -147,7 +147,7 @@ impl Page {
     }
 
     /// A computed sentence behind how sure it is.
-    pub(crate) fn computed(&mut self, confidence: Confidence, text: &str) {
+    pub fn computed(&mut self, confidence: Confidence, text: &str) {
         let word = confidence.word();
         let lead = ["  ".into(), Paint::of(confidence).span(word), " ".repeat(TEXT - 2 - width(word)).into()];
         self.hanging(&lead, TEXT, text, Paint::Plain);
@@ -155,7 +155,7 @@ impl Page {
 
     /// A line for each kind of warning, with how many there are; the kinds that come after the first few are counted.
     /// `-W`: all of them in full.
-    pub(crate) fn warning_lines(&mut self, warnings: &[Warning], name: &str) {
+    pub fn warning_lines(&mut self, warnings: &[Warning], name: &str) {
         if self.style.warnings {
             return self.warnings(warnings);
         }
@@ -190,7 +190,7 @@ impl Page {
     }
 
     /// What limits the numbers above: warnings, disturbed rounds, options that were not granted, cases without numbers.
-    pub(crate) fn limits(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
+    pub fn limits(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
         self.warning_lines(&summary.warnings, kept(run, summary));
         if summary.warnings.is_empty() {
             self.gap();
@@ -228,7 +228,7 @@ impl Page {
 
     /// `-v`: every finding with the commands to run next, warnings in full, what was asked and not granted, what could not
     /// be measured.
-    pub(crate) fn in_full(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
+    pub fn in_full(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
         if !self.style.verbose {
             return;
         }
@@ -245,7 +245,7 @@ impl Page {
     }
 
     /// The command that tells most, what `-v` adds, and where the run is.
-    pub(crate) fn more(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary], also: &[&str]) {
+    pub fn more(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary], also: &[&str]) {
         let chosen = chosen(summary, self.style.columns());
         let all = chosen.iter().copied().chain(&summary.findings);
         let resume = view::goes_on(run, summary);
@@ -282,7 +282,7 @@ impl Page {
 }
 
 /// The name of a run that is on disk; empty where it is not kept.
-pub(super) fn kept<'a>(run: &Run, summary: &'a Summary) -> &'a str {
+pub fn kept<'a>(run: &Run, summary: &'a Summary) -> &'a str {
     if run.folder.as_os_str().is_empty() { "" } else { &summary.name }
 }
 

@@ -15,7 +15,7 @@ const BAR: usize = 12;
 
 impl Page {
     /// A load curve. A rate that was not sustained shows how fast its backlog grows instead of a latency.
-    pub(crate) fn load_curve(&mut self, summary: &Summary, curve: &LoadCurve) {
+    pub fn load_curve(&mut self, summary: &Summary, curve: &LoadCurve) {
         let glyphs = self.style.glyphs;
         self.heading(&format!(
             "load curve   {}, {}, {}, {}",

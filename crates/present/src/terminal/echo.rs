@@ -130,12 +130,12 @@ fn shown(case: &CaseSummary) -> impl Iterator<Item = &Quantile> {
 }
 
 /// The value of a quantile; bold, unless its range is wider than an interval.
-pub(crate) fn value_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
+pub fn value_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
     let paint = if quantile.is_interval() { Paint::Bold } else { Paint::Yellow };
     paint.span(words::quantile_value(quantile, glyphs))
 }
 
-pub(crate) fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
+pub fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
     let paint = if quantile.is_interval() { Paint::Plain } else { Paint::Yellow };
     paint.span(words::quantile_range(quantile, glyphs))
 }

@@ -406,7 +406,7 @@ fn label(stage: &Stage) -> String {
 }
 
 /// `ffmpeg, thread 666`.
-pub(crate) fn holder(occupant: &Occupant) -> String {
+pub fn holder(occupant: &Occupant) -> String {
     match (occupant.tid, occupant.own) {
         (0, _) => "nobody: the CPU left idle".into(),
         (-1, _) => "others".into(),

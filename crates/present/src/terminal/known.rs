@@ -13,7 +13,7 @@ use crate::words;
 
 /// `steadiness`, `first`, `restarts`, `tail`: what a case has of them. All are about latency, which means nothing where
 /// the rate was not sustained.
-pub(crate) fn known(case: &CaseSummary, glyphs: Glyphs) -> Vec<(&'static str, String)> {
+pub fn known(case: &CaseSummary, glyphs: Glyphs) -> Vec<(&'static str, String)> {
     if words::overloaded(case).is_some() {
         return Vec::new();
     }
@@ -37,7 +37,7 @@ impl Page {
     }
 
     /// The user's estimate beside what was measured and what the machine allows.
-    pub(crate) fn expectation(&mut self, summary: &Summary) {
+    pub fn expectation(&mut self, summary: &Summary) {
         let Some(expected) = &summary.expectation else { return };
         let glyphs = self.style.glyphs;
         let case = summary.cases.iter().find(|case| case.case.id == expected.case);
@@ -54,7 +54,7 @@ impl Page {
     }
 
     /// What was tried to find a cause, each against the case that it explains.
-    pub(crate) fn ablations(&mut self, run: &Run, summary: &Summary) {
+    pub fn ablations(&mut self, run: &Run, summary: &Summary) {
         if summary.ablations.is_empty() {
             return;
         }

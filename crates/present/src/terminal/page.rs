@@ -34,7 +34,7 @@ impl Style {
     }
 
     /// `text` as it may be printed: what a terminal would obey is escaped, and in ASCII mode nothing but ASCII is left.
-    pub(crate) fn clean(self, text: &str) -> String {
+    pub fn clean(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         // Our own texts may have line feeds where they can be wrapped.
         for c in shown(&text.replace(['\n', '\t'], " ")).chars() {
@@ -122,8 +122,8 @@ impl Paint {
 /// A piece of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    pub(crate) text: String,
-    pub(crate) paint: Paint,
+    pub text: String,
+    pub paint: Paint,
 }
 
 impl From<&str> for Span {
@@ -178,7 +178,7 @@ impl Page {
     }
 
     /// A line that is to be copied: neither coloured nor cut, so it may be wider than the terminal.
-    pub(crate) fn verbatim(&mut self, text: &str) {
+    pub fn verbatim(&mut self, text: &str) {
         let text = self.style.clean(text);
         self.out.push_str(text.trim_end_matches(' '));
         self.out.push('\n');

@@ -44,7 +44,7 @@ pub fn verdict(run: &Run, summary: &Summary, style: Style) -> String {
 }
 
 /// What a gate comes to, in its colour.
-pub(super) fn gate_state(state: GateState) -> Span {
+pub fn gate_state(state: GateState) -> Span {
     let paint = match state {
         GateState::Passed => Paint::Green,
         GateState::Failed => Paint::Red,
@@ -107,12 +107,12 @@ impl Page {
     }
 
     /// Verb, facts and the name of the run; then what is missing.
-    pub(crate) fn head(&mut self, run: &Run, summary: &Summary, facts: &[String]) {
+    pub fn head(&mut self, run: &Run, summary: &Summary, facts: &[String]) {
         self.head_with(run, summary, facts, &[]);
     }
 
     /// The same with a second line of facts, which takes the name of the run where the first one is full.
-    pub(crate) fn head_with(&mut self, run: &Run, summary: &Summary, facts: &[String], second: &[String]) {
+    pub fn head_with(&mut self, run: &Run, summary: &Summary, facts: &[String], second: &[String]) {
         let name = format!("run {}", summary.name);
         let facts = facts.join("   ");
         let calls =
@@ -148,7 +148,7 @@ impl Page {
     }
 
     /// Cost of a message at both ends of each case given.
-    pub(crate) fn costs(&mut self, cases: &[(&str, &CaseSummary)]) {
+    pub fn costs(&mut self, cases: &[(&str, &CaseSummary)]) {
         let glyphs = self.style.glyphs;
         let mut table = Table::new()
             .column("cost per message", Align::Left)
@@ -175,7 +175,7 @@ impl Page {
 
     /// Hardware events of a message at both ends of each case given, and why some are not there. Those of the kernel stand
     /// among the costs already.
-    pub(crate) fn events(&mut self, cases: &[(&str, &CaseSummary)]) {
+    pub fn events(&mut self, cases: &[(&str, &CaseSummary)]) {
         let mut table = Table::new().column("counted per message", Align::Left);
         for (at, head) in events::HEADS.into_iter().enumerate() {
             table = table.optional(head, Align::Right, 8 - at as u8);
@@ -200,7 +200,7 @@ impl Page {
     }
 
     /// Options that the kernel did not grant as asked, and conditions that were lost.
-    pub(crate) fn refusals(&mut self, cases: &[&CaseSummary]) {
+    pub fn refusals(&mut self, cases: &[&CaseSummary]) {
         let mut lines = Vec::new();
         for case in cases {
             for granted in case.granted.iter().filter(|granted| !granted.same) {
@@ -221,7 +221,7 @@ impl Page {
     }
 
     /// Cases that could not be measured, each with its reason.
-    pub(crate) fn unavailable(&mut self, summary: &Summary) {
+    pub fn unavailable(&mut self, summary: &Summary) {
         let rows = view::unavailable(summary);
         if rows.is_empty() {
             return;
@@ -236,7 +236,7 @@ impl Page {
     }
 
     /// Programs of others at the far end, with what a message costs there.
-    pub(crate) fn programs(&mut self, run: &Run, summary: &Summary) {
+    pub fn programs(&mut self, run: &Run, summary: &Summary) {
         let rows = programs::rows(run, summary, self.style.glyphs);
         if rows.is_empty() {
             return;
@@ -252,7 +252,7 @@ impl Page {
     }
 
     /// Where the run is, and the next command; nothing where the run is not kept.
-    pub(crate) fn saved(&mut self, run: &Run, summary: &Summary) {
+    pub fn saved(&mut self, run: &Run, summary: &Summary) {
         if run.folder.as_os_str().is_empty() {
             return;
         }
@@ -264,7 +264,7 @@ impl Page {
 }
 
 /// CPU user and system, system calls, voluntary and involuntary switches, faults, run-queue time, per message.
-pub(crate) fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
+pub fn cost_cells(cost: &Cost, glyphs: Glyphs) -> [String; 7] {
     if cost.unread {
         return std::array::from_fn(|_| "n/a".into());
     }

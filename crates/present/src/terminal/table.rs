@@ -131,7 +131,7 @@ impl Table {
     }
 
     /// The lines, none wider than `room` as long as the columns that stay allow it.
-    pub(crate) fn lines(mut self, style: Style, room: usize) -> Vec<Vec<Span>> {
+    pub fn lines(mut self, style: Style, room: usize) -> Vec<Vec<Span>> {
         let widths = self.narrow(style, room);
         let mut lines = Vec::new();
         if self.columns.iter().any(|column| !column.head.is_empty()) {
@@ -179,13 +179,13 @@ impl Table {
     }
 
     /// Several tables that all begin with the first column and are each at most `room` wide.
-    pub(crate) fn split(self, style: Style, room: usize) -> Vec<Table> {
+    pub fn split(self, style: Style, room: usize) -> Vec<Table> {
         self.split_after(1, style, room)
     }
 
     /// The same with every cell in one of them, however long it is: heads and cells wrap, and each part begins with the
     /// first `lead` columns, which say what a row is.
-    pub(crate) fn split_whole(mut self, lead: usize, style: Style, room: usize) -> Vec<Table> {
+    pub fn split_whole(mut self, lead: usize, style: Style, room: usize) -> Vec<Table> {
         self.widest = Some((room / 2).saturating_sub(self.gap).max(1));
         let lead =
             (1..=lead.max(1)).rev().find(|lead| self.total(&self.widths(style)[..*lead]) <= room / 2).unwrap_or(1);

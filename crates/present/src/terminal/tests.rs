@@ -164,7 +164,6 @@ fn is_seen(name: &str, text: &str, part: &str) {
 #[test]
 fn the_first_number_of_every_result_is_seen_without_scrolling() {
     let fixtures = &*FIXTURES;
-    let (rpc_run, rpc_summary, _) = fixture::rpc();
     let (explained_run, explained_summary) = fixture::explained();
     for more in [false, true] {
         let with = |summary: &Summary| if more { warned(summary.clone()) } else { summary.clone() };
@@ -192,7 +191,6 @@ fn the_first_number_of_every_result_is_seen_without_scrolling() {
             let (run, summary) = &fixtures.shapes;
             is_seen("stream of shapes", &stream(run, &with(summary), style, BitUnits::Si), "bit/s");
             is_seen("write shape", &write_shape(run, &with(summary), style, BitUnits::Si), "Gbit/s");
-            is_seen("rpc", &rpc(&rpc_run, &with(&rpc_summary), style), &median(&rpc_summary));
             let text = explain(&explained_run, &with(&explained_summary), &msgpath_record::NO_MESSAGES, style);
             is_seen("explain", &text, "round trip ");
             let found = msgpath_analyse::diff::diff(&fixtures.echo.0, &fixtures.echo.0, &[]);

@@ -12,7 +12,7 @@ use crate::words;
 
 impl Page {
     /// One row per case of a run that has several thread counts, connections or depths; nothing for others.
-    pub(super) fn threads(&mut self, cases: &[&CaseSummary]) {
+    pub fn threads(&mut self, cases: &[&CaseSummary]) {
         let all: Vec<(&CaseSummary, &ThreadFigures)> =
             cases.iter().filter_map(|case| Some((*case, case.threads.as_ref()?))).collect();
         let apart = |case: &CaseSummary| (case.case.threads, case.case.connections, case.case.inflight);

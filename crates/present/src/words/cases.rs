@@ -9,7 +9,7 @@ use msgpath_stats::steady::{Steadiness, SteadyClass};
 use super::{between, chosen, counted, estimate_interval, overloaded, percent};
 
 /// `steadiness`: how the rounds lie in time, in one line.
-pub(crate) fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -> String {
+pub fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -> String {
     let levels = steadiness.change_points.len() + 1;
     let spread = percent(steadiness.spread);
     let text = match (steadiness.class, steadiness.change_points.as_slice()) {
@@ -31,7 +31,7 @@ pub(crate) fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -
 }
 
 /// `first`: the first messages of the connections against the rest.
-pub(crate) fn first(first: &FirstMessages, glyphs: Glyphs) -> String {
+pub fn first(first: &FirstMessages, glyphs: Glyphs) -> String {
     let each = first.per_connection;
     let whole = (each - each.round()).abs() < 0.05;
     let count =
@@ -45,7 +45,7 @@ pub(crate) fn first(first: &FirstMessages, glyphs: Glyphs) -> String {
 }
 
 /// `restarts`: where the variance comes from.
-pub(crate) fn restarts(restarts: &Restarts, glyphs: Glyphs) -> String {
+pub fn restarts(restarts: &Restarts, glyphs: Glyphs) -> String {
     let p50 = &restarts.p50_ns;
     let range = estimate_interval(p50, |ns| glyphs.time(ns));
     let advice = match (restarts.dominate, restarts.best_rounds) {
@@ -63,7 +63,7 @@ pub(crate) fn restarts(restarts: &Restarts, glyphs: Glyphs) -> String {
 }
 
 /// `tail`: how much of the time goes into the slowest messages; `None` where none was that slow.
-pub(crate) fn tail(case: &CaseSummary) -> Option<String> {
+pub fn tail(case: &CaseSummary) -> Option<String> {
     let part = |medians: u32, messages: Option<f64>, time: Option<f64>| {
         let (messages, time) = (messages.filter(|share| *share > 0.0)?, time?);
         Some(format!(
@@ -81,7 +81,7 @@ pub(crate) fn tail(case: &CaseSummary) -> Option<String> {
 }
 
 /// The estimate first, then what was measured: `expected 50 µs   measured 8.10 µs (6.17 times faster)`.
-pub(crate) fn expectation(expected: &Expected, case: Option<&CaseSummary>, glyphs: Glyphs) -> String {
+pub fn expectation(expected: &Expected, case: Option<&CaseSummary>, glyphs: Glyphs) -> String {
     let faster = |times: f64, more: &str, less: &str| match times {
         t if t > 1.0 => format!("{} times {more}", three_digits(t)),
         t if t < 1.0 => format!("{} times {less}", three_digits(1.0 / t)),
@@ -106,7 +106,7 @@ pub(crate) fn expectation(expected: &Expected, case: Option<&CaseSummary>, glyph
 }
 
 /// What the machine allows at best: `floor: copies 10 ns, wake-ups 5.10 µs`; empty where nothing is known.
-pub(crate) fn floors(expected: &Expected, glyphs: Glyphs) -> String {
+pub fn floors(expected: &Expected, glyphs: Glyphs) -> String {
     if expected.floors.is_empty() {
         return String::new();
     }

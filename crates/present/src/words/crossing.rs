@@ -6,18 +6,18 @@ use msgpath_stats::crossover::{Crossing as Found, CrossoverKind};
 use super::{about_size, bound, within_measured};
 
 /// A crossover in words; parts that there is nothing to say about are empty.
-pub(crate) struct Crossing {
+pub struct Crossing {
     /// From which size the path pays.
-    pub(crate) text: String,
+    pub text: String,
     /// The interval of that size.
-    pub(crate) range: String,
+    pub range: String,
     /// Which sizes are not decided, and whether some were added.
-    pub(crate) more: String,
+    pub more: String,
 }
 
 impl Crossing {
     /// The interval with what else is known of it.
-    pub(crate) fn details(&self) -> String {
+    pub fn details(&self) -> String {
         let parts: Vec<&str> =
             [&self.range, &self.more].into_iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
         parts.join("; ")
@@ -25,7 +25,7 @@ impl Crossing {
 }
 
 /// From which size a path pays. `sizes`: the smallest and the largest that were measured.
-pub(crate) fn crossover(crossover: &Found, sizes: (u64, u64)) -> Crossing {
+pub fn crossover(crossover: &Found, sizes: (u64, u64)) -> Crossing {
     let at = crossover.size.map_or_else(|| "an unknown size".into(), about_size);
     let text = match crossover.kind {
         CrossoverKind::AlwaysFaster => "faster at every size measured".into(),

@@ -11,12 +11,12 @@ use super::{per_message, percent};
 use crate::view::push_new;
 
 /// The columns of [`row`].
-pub(crate) const HEADS: [&str; 7] =
+pub const HEADS: [&str; 7] =
     ["cycles", "instructions", "a cycle", "cycles a byte", "L1d misses", "LLC misses", "in user mode"];
 
 /// Who counted or simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub enum By {
     /// The near end's threads.
     Near,
     /// The far end's threads.
@@ -27,10 +27,10 @@ pub(crate) enum By {
 
 impl By {
     /// In the order of the rows.
-    pub(crate) const ALL: [By; 3] = [By::Near, By::Far, By::Simulated];
+    pub const ALL: [By; 3] = [By::Near, By::Far, By::Simulated];
 
     /// As a row is labelled.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             By::Near => "near end",
             By::Far => "far end",
@@ -40,7 +40,7 @@ impl By {
 }
 
 /// What is known of the hardware events of a case, per message; `None` where nothing is.
-pub(crate) fn row(case: &CaseSummary, by: By) -> Option<[String; 7]> {
+pub fn row(case: &CaseSummary, by: By) -> Option<[String; 7]> {
     let end = if by == By::Far { FAR } else { NEAR };
     let value = |event| match by {
         By::Simulated => find_simulated(case, NEAR, event),
@@ -63,7 +63,7 @@ pub(crate) fn row(case: &CaseSummary, by: By) -> Option<[String; 7]> {
 }
 
 /// Why events are not there, one sentence for each reason, and what simulated figures are.
-pub(crate) fn reasons(cases: &[&CaseSummary]) -> Vec<String> {
+pub fn reasons(cases: &[&CaseSummary]) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<&str>, [bool; 2])> = Vec::new();
     let mut simulated = false;
     for case in cases {
@@ -93,7 +93,7 @@ pub(crate) fn reasons(cases: &[&CaseSummary]) -> Vec<String> {
 }
 
 /// The cells of one event in a long table: per message, 95 % interval, in user mode, time counted, why not.
-pub(crate) fn cells(rate: &EventRate) -> [String; 5] {
+pub fn cells(rate: &EventRate) -> [String; 5] {
     let estimate = rate.per_message.as_ref();
     let share = |share: Option<f64>| share.map_or_else(String::new, percent);
     [

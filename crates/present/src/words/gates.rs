@@ -6,7 +6,7 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use super::{between, per_second};
 
 /// What a gate comes to.
-pub(crate) fn state(state: GateState) -> &'static str {
+pub fn state(state: GateState) -> &'static str {
     match state {
         GateState::Passed => "passed",
         GateState::Failed => "failed (sure)",
@@ -15,7 +15,7 @@ pub(crate) fn state(state: GateState) -> &'static str {
 }
 
 /// A value in a unit of [`RunGate::unit`].
-pub(crate) fn value(value: f64, unit: &str, glyphs: Glyphs) -> String {
+pub fn value(value: f64, unit: &str, glyphs: Glyphs) -> String {
     match unit {
         "bit/s" => bits_per_second(value, BitUnits::Si),
         "1/s" => per_second(value),
@@ -25,7 +25,7 @@ pub(crate) fn value(value: f64, unit: &str, glyphs: Glyphs) -> String {
 }
 
 /// `1.32 ms (1.20 – 1.41 ms)`, or `≥ 1.20 ms`; empty where nothing is known.
-pub(crate) fn range(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
+pub fn range(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
     let print = |number: f64| value(number, unit, glyphs);
     match (case.value, case.low, case.high) {
         (Some(at), Some(low), Some(high)) => format!("{} ({})", print(at), between(&print(low), &print(high))),
@@ -36,7 +36,7 @@ pub(crate) fn range(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
 }
 
 /// One case of a gate: its value with the range, and why where it is not decided.
-pub(crate) fn judged(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
+pub fn judged(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
     let why = case.because.as_deref().unwrap_or_default();
     match (range(case, unit, glyphs), why) {
         (range, "") => range,
@@ -46,7 +46,7 @@ pub(crate) fn judged(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
 }
 
 /// The worst case of a gate, and of how many: `1.32 ms (1.20 – 1.41 ms) for unix:send 64 B, and 3 more of 30 cases`.
-pub(crate) fn sentence(gate: &RunGate, glyphs: Glyphs) -> String {
+pub fn sentence(gate: &RunGate, glyphs: Glyphs) -> String {
     let Some(worst) = gate.worst() else { return "nothing was measured".into() };
     let all = gate.cases.len();
     let alike = gate.cases.iter().filter(|case| case.state == gate.state).count();

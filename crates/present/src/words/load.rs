@@ -22,7 +22,7 @@ fn arrivals(arrivals: Arrivals) -> &'static str {
 }
 
 /// `1 connection, 1 thread, closed loop`, or `open loop, 10k/s Poisson, from the intended send`.
-pub(crate) fn load(case: &Case) -> String {
+pub fn load(case: &Case) -> String {
     let places = places(case);
     match case.load {
         Load::Closed if case.inflight > 1 => format!("{places}, closed loop, {} in flight", case.inflight),
@@ -38,7 +38,7 @@ pub(crate) fn load(case: &Case) -> String {
 }
 
 /// The load of several cases: that of the first, or their range of rates.
-pub(crate) fn loads(cases: &[&CaseSummary]) -> String {
+pub fn loads(cases: &[&CaseSummary]) -> String {
     let Some(first) = cases.first() else { return String::new() };
     let mut rates: Vec<Rate> = cases.iter().filter_map(|case| case.case.load.rate()).collect();
     rates.sort_unstable();
@@ -55,23 +55,23 @@ pub(crate) fn loads(cases: &[&CaseSummary]) -> String {
 }
 
 /// A rate as it is typed: `10k/s`.
-pub(crate) fn asked(rate: f64) -> String {
+pub fn asked(rate: f64) -> String {
     Rate::per_second(rate).map_or_else(|| per_second(rate), |rate| rate.to_string())
 }
 
 /// The open loop of a case that was not sustained: its latency means nothing and is not printed.
-pub(crate) fn overloaded(case: &CaseSummary) -> Option<&OpenLoop> {
+pub fn overloaded(case: &CaseSummary) -> Option<&OpenLoop> {
     case.open.as_ref().filter(|open| !open.sustained)
 }
 
 /// What is printed instead of latencies where a rate was not sustained.
-pub(crate) fn not_sustained(open: &OpenLoop) -> String {
+pub fn not_sustained(open: &OpenLoop) -> String {
     let (achieved, asked) = (decimal(open.achieved_per_s.value), decimal(open.asked_per_s));
     format!("not sustained: {achieved} of {asked} msg/s{}", backlog(open.backlog_per_s.as_ref()))
 }
 
 /// `; the backlog grows by 11.8 k messages/s (95 %: 11.2 – 12.4 k)`; empty where no growth was seen.
-pub(crate) fn backlog(slope: Option<&Estimate>) -> String {
+pub fn backlog(slope: Option<&Estimate>) -> String {
     slope.filter(|slope| slope.value > 0.0).map_or_else(String::new, |slope| {
         let range = estimate_interval(slope, decimal);
         format!("; the backlog grows by {} messages/s (95 %: {range})", decimal(slope.value))
@@ -79,7 +79,7 @@ pub(crate) fn backlog(slope: Option<&Estimate>) -> String {
 }
 
 /// `offered`, `late`, `in flight`, `client`: what an open loop knows of itself.
-pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, String)> {
+pub fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, String)> {
     let offered = format!(
         "{} asked, {} scheduled, {} answered (95 %: {})",
         per_second(open.asked_per_s),
@@ -127,12 +127,12 @@ pub(crate) fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, S
 }
 
 /// The quantiles of the lateness that are printed.
-pub(crate) fn lateness(open: &OpenLoop) -> impl Iterator<Item = &Quantile> {
+pub fn lateness(open: &OpenLoop) -> impl Iterator<Item = &Quantile> {
     open.lateness.iter().filter(|quantile| quantile.p == 0.5 || quantile.p == 0.99)
 }
 
 /// The rate at which the curve bends.
-pub(crate) fn knee(curve: &LoadCurve) -> String {
+pub fn knee(curve: &LoadCurve) -> String {
     let name = quantile_name(curve.knee_p);
     match &curve.knee_per_s {
         None => format!("none: {name} did not double at the rates that were sustained"),
@@ -145,7 +145,7 @@ pub(crate) fn knee(curve: &LoadCurve) -> String {
 }
 
 /// Up to which rate the messages were answered.
-pub(crate) fn sustained(curve: &LoadCurve) -> String {
+pub fn sustained(curve: &LoadCurve) -> String {
     match (curve.sustained_per_s, curve.overloaded_per_s) {
         (Some(up_to), Some(not)) => format!("sustained up to {}, not at {}", asked(up_to), asked(not)),
         (Some(up_to), None) => format!("sustained at every rate measured, up to {}", asked(up_to)),

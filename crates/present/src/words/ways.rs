@@ -11,7 +11,7 @@ const UNKNOWN: &str =
     "A path that is slower one way cannot be told from an offset of the clocks: the bound covers both.";
 
 /// Both ways, with the bound of the clocks.
-pub(crate) fn ways(ways: &Ways, glyphs: Glyphs) -> String {
+pub fn ways(ways: &Ways, glyphs: Glyphs) -> String {
     let time = |quantile: &Quantile| {
         let range = quantile_range(quantile, glyphs);
         let range = if range.is_empty() { range } else { format!(" ({range})") };
@@ -31,7 +31,7 @@ pub(crate) fn ways(ways: &Ways, glyphs: Glyphs) -> String {
 }
 
 /// What the clocks leave open of stages on two hosts; `bound`: `±1.2 µs`.
-pub(crate) fn between_hosts(bound: &str) -> String {
+pub fn between_hosts(bound: &str) -> String {
     format!(
         "Both ends on one axis, each by its own clock: the time between the two hosts is {bound} (clock bound) there and back; what \
          one of the two gains by it the other loses, in every column alike."
@@ -39,7 +39,7 @@ pub(crate) fn between_hosts(bound: &str) -> String {
 }
 
 /// What is known of the far end's clock.
-pub(crate) fn far_clock(clock: &FarClock) -> String {
+pub fn far_clock(clock: &FarClock) -> String {
     format!("The far end's clock, by the messages themselves: {}.", clock.text)
 }
 

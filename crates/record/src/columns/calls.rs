@@ -1,5 +1,6 @@
 //! Calls (in `rpcs.mpl` and `rpc-csv`).
 
+use msgpath_core::schema::RpcFacts;
 use msgpath_core::schema::{RpcPair, RpcRow};
 
 use super::{Cell, Column, Context, Form, Kind, Logged, Stored, stored, without_zeros};
@@ -76,11 +77,11 @@ pub(crate) static CALLS: [Column<RpcRow>; 27] = [
 ];
 
 fn pair<'a>(of: &Context<'a>, row: &RpcRow) -> Option<&'a RpcPair> {
-    of.run.header.rpc.as_ref()?.pairs.get(row.pair as usize)
+    of.run.header.parts.get::<RpcFacts>()?.pairs.get(row.pair as usize)
 }
 
 fn stamp<'a>(of: &Context<'_>, row: &RpcRow, at: usize) -> Cell<'a> {
-    of.run.header.rpc.as_ref().and_then(|facts| stamps(facts, row)[at]).into()
+    of.run.header.parts.get::<RpcFacts>().and_then(|facts| stamps(facts, row)[at]).into()
 }
 
 impl Logged for RpcRow {

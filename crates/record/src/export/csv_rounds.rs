@@ -211,7 +211,7 @@ mod tests {
     use std::collections::HashMap;
 
     use msgpath_core::Workload;
-    use msgpath_core::schema::{RpcFacts, RunEnd};
+    use msgpath_core::schema::RunEnd;
 
     use super::*;
     use crate::export::tests::exported;
@@ -249,8 +249,8 @@ mod tests {
             let mut round = crate::test_run::round(0, 0);
             *round.far_mut() = far;
             let mut header = crate::test_run::header(0);
-            let imported = imported.iter().map(|name| (*name).to_owned()).collect();
-            header.rpc = Some(RpcFacts { imported, ..RpcFacts::default() });
+            header.plan.workload = &msgpath_core::workload::CALLS;
+            header.imported = imported.iter().map(|name| (*name).to_owned()).collect();
             let run = Run { folder: "x".into(), header, rounds: vec![round], end: None::<RunEnd>, damage: None };
             let mut bytes = Vec::new();
             Csv.export(&run, &mut bytes).unwrap();

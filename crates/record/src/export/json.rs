@@ -178,8 +178,8 @@ mod tests {
         let mut round = crate::test_run::round(0, 0);
         let value = |round: &RoundRecord, imported: &[&str]| {
             let mut header = crate::test_run::header(0);
-            let imported = imported.iter().map(|name| (*name).to_owned()).collect();
-            header.rpc = Some(msgpath_core::schema::RpcFacts { imported, ..Default::default() });
+            header.plan.workload = &msgpath_core::workload::CALLS;
+            header.imported = imported.iter().map(|name| (*name).to_owned()).collect();
             record(&Run { folder: "x".into(), header, rounds: Vec::new(), end: None, damage: None }, round)
         };
         // An imported log tells messages, bytes and times of both ends, and no calls or CPU time of either.

@@ -89,7 +89,7 @@ fn messages(run: &Run) -> Result<impl Iterator<Item = MessageRow>, RecordError> 
 /// The calls of the run as far as they are whole, and what is known of them; at least one.
 fn calls(run: &Run) -> Result<(&RpcFacts, impl Iterator<Item = RpcRow>), RecordError> {
     let mut rows = crate::rpcs(&run.folder)?.map_while(Result::ok).peekable();
-    match (&run.header.rpc, rows.peek()) {
+    match (run.header.parts.get::<RpcFacts>(), rows.peek()) {
         (Some(facts), Some(_)) => Ok((facts, rows)),
         _ => Err(RecordError::NoCalls { run: run.header.name.clone() }),
     }
@@ -249,7 +249,7 @@ mod tests {
         let mut header = test_run::rpc_header();
         header.target = "10.9.0.2:12345".into();
         header.plan.cases.iter_mut().for_each(|case| case.label = Some("write".into()));
-        let rpc = header.rpc.as_mut().unwrap();
+        let rpc = header.parts.get_mut::<RpcFacts>().unwrap();
         rpc.begin_unix_us = 1_700_000_000_123_456;
         let mut writer = crate::RunWriter::create(place.path(), &header).unwrap();
         let rows = [test_run::calls(1, 0, 10), test_run::calls(0, 0, 10)];
@@ -352,7 +352,7 @@ mod tests {
         writer.round(&test_run::round(0, 0), &test_run::rows(0, 0, 10)).unwrap();
         drop(writer);
         let mut header = hostile(test_run::rpc_header());
-        let facts = header.rpc.as_mut().unwrap();
+        let facts = header.parts.get_mut::<RpcFacts>().unwrap();
         facts.pairs.iter_mut().for_each(|pair| (pair.client, pair.server) = (HOSTILE.into(), HOSTILE.into()));
         let mut writer = crate::RunWriter::create(places[1].path(), &header).unwrap();
         let mut calls = test_run::calls(0, 0, 10);

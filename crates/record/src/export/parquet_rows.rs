@@ -67,7 +67,7 @@ impl Exporter for Parquet {
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
-        let written = match &run.header.rpc {
+        let written = match run.header.parts.get::<RpcFacts>() {
             Some(_) => write(run, "calls", &of_calls(), calls(run)?.1, out),
             None => write(run, "messages", &of_messages(), messages(run)?, out),
         };

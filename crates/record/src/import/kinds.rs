@@ -206,7 +206,7 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
         ..Plan::new(&msgpath_core::workload::CALLS, cases)
     };
     let same = !pairs.is_empty() && pairs.iter().all(|pair| pair.same_machine.is_some());
-    let mut header = RunHeader { plan, unavailable, target: target(calls), ..about.header };
+    let mut header = RunHeader { plan, unavailable, target: target(calls), imported: about.imported, ..about.header };
     // The boot is the same where both clocks are one, as for a run of our own.
     let other = if same { "n/a: imported" } else { "n/a: imported, another machine" };
     let client = (machines(pairs.iter().map(|pair| &pair.client)), "n/a: imported");
@@ -217,11 +217,10 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
     }
     header.ends[NEAR].clock.step_ns = about.steps[0];
     // What the caller knows of the wire stays.
-    let wire = header.rpc.take().and_then(|facts| facts.wire);
-    header.rpc = Some(RpcFacts {
+    let wire = header.parts.remove::<RpcFacts>().and_then(|facts| facts.wire);
+    header.parts.set(RpcFacts {
         wire,
         protocol: "lab".into(),
-        imported: about.imported,
         begin_unix_us: if about.wall { begin / 1_000 } else { 0 },
         client_step_ns: about.steps[0],
         server_step_ns: about.steps[1],

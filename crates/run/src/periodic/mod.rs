@@ -17,6 +17,7 @@ use msgpath_agent::periodic::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROW
 use msgpath_agent::periodic::{engine, mac};
 use msgpath_agent::role::Role;
 use msgpath_agent::{environment, route, wire};
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{
     ClockFacts, FAR, Granted, MessageRow, NEAR, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
@@ -243,7 +244,7 @@ pub fn execute(
         version: env!("CARGO_PKG_VERSION").into(),
         target: "this machine".into(),
         unavailable,
-        periodic: Some(periodic.facts()),
+        parts: Parts::default().with(periodic.facts()),
         ..RunHeader::new(name, "periodic", plan)
     };
     header.set_hosts([machine.clone(), machine]);
@@ -345,7 +346,7 @@ fn record(
         }
         writer.round(round, rows).map_err(Problem::from)?;
     }
-    if let Some(facts) = &mut header.periodic {
+    if let Some(facts) = header.parts.get_mut::<PeriodicFacts>() {
         facts.sessions.push(session);
     }
     writer.replace_header(header).map_err(Problem::from)

@@ -103,7 +103,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let mut header = RunHeader {
         started: utc::now(),
         command: std::iter::once("msgpath".into()).chain(words).collect(),
-        rpc: Some(RpcFacts {
+        parts: Parts::default().with(RpcFacts {
             wire: arguments.wire.filter(|bits| *bits > 0).map(|bits| (bits, "--wire".to_owned())),
             ..RpcFacts::default()
         }),

@@ -656,7 +656,7 @@ fn verdict(
 
 /// Whether enough calls succeeded: one at least, and as many as `--max-loss` asks for.
 fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
-    let kinds = summary.rpc.as_ref().map_or(&[][..], |rpc| &rpc.kinds);
+    let kinds = summary.sections.get::<RpcSummary>().map_or(&[][..], |rpc| &rpc.kinds);
     let sum = |of: fn(&RpcKind) -> u64| kinds.iter().map(of).sum::<u64>();
     let (calls, bad) = (sum(|kind| kind.calls), sum(|kind| kind.failed + kind.unanswered));
     if calls > 0 && bad == calls {
@@ -723,7 +723,7 @@ fn sums(
             lines.extend(tally.log2(name, glyphs));
         }
     }
-    if let Some(not_kept) = run.header.rpc.as_ref().map(|rpc| rpc.not_kept).filter(|calls| *calls > 0) {
+    if let Some(not_kept) = run.header.parts.get::<RpcFacts>().map(|rpc| rpc.not_kept).filter(|calls| *calls > 0) {
         lines.push(format!("{} more calls are in the histograms, not in the log of calls.", not_kept));
     }
     if arguments.verify {

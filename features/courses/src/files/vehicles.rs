@@ -32,7 +32,7 @@ struct Driven<'a> {
 fn engines<'a>(parts: &[Part<'a>]) -> Vec<Driven<'a>> {
     let of = |part: &Part<'a>| {
         let (part, cases) = (*part, &part.run.header.plan.cases);
-        let engines = part.summary.periodic.iter().flat_map(|periodic| &periodic.engines);
+        let engines = part.summary.sections.get::<PeriodicSummary>().into_iter().flat_map(|periodic| &periodic.engines);
         engines.filter(|engine| engine.all.messages > 0).filter_map(move |engine| {
             let transport = cases.get(engine.case as usize)?.path.transport.as_str();
             Some(Driven { part, engine, transport })
@@ -56,7 +56,7 @@ fn time(ns: f64) -> String {
 
 /// The messages that component 0 received of one engine, in the order of arrival: sender from 0 and the row.
 fn arrivals<'a>(driven: &Driven<'a>) -> Vec<(u32, &'a MessageRow)> {
-    let Some(facts) = &driven.part.run.header.periodic else { return Vec::new() };
+    let Some(facts) = driven.part.run.header.parts.get::<PeriodicFacts>() else { return Vec::new() };
     let of = (facts.processes * facts.components).max(1);
     let own = driven
         .part
@@ -233,7 +233,7 @@ pub(super) fn files(parts: &[Part<'_>]) -> Vec<File> {
 fn section(text: &mut String, driven: &Driven<'_>) {
     let header = &driven.part.run.header;
     let _ = writeln!(text, "== {} {}", driven.part.name, driven.transport);
-    let sessions = header.periodic.iter().flat_map(|facts| &facts.sessions);
+    let sessions = header.parts.get::<PeriodicFacts>().into_iter().flat_map(|facts| &facts.sessions);
     let mut pids: Vec<i32> = Vec::new();
     for session in sessions.filter(|session| session.case == driven.engine.case) {
         let fresh = session.components.iter().map(|component| component.pid);

@@ -1,7 +1,6 @@
 //! The message log inside the report: at most so many messages, chosen by [`sample`], packed by [`pack`].
 
-mod calls;
-mod pack;
+pub mod pack;
 
 use msgpath_analyse::sample::{self, CaseSample};
 use msgpath_analyse::stages::Stage;
@@ -9,8 +8,6 @@ use msgpath_core::schema::MessageRow;
 use msgpath_record::Messages;
 
 use super::encode::base64;
-pub(crate) use calls::kind::{CONTRADICTS, PLACED};
-pub(crate) use calls::{EmbeddedCalls, embed_calls, key_text, split};
 
 /// Messages in a report where nobody asks for another number.
 pub const DEFAULT_EMBED: usize = 100_000;
@@ -52,5 +49,7 @@ pub(crate) fn embed(messages: &dyn Messages, cases: &[u32], limit: usize) -> Emb
     Embedded { stages, cases, raw_bytes: raw.len(), packed_bytes: packed.len(), text: base64(&packed) }
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;

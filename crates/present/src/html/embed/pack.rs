@@ -10,14 +10,14 @@ use msgpath_analyse::sample::CaseSample;
 /// Effort of deflate, 0 to 10: more takes twice the time for one hundredth less.
 const EFFORT: u8 = 6;
 /// Bit of a kind: the message stands for others that are not in the file.
-pub(super) const SAMPLED: u64 = 1;
+pub const SAMPLED: u64 = 1;
 /// Bit of a kind: the message was lost.
-pub(super) const LOST: u64 = 2;
+pub const LOST: u64 = 2;
 
 /// Columns of a log, as bytes: start (ns, as difference to the message before, from 0 at the start of each case),
 /// connection, kind ([`SAMPLED`] and [`LOST`]), and the time in each stage (ns). Each case's messages come by rising
 /// start.
-pub(super) fn columns(cases: &[CaseSample], stages: &[Stage]) -> Vec<u8> {
+pub fn columns(cases: &[CaseSample], stages: &[Stage]) -> Vec<u8> {
     let mut out = Vec::with_capacity(cases.iter().map(|case| case.kept).sum::<usize>() * 12);
     for case in cases {
         let mut before = 0;
@@ -39,6 +39,6 @@ pub(super) fn columns(cases: &[CaseSample], stages: &[Stage]) -> Vec<u8> {
 }
 
 /// Raw deflate.
-pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
+pub fn deflate(bytes: &[u8]) -> Vec<u8> {
     compress_to_vec(bytes, EFFORT)
 }

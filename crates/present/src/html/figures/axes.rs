@@ -10,7 +10,7 @@ use crate::words;
 
 /// The cases shown, each with its label, and what they have in common: all sizes of a single path, or all paths at one
 /// size.
-pub(crate) fn chosen<'a>(summary: &Summary, cases: &[&'a CaseSummary]) -> (Vec<(String, &'a CaseSummary)>, String) {
+pub fn chosen<'a>(summary: &Summary, cases: &[&'a CaseSummary]) -> (Vec<(String, &'a CaseSummary)>, String) {
     let Some(first) = cases.first() else { return (Vec::new(), String::new()) };
     let one_path = cases.iter().all(|case| case.case.path == first.case.path);
     if one_path && summary.comparison.is_none() {
@@ -31,7 +31,7 @@ pub(crate) fn chosen<'a>(summary: &Summary, cases: &[&'a CaseSummary]) -> (Vec<(
 }
 
 /// A label that fits beside a picture; the table has the whole name.
-pub(crate) fn short(label: &str) -> String {
+pub fn short(label: &str) -> String {
     const LONGEST: usize = 20;
     if label.chars().count() <= LONGEST {
         label.into()
@@ -48,7 +48,7 @@ pub fn tick_name(ns: f64) -> String {
 }
 
 /// A logarithmic axis of times on the left, with its grid.
-pub(crate) fn time_ticks_left(drawing: &mut Drawing, (low, high): (f64, f64), y: &Scale, left: f64, right: f64) {
+pub fn time_ticks_left(drawing: &mut Drawing, (low, high): (f64, f64), y: &Scale, left: f64, right: f64) {
     let mut last = f64::MAX;
     for tick in time_ticks(low, high) {
         let at = y.at(tick);
@@ -62,13 +62,13 @@ pub(crate) fn time_ticks_left(drawing: &mut Drawing, (low, high): (f64, f64), y:
 }
 
 /// Of so many rounds every how many-th has its number on an axis.
-pub(crate) fn every(rounds: usize) -> usize {
+pub fn every(rounds: usize) -> usize {
     let steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
     steps.into_iter().find(|step| rounds.div_ceil(*step) <= 12).unwrap_or(rounds)
 }
 
 /// Rounds below columns of equal width: the time between rounds is left out, so an axis of seconds would not be even.
-pub(crate) fn round_axis(drawing: &mut Drawing, columns: &[Column], (left, right): (f64, f64), y: f64) {
+pub fn round_axis(drawing: &mut Drawing, columns: &[Column], (left, right): (f64, f64), y: f64) {
     let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return };
     let step = every(last.round + 1 - first.round);
     let mut before = None;

@@ -14,39 +14,35 @@ mod counters;
 mod crossover;
 mod data;
 mod heat;
-pub(crate) mod lanes;
+pub mod lanes;
 mod load;
 mod points;
 mod ridges;
 mod rounds;
-mod rpc_calls;
-mod rpc_clock;
-mod rpc_first;
-mod rpc_parts;
-mod rpc_waterfall;
-mod senders;
 mod shift;
 mod sizes;
 mod spectrum;
 mod spread;
-pub(crate) mod stages;
+pub mod stages;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod threads;
 mod throughput;
 mod timeline;
 mod winners;
 
+use crate::section;
 use crate::svg::{Svg, escape};
 
 use super::encode;
 use super::page::{Cell, Page};
 use super::scene::Scene;
-pub use axes::tick_name;
-pub(crate) use axes::{chosen, every, round_axis, short, time_ticks_left};
+pub use axes::{chosen, every, round_axis, short, tick_name, time_ticks_left};
 pub use data::{DataTable, Datum};
 pub use lanes::{Bar, Lanes, wide};
-pub use stages::{colour, hatched};
+pub use stages::{HATCH, colour, hatched};
 
 /// A picture of the report.
 #[derive(Debug)]
@@ -95,18 +91,12 @@ pub static FIGURES: &[Figure] = &[
     shift::FIGURE,
     crossover::FIGURE,
     winners::FIGURE,
-    senders::FIGURE,
     rounds::FIGURE,
     spectrum::FIGURE,
-    rpc_waterfall::FIGURE,
-    rpc_parts::FIGURE,
-    rpc_first::FIGURE,
     stages::FIGURE,
     heat::FIGURE,
     conditions::FIGURE,
     timeline::FIGURE,
-    rpc_calls::FIGURE,
-    rpc_clock::FIGURE,
     points::FIGURE,
     load::FIGURE,
     throughput::FIGURE,
@@ -120,48 +110,54 @@ pub static FIGURES: &[Figure] = &[
     counters::CYCLES,
 ];
 
+/// Every figure of this program, those of features last.
+pub fn all() -> Vec<&'static Figure> {
+    FIGURES.iter().chain(section::all().into_iter().flat_map(|section| section.figures)).collect()
+}
+
 /// The figure of this name.
 pub fn figure(name: &str) -> Option<&'static Figure> {
-    FIGURES.iter().find(|figure| figure.name == name)
+    all().into_iter().find(|figure| figure.name == name)
 }
 
 /// Paths or sizes in one drawing.
-pub(crate) const SERIES: usize = 16;
+pub const SERIES: usize = 16;
 /// Colours, each with a dash pattern of its own (`s0` ... of the style sheet). Where there are more series than that, the
 /// label at the end of a line tells those of one colour apart.
 const HUES: usize = 8;
 
 /// The colour of the n-th series.
-pub(crate) fn hue(at: usize) -> usize {
+pub fn hue(at: usize) -> usize {
     at % HUES
 }
 
 /// What a figure says where it shows some of the cases.
-pub(crate) fn some_of(shown: usize, all: usize) -> Option<String> {
+pub fn some_of(shown: usize, all: usize) -> Option<String> {
     (shown < all).then(|| format!("{shown} of {all} cases are shown."))
 }
 
 /// A figure and what became of it.
-pub(crate) type Done = (&'static Figure, Drawn);
+pub type Done = (&'static Figure, Drawn);
 
 /// Every figure that concerns the run, drawn.
-pub(crate) fn drawn(scene: &Scene<'_>) -> Vec<Done> {
-    let drawn = FIGURES.iter().map(|figure| (figure, (figure.draw)(scene)));
+pub fn drawn(scene: &Scene<'_>) -> Vec<Done> {
+    let drawn = all().into_iter().map(|figure| (figure, (figure.draw)(scene)));
     drawn.filter(|(_, drawn)| !matches!(drawn, Drawn::Nothing)).collect()
 }
 
 /// The figures that answer what a verb asks, the best first: the first of them that could be drawn is the picture of the
 /// first screen.
-const ANSWERS: [&str; 9] =
-    ["anatomy", "load", "rpc-waterfall", "senders", "sizes", "latency-threads", "bars", "rounds", "spectrum"];
+const ANSWERS: [&str; 7] = ["anatomy", "load", "sizes", "latency-threads", "bars", "rounds", "spectrum"];
 
 /// Where a figure stands among those that answer: the lower, the sooner.
 pub fn rank(figure: &Figure) -> usize {
-    ANSWERS.iter().position(|name| *name == figure.name).unwrap_or(ANSWERS.len())
+    let sections = section::all();
+    let mut names = sections.iter().flat_map(|section| section.answers).chain(&ANSWERS);
+    names.position(|name| *name == figure.name).unwrap_or(usize::MAX)
 }
 
 /// The picture of the first screen; of two runs there are two, what both took and by how much it changed.
-pub(crate) fn first(scene: &Scene<'_>, drawn: &[Done]) -> Vec<&'static str> {
+pub fn first(scene: &Scene<'_>, drawn: &[Done]) -> Vec<&'static str> {
     let there =
         |name: &&str| drawn.iter().any(|(figure, drawn)| figure.name == *name && matches!(drawn, Drawn::Picture(_)));
     if scene.earlier.is_some() {

@@ -32,7 +32,7 @@ const KEY: f64 = 20.0;
 /// Stages whose names stand below each other.
 const COLUMN: usize = 6;
 
-pub(crate) const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
+pub const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
 
 /// A stage as it is drawn.
 struct Part {

@@ -1,7 +1,7 @@
 
 // ---- what the page has is brought to life
 let showCell = () => {}; // shows the messages of a cell of the heat map, once there is a timeline
-const data = { spectrum: numbers("spectrum"), heat: numbers("heat"), timeline: numbers("timeline"), calls: numbers("calls") };
+const data = { spectrum: numbers("spectrum"), heat: numbers("heat"), timeline: numbers("timeline") };
 if (data.spectrum) spectrum(data.spectrum);
 if (data.heat) heat(data.heat);
 all("#fig-anatomy .views").forEach(slides);
@@ -29,7 +29,7 @@ help.innerHTML = "<h2>Keys</h2><p><kbd>j</kbd> <kbd>k</kbd> next and previous fi
   + "<p><kbd>n</kbd> the slowest message, then the next slowest &middot; <kbd>?</kbd> this help</p><form method=\"dialog\"><button>close</button></form>";
 let figureNow = -1;
 addEventListener("keydown", event => {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input,select,textarea,#tl-main,#calls-main")) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input,select,textarea,canvas")) return;
   const stops = all("main .first figure, main details.fold");
   if (event.key === "?") help.open ? help.close() : help.showModal();
   else if (event.key === "j" || event.key === "k") {
@@ -39,7 +39,7 @@ addEventListener("keydown", event => {
     find("svg[tabindex]", stops[figureNow])?.focus({ preventScroll: true });
   } else if (event.key === "o") { const any = all("details.fold:not([open])").length > 0; all("details.fold").forEach(fold => fold.open = any); }
   else if (event.key === "n") {
-    const button = find("#timeline [data-do=next], #calls [data-do=next]");
+    const button = find("figure [data-do=next]");
     if (button) { unfold(button); button.click(); button.closest("figure").scrollIntoView({ block: "center" }); }
   }
 });
@@ -51,14 +51,5 @@ if (data.timeline) {
     showCell = timeline(data.timeline, log);
   }).catch(error => {
     find("#tl-detail").textContent = `This browser cannot unpack the message log (${error.message}). The other figures do not need it.`;
-  });
-}
-if (data.calls) {
-  const packed = find("#calls-log");
-  unpackCalls(data.calls, packed.textContent).then(log => {
-    packed.textContent = "";
-    showCell = calls(data.calls, log);
-  }).catch(error => {
-    find("#calls-detail").textContent = `This browser cannot unpack the log of calls (${error.message}). The other figures do not need it.`;
   });
 }

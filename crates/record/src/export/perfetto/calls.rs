@@ -2,6 +2,7 @@
 //! one. On two machines the server's stamps are not placed: that takes an estimate of the clocks, which the record has
 //! not.
 
+use msgpath_core::schema::RpcFacts;
 use std::io::Write;
 
 use msgpath_core::schema::RpcRow;
@@ -81,7 +82,7 @@ impl<W: Write> Trace<'_, W> {
 
     /// T2 - T1 and T3 - T1, ns, where one clock made all stamps and they do not contradict each other.
     fn placed(&self, row: &RpcRow, latency: u64) -> Option<(u64, u64)> {
-        let pair = self.run.header.rpc.as_ref()?.pairs.get(row.pair as usize)?;
+        let pair = self.run.header.parts.get::<RpcFacts>()?.pairs.get(row.pair as usize)?;
         pair.same_machine.as_ref()?;
         let (received, replied) = (u64::try_from(row.received_ns?).ok()?, u64::try_from(row.replied_ns?).ok()?);
         (received <= replied && replied <= latency).then_some((received, replied))

@@ -103,7 +103,7 @@ fn trace_of_calls(same_machine: bool, rows: Vec<RpcRow>) -> Read {
     let mut header = test_run::header(u64::MAX);
     header.plan.cases[1].label = Some("write".into());
     let pair = RpcPair { same_machine: same_machine.then(|| "loopback".into()), ..RpcPair::default() };
-    header.rpc = Some(RpcFacts { pairs: vec![pair], ..RpcFacts::default() });
+    header.parts.set(RpcFacts { pairs: vec![pair], ..RpcFacts::default() });
     let run = Run { folder: "".into(), header, rounds: Vec::new(), end: None, damage: None };
     let mut out = Vec::new();
     let mut trace = Trace::new(&run, &mut out);

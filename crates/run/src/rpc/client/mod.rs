@@ -21,6 +21,7 @@ use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
 use msgpath_core::doctor::{Check, Doctor, Examine, parse_report};
 use msgpath_core::gate::Gate;
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Load};
 use msgpath_core::schema::{
     DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RpcFacts, RpcPair, RpcRow, RunEnd,
@@ -325,7 +326,7 @@ fn header(
         target: request.target.to_string(),
         doctor: Some(doctor),
         floors: Some(*floors),
-        rpc: Some(rpc),
+        parts: Parts::default().with(rpc),
         ..RunHeader::new(request.name.clone(), "rpc", plan)
     };
     header.set_hosts([near, far]);
@@ -441,7 +442,7 @@ impl Run<'_> {
     ) -> Result<(RoundRecord, Vec<RpcRow>), Problem> {
         let Called { mut near, open, start_ns, not_kept, failed, connect_ns, waits_known, server, reply_bytes, .. } =
             called;
-        let facts = self.header.rpc.as_mut().expect("a run of calls");
+        let facts = self.header.parts.get_mut::<RpcFacts>().expect("a run of calls");
         facts.not_kept += not_kept;
         match server {
             _ if waits_known => facts.server = "msgpath".into(),

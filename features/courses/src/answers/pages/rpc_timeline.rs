@@ -64,7 +64,7 @@ type Split = [f64; 5];
 
 impl<'a> Calls<'a> {
     fn of(part: &Part<'a>) -> Option<Self> {
-        let (facts, rpc) = (part.run.header.rpc.as_ref()?, part.summary.rpc.as_ref()?);
+        let (facts, rpc) = (part.run.header.parts.get::<RpcFacts>()?, part.summary.sections.get::<RpcSummary>()?);
         Some(Self { part: *part, facts, rpc })
     }
 }

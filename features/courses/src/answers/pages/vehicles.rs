@@ -73,7 +73,7 @@ impl Driven<'_> {
 
     /// How the components started.
     fn start(&self) -> &str {
-        self.part.run.header.periodic.as_ref().map_or("", |facts| &facts.start)
+        self.part.run.header.parts.get::<PeriodicFacts>().map_or("", |facts| &facts.start)
     }
 
     fn median(&self) -> Option<&Quantile> {
@@ -103,7 +103,7 @@ impl Driven<'_> {
 
     /// What the run is called, and its facts where they are there.
     fn fact<T: Default>(&self, of: impl Fn(&PeriodicFacts) -> T) -> T {
-        self.part.run.header.periodic.as_ref().map(of).unwrap_or_default()
+        self.part.run.header.parts.get::<PeriodicFacts>().map(of).unwrap_or_default()
     }
 }
 
@@ -126,7 +126,7 @@ fn each_engine<'d, 'a: 'd>(name: &str, title: &str, all: &'d [Driven<'a>]) -> Co
 /// Every engine of every periodic run that delivered something.
 fn engines<'a>(parts: &[Part<'a>]) -> Vec<Driven<'a>> {
     let of = |part: Part<'a>| {
-        let engines = part.summary.periodic.iter().flat_map(|periodic| &periodic.engines);
+        let engines = part.summary.sections.get::<PeriodicSummary>().into_iter().flat_map(|periodic| &periodic.engines);
         engines.filter_map(move |engine| {
             let case = part.summary.cases.iter().find(|case| case.case.id == engine.case)?;
             (engine.all.messages > 0).then_some(Driven { part, case, engine })
@@ -292,7 +292,7 @@ fn start_and_steady(engines: &Engines<'_>) -> Answered {
 
 /// Where the slowest messages lie: share of the slowest 1 % that are first ones, and share of first ones among all.
 fn slowest_are_first(driven: &Driven<'_>) -> Option<(f64, f64, u64)> {
-    let first = driven.part.run.header.periodic.as_ref()?.first;
+    let first = driven.part.run.header.parts.get::<PeriodicFacts>()?.first;
     let rows = driven.part.logs.periodic.sample().iter().filter(|row| row.case == driven.engine.case);
     let mut times: Vec<(u64, bool)> = rows.filter_map(|row| Some((row.latency_ns?, row.sequence < first))).collect();
     if times.len() < ENOUGH {
@@ -498,7 +498,8 @@ fn deadlines(engines: &Engines<'_>) -> Answered {
 
 /// First calls of the authentication over the median of the later ones, one value for every process that was started.
 fn cold_over_warm(parts: &[Part<'_>]) -> Vec<(f64, f64)> {
-    let sessions = parts.iter().filter_map(|part| part.run.header.periodic.as_ref()).flat_map(|facts| &facts.sessions);
+    let sessions =
+        parts.iter().filter_map(|part| part.run.header.parts.get::<PeriodicFacts>()).flat_map(|facts| &facts.sessions);
     let mut pairs = Vec::new();
     for session in sessions {
         let mut seen = std::collections::BTreeSet::new();

@@ -54,7 +54,7 @@ pub(super) fn write(
         if one.run.header.plan.workload.logged {
             formats.push(("messages.csv", "messages-csv"));
         }
-        if one.run.header.rpc.is_some() {
+        if one.run.header.parts.get::<RpcFacts>().is_some() {
             formats.push(("calls.csv", "rpc-csv"));
         }
         for (file, format) in formats {

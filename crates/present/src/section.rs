@@ -1,0 +1,49 @@
+//! What a feature adds to what is printed of a run: its view on a terminal, its figures, its object in the JSON. A view is chosen
+//! by who knows the run: the base asks every section, and shows an echo or a stream where none has a view.
+
+use std::sync::RwLock;
+
+use msgpath_analyse::Summary;
+use msgpath_record::Run;
+use serde_json::Value;
+
+use crate::Style;
+use crate::html::figures::Figure;
+
+/// What a feature adds.
+pub struct Section {
+    /// The run on a terminal; `None`: it is not this feature's.
+    pub terminal: fn(&Run, &Summary, Style) -> Option<String>,
+    /// Its figures. They stand behind those of the base.
+    pub figures: &'static [Figure],
+    /// Names of those that answer what its verb asks, the best first.
+    pub answers: &'static [&'static str],
+    /// What brings its figures to life, as part of the module of the page; empty: nothing has to.
+    pub script: &'static str,
+    /// Its object in the JSON of a run, and the key under which it stands there; `None`: it is not this feature's.
+    pub json: fn(&Run, &Summary) -> Option<(&'static str, Value)>,
+}
+
+/// Of a feature that has nothing of it.
+pub const NOTHING: Section =
+    Section { terminal: |_, _, _| None, figures: &[], answers: &[], script: "", json: |_, _| None };
+
+static ADDED: RwLock<Vec<&'static Section>> = RwLock::new(Vec::new());
+
+/// Lists a section, before anything is printed; a second time changes nothing.
+pub fn add(section: &'static Section) {
+    let mut added = ADDED.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if !added.iter().any(|known| std::ptr::eq(*known, section)) {
+        added.push(section);
+    }
+}
+
+/// All sections of this program.
+pub(crate) fn all() -> Vec<&'static Section> {
+    ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+}
+
+/// The view of the feature whose run it is.
+pub fn terminal(run: &Run, summary: &Summary, style: Style) -> Option<String> {
+    all().into_iter().find_map(|section| (section.terminal)(run, summary, style))
+}

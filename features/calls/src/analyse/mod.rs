@@ -1,0 +1,256 @@
+//! Calls of a key-value server: whose clock is how far off, and where the time of each kind of call goes.
+
+use msgpath_core::schema::{Floors, RpcFacts, RpcRow, RunHeader};
+use msgpath_record::Calls;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use msgpath_analyse::clocks;
+use msgpath_analyse::summary::CaseSummary;
+
+pub mod align;
+mod machines;
+pub(crate) mod split;
+
+pub use machines::{ClockLoop, MachineClock};
+pub use msgpath_analyse::clocks::{ClockPiece, clock_step};
+pub use split::middle_and_slowest;
+
+/// What the calls of a run say beyond the numbers that every run has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RpcSummary {
+    /// One for each case that has calls, in the order of their ids.
+    pub kinds: Vec<RpcKind>,
+    /// One for each pair of machines, in the order of [`msgpath_core::schema::RpcFacts::pairs`].
+    pub clocks: Vec<PairClock>,
+    /// The clocks of all machines against one of them, from all pairs together; empty with a single pair.
+    pub machines: Vec<MachineClock>,
+    /// Whether the offsets around each loop of pairs add up to nothing.
+    pub loops: Vec<ClockLoop>,
+}
+
+/// What the calls say: the log is gone through some times, one round after the other.
+pub fn summarise(header: &RunHeader, facts: &RpcFacts, calls: &dyn Calls, cases: &[CaseSummary]) -> RpcSummary {
+    let plan = &header.plan;
+    let rounds = header.imported.is_empty();
+    let step = facts.client_step_ns.saturating_add(facts.server_step_ns);
+    let mut pairs: Vec<align::Pair<'_>> =
+        facts.pairs.iter().map(|pair| align::Pair::new(pair, facts.pairs.len(), step)).collect();
+    let mut counts: Vec<split::Counts> = plan.cases.iter().map(|_| split::Counts::default()).collect();
+    let mut latest = 0;
+    calls.rounds(&|_, _| true, &mut |rows| {
+        for row in rows {
+            latest = latest.max(row.start_ns);
+            if let Some(own) = pairs.get_mut(row.pair as usize) {
+                own.add(row);
+            }
+            if let Some(own) = counts.get_mut(row.case as usize) {
+                own.add(row, rounds);
+            }
+        }
+    });
+    let clocks: Vec<PairClock> = pairs.into_iter().zip(0..).map(|(pair, position)| pair.finish(position)).collect();
+    let (machines, loops) = machines::solve(&facts.pairs, &clocks, latest / 2);
+    let median = |id: u32| cases.iter().find(|case| case.case.id == id)?.quantiles.first()?.ns;
+    let kinds = plan
+        .cases
+        .iter()
+        .zip(&counts)
+        .filter(|(_, counts)| !counts.is_empty())
+        .map(|(case, counts)| split::kind(case, facts, &clocks, counts, calls, median(case.id)))
+        .collect();
+    RpcSummary { kinds, clocks, machines, loops }
+}
+
+/// One kind of call.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcKind {
+    /// Its case.
+    pub case: u32,
+    /// Its name, such as `write`.
+    pub method: String,
+    /// Calls in the log.
+    pub calls: u64,
+    /// Replies with a status other than success.
+    pub failed: u64,
+    /// Calls without a reply.
+    pub unanswered: u64,
+    /// Calls that the server answered and whose T4 is not known: no client's log has them. They are neither failed nor
+    /// without a reply.
+    #[serde(default)]
+    pub unseen: u64,
+    /// Mean bytes of a request and of a reply, with all headers.
+    pub request_bytes: f64,
+    /// See `request_bytes`.
+    pub reply_bytes: f64,
+    /// From the first T1 to the last T4, ns: of our own runs each round for itself, summed.
+    pub wall_ns: u64,
+    /// Sum of all T4 - T1, ns.
+    pub response_ns: u64,
+    /// T4 - T1 of the first call of each connection, ns, at most 8.
+    pub first_ns: Vec<u64>,
+    /// Median of the later calls, ns; `None` without one.
+    pub later_p50_ns: Option<u64>,
+    /// The user's estimate, ns, the measured median, and the measured over the estimate.
+    pub expected: Option<RpcExpected>,
+    /// Mean splits: of all calls, of those near the median, of those near p99 where there are enough. Each adds up.
+    pub bands: Vec<RpcBand>,
+    /// Why there is no band; `None` where there is one.
+    pub bands_why: Option<String>,
+    /// Time that the bytes of request and reply take on the wire, ns, where its speed is known; an estimate.
+    pub wire_ns: Option<(f64, f64)>,
+    /// What a wire of the speed that was told would take, where both ends are one machine and there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent_wire: Option<AbsentWire>,
+    /// Calls by floor(log2(µs)): 32 buckets, as the lab has them.
+    pub log2_us: Vec<u64>,
+    /// T3 - T2, by the server's clock alone; `None` where no call has both.
+    #[serde(default)]
+    pub served: Option<RpcTimes>,
+    /// T2 - T1 as read from the two clocks: nothing is aligned.
+    #[serde(default)]
+    pub received: Option<RpcTimes>,
+    /// From T1 until the first bytes of the reply could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<RpcTimes>,
+}
+
+/// Time of the bytes of a call at a speed: computed, never measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct AbsentWire {
+    /// Of the request, ns.
+    pub request_ns: f64,
+    /// Of the reply, ns.
+    pub reply_ns: f64,
+}
+
+/// A difference of two stamps over the calls that have both: order statistics, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcTimes {
+    /// Calls that have both.
+    pub calls: u64,
+    /// The smallest.
+    pub least_ns: i64,
+    /// The median.
+    pub p50_ns: i64,
+    /// Nine of ten are at most this.
+    pub p90_ns: i64,
+    /// 99 of 100.
+    pub p99_ns: i64,
+}
+
+impl RpcKind {
+    /// One copy of the bytes of a call, there and back, at the speed of a copy on this machine, ns: what no store in memory
+    /// goes below.
+    pub fn copy_floor_ns(&self, floors: &Floors) -> Option<f64> {
+        let speed = floors.copy_bytes_per_s.filter(|speed| *speed > 0.0)?;
+        Some((self.request_bytes + self.reply_bytes) * 1e9 / speed)
+    }
+}
+
+/// Estimate first, then look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcExpected {
+    /// As typed, ns.
+    pub estimate_ns: f64,
+    /// Median of its case, ns, as the percentiles of the run have it.
+    pub measured_ns: f64,
+    /// Measured over estimate.
+    pub factor: f64,
+    /// The largest part of the calls near the median, and its mean, ns: where most of the time is.
+    pub largest: Option<(RpcStage, f64)>,
+}
+
+/// The mean split of some calls of a kind.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcBand {
+    /// `all`, `p50`, `p99`.
+    pub name: String,
+    /// Calls in it.
+    pub calls: u64,
+    /// Their mean T4 - T1, ns: the sum of the parts.
+    pub latency_ns: f64,
+    /// The parts, in the order of time.
+    pub parts: Vec<RpcPart>,
+}
+
+/// One part of a call's time.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcPart {
+    /// What it is.
+    pub stage: RpcStage,
+    /// Mean, ns.
+    pub ns: f64,
+    /// Half of the width within which the clocks of the two machines leave it, ns; 0 on one clock.
+    pub within_ns: f64,
+}
+
+/// The parts of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RpcStage {
+    /// The client's send call.
+    ClientSend,
+    /// From there until the request can be read at the server (and is read, where nobody says more).
+    RequestPath,
+    /// The request lies at the server before it is read.
+    ServerWait,
+    /// The server waits for the store's lock.
+    LockWait,
+    /// The server works: T3 - T2 less the lock.
+    ServerWork,
+    /// From T3 until the client has the whole reply.
+    ReplyPath,
+    /// Outside the server, where the clocks do not tell the two ways apart.
+    BothPaths,
+}
+
+impl RpcStage {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            RpcStage::ClientSend => "client send call",
+            RpcStage::RequestPath => "request path",
+            RpcStage::ServerWait => "server wait",
+            RpcStage::LockWait => "lock wait",
+            RpcStage::ServerWork => "server work",
+            RpcStage::ReplyPath => "reply path",
+            RpcStage::BothPaths => "request and reply path",
+        }
+    }
+}
+
+/// How the clocks of a client and a server machine stand to each other. theta(t) = offset + drift (t - t0) is what must
+/// be added to the server's stamps; t0 is the start of the run.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct PairClock {
+    /// Position in [`msgpath_core::schema::RpcFacts::pairs`].
+    pub pair: u32,
+    /// Both clocks are one: nothing to align.
+    pub same: bool,
+    /// Pieces of time, each with its own line; more than one where a clock was stepped.
+    pub pieces: Vec<ClockPiece>,
+    /// What was found, in a sentence: `offset +2978 µs, within ±41 µs`.
+    pub text: String,
+    /// Calls whose stamps contradict the bounds.
+    pub contradicting: u64,
+}
+
+impl PairClock {
+    /// The piece that holds at `t_ns`; `None`: nothing is known of the clocks.
+    pub fn at(&self, t_ns: u64) -> Option<&ClockPiece> {
+        clocks::at(&self.pieces, t_ns)
+    }
+
+    /// T2 - T1 and T3 - T1 of a call by the client's clock, ns, and how far from that they can be, at the time of this call; `None` where
+    /// the server's stamps or the clocks are not known.
+    pub fn aligned(&self, row: &RpcRow) -> Option<(f64, f64, f64)> {
+        let (received, replied) = (row.received_ns? as f64, row.replied_ns? as f64);
+        if self.same {
+            return Some((received, replied, 0.0));
+        }
+        let piece = self.at(row.start_ns)?;
+        let theta = piece.theta(row.start_ns);
+        Some((received + theta, replied + theta, piece.within(row.start_ns)))
+    }
+}

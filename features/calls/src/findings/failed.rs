@@ -1,0 +1,134 @@
+//! W71: calls that failed or were not answered; client4 counts a failed one as a success.
+
+use std::collections::BTreeMap;
+
+use msgpath_record::Rows;
+
+use super::shared::{counted, kinds, log, of};
+use crate::analyse::split::is_unseen;
+use msgpath_analyse::findings::wording::{list, percent, sentence, warning};
+use msgpath_analyse::findings::{Detector, Input, Sentence};
+use msgpath_analyse::summary::Warning;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W71", detect };
+
+fn detect(input: &Input) -> Vec<Sentence> {
+    let troubled = kinds(input).filter(|kind| kind.failed + kind.unanswered > 0);
+    let Some(kind) = troubled.max_by_key(|kind| kind.failed + kind.unanswered) else { return Vec::new() };
+    let mut statuses: BTreeMap<u32, u64> = BTreeMap::new();
+    log(input).rounds(&|case, _| case == kind.case, &mut |rows| {
+        for row in rows.iter().filter(|row| row.latency_ns.is_some() || is_unseen(row)) {
+            *statuses.entry(row.status).or_default() += 1;
+        }
+    });
+    let named = |(status, count): (&u32, &u64)| match status {
+        1 => format!("{} with Fail", counted(*count)),
+        2 => format!("{} with TooBusy", counted(*count)),
+        _ => format!("{} with status {status}", counted(*count)),
+    };
+    let mut parts: Vec<String> = statuses.iter().filter(|(status, _)| **status != 0).take(4).map(named).collect();
+    if kind.unanswered > 0 {
+        parts.push(format!("{} without an answer", counted(kind.unanswered)));
+    }
+    let share = (kind.failed + kind.unanswered) as f64 / kind.calls.max(1) as f64;
+    let all: u64 = kinds(input).map(|kind| kind.failed + kind.unanswered).sum();
+    let others = match kinds(input).filter(|kind| kind.failed + kind.unanswered > 0).count() {
+        0 | 1 => String::new(),
+        count => format!("; {count} kinds of calls are affected"),
+    };
+    let sentences = warning(
+        "W71",
+        sentence(&format!(
+            "{}{} % of {} did not succeed: {}{others}",
+            of(input, kind),
+            percent(share),
+            counted(kind.calls),
+            list(&parts)
+        )),
+        "a call that fails is often the fastest of all, since the server does not do its work; the lab's client counts it as a \
+         success and prints nothing. Here the parts and the first calls are those of successful calls where there are any",
+        advice(&kind.method, &statuses),
+        [
+            ("failed", kind.failed as f64),
+            ("unanswered", kind.unanswered as f64),
+            ("calls", kind.calls as f64),
+            ("share", share),
+            ("all_kinds", all as f64),
+        ],
+    );
+    // Not what was asked for was measured: --strict ends with it.
+    vec![match sentences {
+        Sentence::Warning(warning) => Sentence::Warning(Warning { strict: true, ..warning }),
+        other => other,
+    }]
+}
+
+/// What helps, where the method and the status tell the cause.
+fn advice(method: &str, statuses: &BTreeMap<u32, u64>) -> &'static str {
+    let most = statuses.iter().filter(|(status, _)| **status != 0).max_by_key(|(_, count)| **count);
+    match (most.map(|(status, _)| *status), method.to_ascii_lowercase().as_str()) {
+        (Some(1), "quit") => "a msgpath server ends at quit only where it was started with --allow-quit",
+        (Some(1), "read" | "delete" | "get" | "del" | "chksum") => {
+            "read and delete keys that were written: the same -key, and + for both. server4 does not know chksum"
+        }
+        (Some(1), "ping" | "write" | "sink" | "set" | "put" | "stats" | "reset") => "the server's own messages say why",
+        (Some(1), _) => "keep to methods that the server knows",
+        (Some(2), _) => "TooBusy: the server had no room (msgpath serve --rpc: --memory) or too much to do",
+        (Some(_), _) => "the server's own messages say what this status means",
+        (None, _) => "look whether the server still runs; a larger --timeout where it is only slow",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Calls, S};
+
+    #[test]
+    fn a_cause_is_named_only_where_it_is_known() {
+        let of = |method, status| advice(method, &BTreeMap::from([(0, 900), (status, 5)]));
+        assert!(of("quit", 1).contains("--allow-quit") && !of("quit", 1).contains("keys"));
+        assert!(of("read", 1).contains("keys that were written") && of("GET", 1).contains("keys"));
+        assert!(of("read", 2).contains("TooBusy") && !of("read", 2).contains("keys"));
+        assert!(of("frob", 1).contains("methods that the server knows"));
+        assert!(!of("write", 1).contains("keys") && !of("ping", 7).contains("method"));
+        assert!(advice("ping", &BTreeMap::new()).contains("--timeout"));
+    }
+
+    #[test]
+    fn a_server_log_has_no_failed_calls_because_t4_is_missing() {
+        let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
+        calls.rows.iter_mut().for_each(|row| row.latency_ns = None);
+        assert!(calls.sentences("W71").is_empty(), "{:?}", calls.sentences("W71"));
+        let kind = &calls.rpc().kinds[0];
+        assert_eq!((kind.calls, kind.failed, kind.unanswered, kind.unseen), (100, 0, 0, 100));
+        assert!(kind.bands_why.as_deref().is_some_and(|why| why.contains("T4 is not known")), "{kind:?}");
+        let (served, received) = (kind.served.unwrap(), kind.received.unwrap());
+        assert_eq!((served.calls, served.p50_ns), (100, 4_000), "the server takes 4 µs");
+        assert!(received.least_ns >= 119_000 && received.p99_ns >= received.p50_ns, "{received:?}");
+        // A real failure that only the server saw is one.
+        calls.rows[3].status = 1;
+        assert_eq!(calls.sentences("W71"), ["1 % of 100 calls did not succeed: 1 call with Fail"]);
+        // Half of them seen by a client: the other half did not fail.
+        let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
+        calls.rows.iter_mut().step_by(2).for_each(|row| row.latency_ns = None);
+        assert!(calls.sentences("W71").is_empty());
+        assert_eq!(calls.rpc().kinds[0].unseen, 50);
+    }
+
+    #[test]
+    fn speaks_of_failed_and_unanswered_calls() {
+        let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
+        (0..12).for_each(|at| calls.rows[at * 7].status = 1);
+        (calls.rows[99].latency_ns, calls.rows[99].replied_ns) = (None, None);
+        let sentences = calls.sentences("W71");
+        assert_eq!(sentences, ["13 % of 100 calls did not succeed: 12 calls with Fail and 1 call without an answer"]);
+        // They are not in the parts.
+        assert_eq!(calls.rpc().kinds[0].bands[0].calls, 87);
+    }
+
+    #[test]
+    fn is_silent_where_all_succeed() {
+        assert!(Calls::new(1, 0.0, 0.0).pings(100, S).sentences("W71").is_empty());
+    }
+}

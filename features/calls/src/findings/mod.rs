@@ -1,0 +1,41 @@
+//! Computed sentences on calls, one file each.
+
+use msgpath_analyse::findings::Detector;
+
+mod above_wire;
+mod altered_stamps;
+mod clock_bound;
+mod clock_loop;
+mod clock_step;
+mod clocks;
+mod duplicate_ids;
+mod estimate;
+mod failed;
+mod first_call;
+mod lengths;
+mod lock_wait;
+mod same_machine;
+mod server_wait;
+mod shared;
+mod slow_part;
+mod stalls;
+
+/// All of them, in the order in which they are printed.
+pub static DETECTORS: &[Detector] = &[
+    same_machine::DETECTOR,
+    above_wire::DETECTOR,
+    clocks::DETECTOR,
+    altered_stamps::DETECTOR,
+    clock_step::DETECTOR,
+    clock_bound::DETECTOR,
+    clock_loop::DETECTOR,
+    first_call::DETECTOR,
+    lock_wait::DETECTOR,
+    server_wait::DETECTOR,
+    slow_part::DETECTOR,
+    failed::DETECTOR,
+    duplicate_ids::DETECTOR,
+    estimate::DETECTOR,
+    lengths::DETECTOR,
+    stalls::DETECTOR,
+];

@@ -1,0 +1,174 @@
+//! What the processes of client and server spent for a call, how the connection came about, and what went over it.
+
+use crate::analyse::RpcKind;
+use crate::analyse::RpcSummary;
+use msgpath_analyse::Summary;
+use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::schema::{FAR, NEAR};
+use msgpath_core::units::size;
+use msgpath_record::Run;
+
+use msgpath_present::terminal::{Align, Page, Paint, Span, Table};
+use msgpath_present::view::measured;
+use msgpath_present::words;
+
+/// One row for each kind and end: CPU time, switches and faults a call, and what block devices had to do with it.
+pub(super) fn processes(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
+    let case = |kind: &RpcKind| summary.cases.iter().find(|case| case.case.id == kind.case);
+    let of = |end: usize| move |case: &CaseSummary| case.end(end).process.clone();
+    let any = |end: usize| kinds.iter().filter_map(case).any(|case| of(end)(case).is_some());
+    if !any(NEAR) && !any(FAR) {
+        return;
+    }
+    let glyphs = page.style.glyphs;
+    page.heading("what the two processes spent, a call");
+    let mut table = Table::new().column("call", Align::Left).column("process", Align::Left).column("CPU", Align::Right);
+    for head in ["switches", "forced", "faults", "with I/O"] {
+        table = table.column(head, Align::Right);
+    }
+    table = table.column("disk read", Align::Right).column("written", Align::Right);
+    for (kind, case) in kinds.iter().filter_map(|kind| Some((kind, case(kind)?))) {
+        for (name, end) in [("client", NEAR), ("server", FAR)] {
+            let lead = [Span::from(kind.method.as_str()), name.into()];
+            let cells: [String; 7] = match of(end)(case) {
+                None => std::array::from_fn(|_| "n/a".into()),
+                Some(spent) => {
+                    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "n/a".into(), size);
+                    [
+                        glyphs.time(spent.cpu_ns),
+                        words::per_message(spent.voluntary),
+                        words::per_message(spent.involuntary),
+                        words::per_message(spent.minor_faults),
+                        words::per_message(spent.major_faults),
+                        bytes(spent.disk_read_bytes),
+                        bytes(spent.disk_written_bytes),
+                    ]
+                }
+            };
+            table.row(lead.into_iter().chain(cells.into_iter().map(Span::from)));
+        }
+    }
+    page.table(table);
+    let text =
+        "Of the whole processes, from /proc before and after each round; disk: block devices, all calls together.";
+    page.text(2, text, Paint::Dim);
+    if !any(FAR) {
+        let text = "n/a: the server's process is not on this machine, or belongs to somebody else.";
+        page.text(2, text, Paint::Dim);
+    }
+}
+
+/// What one copy of the bytes of each kind takes here.
+pub(super) fn copies(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
+    let glyphs = page.style.glyphs;
+    let Some(floors) = run.header.floors.as_ref() else { return };
+    let each = kinds.iter().filter_map(|kind| Some((kind, kind.copy_floor_ns(floors)?)));
+    let each: Vec<String> = each.map(|(kind, ns)| format!("{} {}", kind.method, glyphs.time(ns))).collect();
+    if !each.is_empty() {
+        let text = format!("floor: one copy of the bytes of a call takes here: {}", each.join(", "));
+        page.text(2, &text, Paint::Dim);
+    }
+}
+
+/// How long connecting took, when replies began, segments with data, and the packets of the device while the calls were made.
+pub(super) fn way(page: &mut Page, run: &Run, summary: &Summary, kinds: &[RpcKind]) {
+    let glyphs = page.style.glyphs;
+    let cases = measured(summary);
+    let sum =
+        |of: &dyn Fn(&CaseSummary) -> Option<u64>| cases.iter().copied().filter_map(of).reduce(u64::saturating_add);
+    let mut parts = Vec::new();
+    if let Some(ns) = run.rounds.iter().filter_map(|round| round.connect_ns).max() {
+        parts.push(format!("connecting took {} (the slowest connection)", glyphs.time(ns as f64)));
+    }
+    let first = kinds.iter().filter_map(|kind| Some((kind, kind.first_byte?)));
+    let first = first.map(|(kind, after)| format!("{} {}", kind.method, glyphs.time(after.p50_ns as f64)));
+    let first: Vec<String> = first.collect();
+    if !first.is_empty() {
+        parts.push(format!("the first byte of a reply came after (p50) {}", first.join(", ")));
+    }
+    let tcp = |of: fn(&msgpath_core::schema::TcpInfo) -> u64| sum(&|case| case.end(NEAR).tcp.as_ref().map(of));
+    let segments = tcp(|tcp| tcp.data_segs_out).zip(tcp(|tcp| tcp.data_segs_in)).zip(tcp(|tcp| tcp.total_retrans));
+    if let Some(((out, back), again)) = segments.filter(|((out, back), _)| out + back > 0) {
+        let [out, back, again] = [out, back, again].map(|count| count.to_string());
+        parts.push(format!("{out} segments with data left and {back} came, {again} were retransmitted"));
+    }
+    let route = run.header.floors.as_ref().and_then(|floors| floors.route.as_ref());
+    if let Some(device) = route.map(|route| route.device.as_str()) {
+        let names = ["tx", "rx"].map(|way| format!("dev.{device}.{way}_packets"));
+        if names.iter().all(|name| run.header.end(NEAR).counters.contains(name)) {
+            let count = |name: &str| sum(&|case| Some(case.end(NEAR).kernel.get(name).copied().unwrap_or(0)));
+            let [out, back] = names.map(|name| count(&name).unwrap_or(0).to_string());
+            parts.push(format!("{device} gave {out} packets and took {back} meanwhile, whoever they were of"));
+        }
+    }
+    if !parts.is_empty() {
+        page.gap();
+        page.hanging(&["way  ".into()], 5, &parts.join("; "), Paint::Plain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::present::fixture;
+    use msgpath_present::terminal::Style;
+
+    use crate::analyse::RpcTimes;
+    use crate::present::terminal::rpc;
+    use msgpath_analyse::summary::ProcessCost;
+
+    #[test]
+    fn both_processes_stand_beside_each_other() {
+        let (run, mut summary, _) = fixture::rpc();
+        assert!(!rpc(&run, &summary, Style::default()).contains("what the two processes"));
+        let cost = ProcessCost { cpu_ns: 8_100.0, voluntary: 2.0, disk_read_bytes: Some(0), ..ProcessCost::default() };
+        for case in &mut summary.cases {
+            case.end_mut(NEAR).process = Some(cost.clone());
+        }
+        let alone = rpc(&run, &summary, Style::default());
+        assert!(
+            alone.contains("8.10 µs") && alone.contains("0 B") && alone.contains("belongs to somebody else"),
+            "{alone}"
+        );
+        for case in &mut summary.cases {
+            case.end_mut(FAR).process = Some(cost.clone());
+        }
+        let both = rpc(&run, &summary, Style::default());
+        assert!(both.contains("server") && !both.contains("belongs to somebody else"), "{both}");
+        for width in [60, 80, 100] {
+            let text = rpc(&run, &summary, Style { width, ..Style::default() });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_the_bytes_is_a_floor() {
+        let (mut run, mut summary, _) = fixture::rpc();
+        assert!(!rpc(&run, &summary, Style::default()).contains("floor: one copy"));
+        run.header.floors.as_mut().unwrap().copy_bytes_per_s = Some(1e10);
+        let kinds = &mut summary.sections.get_mut::<RpcSummary>().unwrap().kinds;
+        kinds.truncate(1);
+        (kinds[0].request_bytes, kinds[0].reply_bytes) = (1_000_000.0, 0.0);
+        let text = rpc(&run, &summary, Style::default());
+        assert!(text.contains("takes here: ping 100 µs"), "{text}");
+    }
+
+    #[test]
+    fn the_packets_are_those_of_the_device_of_the_route() {
+        let (mut run, mut summary, _) = fixture::rpc();
+        let before = rpc(&run, &summary, Style::default());
+        assert!(before.contains("segments with data") && !before.contains("packets"), "{before}");
+        run.header.ends[NEAR].counters = vec!["dev.eth0.tx_packets".into(), "dev.eth0.rx_packets".into()];
+        run.rounds[0].connect_ns = Some(120_000);
+        let times = RpcTimes { p50_ns: 61_000, ..RpcTimes::default() };
+        summary.sections.get_mut::<RpcSummary>().unwrap().kinds[0].first_byte = Some(times);
+        summary.cases[0].end_mut(NEAR).kernel.insert("dev.eth0.tx_packets".into(), 4_321);
+        let text = rpc(&run, &summary, Style::default()).replace("\n     ", " ");
+        assert!(
+            text.contains("came after (p50) ping 61.0 µs;")
+                && text.contains("connecting took 120 µs")
+                && text.contains("eth0 gave 4321 packets and took 0"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! Calls on a terminal, in the report, in the JSON.
+
+mod embed;
+mod ends;
+mod figures;
+#[cfg(test)]
+mod fixture;
+mod json;
+mod terminal;
+mod words;
+
+use msgpath_present::section::Section;
+
+pub use terminal::histogram;
+
+/// All of it.
+pub static SECTION: Section = Section {
+    terminal: terminal::view,
+    figures: figures::FIGURES,
+    answers: &["rpc-waterfall"],
+    script: include_str!("calls.js"),
+    json: json::json,
+};
+
+/// What it adds to the schema of `--json`.
+pub const SCHEMA: &str = include_str!("schema.json");

@@ -1,0 +1,124 @@
+//! Calls of a key-value server, in words: which way they went, whose clock, how many a second, the estimate.
+
+use crate::analyse::{PairClock, RpcKind, RpcStage};
+use msgpath_core::schema::{DeviceKind, RpcFacts};
+use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
+use msgpath_record::Run;
+
+use msgpath_present::words::{chosen, counted, percent};
+
+/// Which way the calls went: addresses, device, and whether there was a wire at all.
+pub(crate) fn path_of_calls(run: &Run) -> String {
+    let facts = run.header.parts.get::<RpcFacts>();
+    let route = run.header.floors.as_ref().and_then(|floors| floors.route.as_ref());
+    let mut parts = Vec::new();
+    match (route, facts.and_then(|facts| facts.pairs.first())) {
+        (Some(route), _) => {
+            parts.push(format!("{} → {} over {}", route.from, route.to, route.device));
+            parts.extend(route.mtu.map(|mtu| format!("MTU {mtu}")));
+        }
+        (None, Some(pair)) => parts.push(format!("{} → {}", pair.client, pair.server)),
+        (None, None) => parts.push("not known".into()),
+    }
+    if let Some(more) = facts.map(|facts| facts.pairs.len()).filter(|pairs| *pairs > 1) {
+        parts.push(format!("and {} of machines", counted(more as u64 - 1, "other pair")));
+    }
+    let same = facts.and_then(|facts| facts.pairs.iter().find_map(|pair| pair.same_machine.clone()));
+    let every = facts.is_some_and(|facts| facts.pairs.iter().all(|pair| pair.same_machine.is_some()));
+    parts.push(match (same, route.map(|route| route.kind)) {
+        (Some(why), _) if every => format!("same machine ({why}): no wire, no network was measured"),
+        (_, Some(DeviceKind::Loopback)) => "same machine (loopback): no wire, no network was measured".into(),
+        (_, Some(DeviceKind::Veth)) => "a pair between namespaces of this machine".into(),
+        _ => match facts.and_then(wire_of) {
+            Some(wire) => format!("a wire {wire}"),
+            None => "speed of the wire not known".into(),
+        },
+    });
+    parts.join(", ")
+}
+
+/// `at 1.00 Gbit/s (link speed of eth0)`; `None` where no speed is known.
+pub(crate) fn wire_of(facts: &RpcFacts) -> Option<String> {
+    let (bits, from) = facts.wire.as_ref()?;
+    let speed = chosen(&bits_per_second(*bits as f64, BitUnits::Si));
+    Some(if from.is_empty() { format!("at {speed}") } else { format!("at {speed} ({from})") })
+}
+
+/// The clocks of a pair of machines, in a line.
+pub(crate) fn clock(facts: Option<&RpcFacts>, clock: &PairClock) -> String {
+    let pair = facts.and_then(|facts| facts.pairs.get(clock.pair as usize));
+    let name = pair.map_or_else(String::new, |pair| format!("{} → {}: ", pair.client, pair.server));
+    let text = match (clock.same, pair.and_then(|pair| pair.same_machine.as_deref())) {
+        (true, Some(why)) => format!("same machine ({why}): clocks identical, no wire"),
+        (true, None) => "same machine: clocks identical, no wire".into(),
+        (false, _) if clock.text.is_empty() => "how the clocks stand to each other is not known".into(),
+        (false, _) => clock.text.clone(),
+    };
+    let against = match clock.contradicting {
+        0 => String::new(),
+        n => format!("; {} contradict{} the bound", counted(n, "call"), if n == 1 { "s" } else { "" }),
+    };
+    format!("{name}{text}{against}")
+}
+
+/// RPC/s by the wall clock and by the sum of response times, and MB/s sent and received by the wall clock; `n/a` where
+/// no time passed. MB are 10^6 bytes.
+pub(crate) fn rates(kind: &RpcKind) -> [String; 4] {
+    let replied = kind.calls.saturating_sub(kind.unanswered);
+    let (answered, seen) = (replied as f64, replied.saturating_sub(kind.unseen) as f64);
+    let over = |amount: f64, ns: u64| {
+        if ns == 0 { "n/a".into() } else { three_digits(amount / (ns as f64 / 1e9)) }
+    };
+    [
+        over(answered, kind.wall_ns),
+        over(seen, kind.response_ns),
+        over(kind.calls as f64 * kind.request_bytes / 1e6, kind.wall_ns),
+        over(answered * kind.reply_bytes / 1e6, kind.wall_ns),
+    ]
+}
+
+/// The estimate beside what was measured, and where the measured time went; `None` without an estimate.
+pub(crate) fn expected_call(kind: &RpcKind, facts: Option<&RpcFacts>, glyphs: Glyphs) -> Option<String> {
+    let expected = kind.expected?;
+    let (estimate, measured) = (chosen(&glyphs.time(expected.estimate_ns)), glyphs.time(expected.measured_ns));
+    let difference = expected.measured_ns - expected.estimate_ns;
+    let sign = if difference < 0.0 { '−' } else { '+' };
+    let mut text = format!(
+        "estimate {estimate}   measured {measured}   factor {}   difference {sign}{}",
+        three_digits(expected.factor),
+        glyphs.time(difference.abs())
+    );
+    let band = kind.bands.iter().find(|band| band.name == "p50").or_else(|| kind.bands.first());
+    if let Some(band) = band.filter(|band| band.latency_ns > 0.0) {
+        let mut parts: Vec<_> = band.parts.iter().filter(|part| part.ns > 0.0).collect();
+        parts.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        let named: Vec<String> = parts
+            .iter()
+            .take(3)
+            .map(|part| {
+                let wire = wire(kind, part.stage).map_or_else(String::new, |ns| {
+                    let speed = facts.and_then(|facts| facts.wire.as_ref());
+                    let speed = speed.map_or_else(String::new, |(bits, _)| {
+                        format!(" at {}", chosen(&bits_per_second(*bits as f64, BitUnits::Si)))
+                    });
+                    format!(", wire estimate {}{speed}", glyphs.time(ns))
+                });
+                let share = percent(part.ns / band.latency_ns);
+                format!("{} {} ({share}{wire})", part.stage.name(), glyphs.time(part.ns))
+            })
+            .collect();
+        text += &format!("; it went into {}", named.join(", "));
+    }
+    Some(text)
+}
+
+/// Estimated time on the wire within a part, ns.
+fn wire(kind: &RpcKind, stage: RpcStage) -> Option<f64> {
+    let (request, reply) = kind.wire_ns?;
+    match stage {
+        RpcStage::RequestPath => Some(request),
+        RpcStage::ReplyPath => Some(reply),
+        RpcStage::BothPaths => Some(request + reply),
+        _ => None,
+    }
+}

@@ -1,0 +1,124 @@
+//! A periodic run whose truth is known: four processes, one engine, ten slices.
+
+use msgpath_core::plan::{Extent, Plan, Stamps};
+use msgpath_core::schema::{
+    Component, MessageRow, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
+};
+use msgpath_core::units::Pieces;
+use msgpath_core::{Case, Delivery, Histogram, PathName};
+use msgpath_record::Run;
+
+use msgpath_analyse::logs::Logs;
+
+/// Four processes of one component on two CPUs.
+pub fn facts() -> PeriodicFacts {
+    let component = |process: u32| Component {
+        process,
+        pid: 100 + process as i32,
+        sender: 200 + process as i32,
+        receiver: 300 + process as i32,
+        setup: vec![("process start".into(), 900_000), ("open engine".into(), 60_000)],
+        ready_ns: 3_000_000,
+        sent: 383,
+        received: 1_150,
+        sender_delay_ns: Some(383_000),
+        receiver_delay_ns: Some(1_150_000),
+        ..Component::default()
+    };
+    PeriodicFacts {
+        processes: 4,
+        components: 1,
+        period_ns: 10_000_000,
+        jitter_ns: 0,
+        messages: 383,
+        first: 50,
+        start: "barrier".into(),
+        mac: "none".into(),
+        cpus: 8,
+        sessions: vec![PeriodicSession {
+            case: 0,
+            restart: 0,
+            go_ns: Some(5_000_000),
+            before_ready: 0,
+            components: (0..4).map(component).collect(),
+        }],
+    }
+}
+
+/// A message to `receiver`, authenticated in 1 µs and checked in 0.5 µs.
+pub fn row(receiver: u32, sender: u32, number: u64, start_ns: u64, latency_ns: u64) -> MessageRow {
+    MessageRow {
+        connection: receiver * 4 + sender,
+        sequence: number,
+        start_ns,
+        latency_ns: Some(latency_ns),
+        late_ns: Some(1_000),
+        far_ns: Some(latency_ns - 500),
+        sent_ns: Some(2_500),
+        ..MessageRow::default()
+    }
+}
+
+/// The run, with what `change` makes of its facts: 600 first messages of 100 to 160 µs, ten slices of 400 of 20 to 24 µs.
+pub fn build(change: impl FnOnce(&mut PeriodicFacts)) -> (Run, Logs) {
+    with(change, |_| ())
+}
+
+/// The same with what `alter` makes of its rounds.
+pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRecord)) -> (Run, Logs) {
+    let case =
+        Case { connections: 4, threads: 4, ..Case::new(PathName::new("eth", "send", "sigio"), Pieces::whole(256)) };
+    let plan = Plan {
+        rounds: 10,
+        extent: Extent::Count(383),
+        trim: 50,
+        stamps: Stamps::Both,
+        ..Plan::new(&msgpath_core::workload::PERIODIC, vec![case])
+    };
+    msgpath_analyse::section::add(&crate::section::SECTION);
+    let mut header = RunHeader::new("brisk-otter", "periodic", plan);
+    header.command = ["msgpath", "periodic", "-x", "eth/sigio", "-n", "4"].map(Into::into).to_vec();
+    let mut facts = facts();
+    change(&mut facts);
+    header.parts.set(facts);
+    let rounds = (0..10_u32).map(|pass| {
+        let (mut latency, mut first) = (Histogram::new(), Histogram::new());
+        (0..400_u64).for_each(|n| latency.record(20_000 + n * 10 + u64::from(pass)));
+        if pass == 0 {
+            (0..600_u64).for_each(|n| first.record(100_000 + n * 100));
+        }
+        let messages = latency.total() + first.total();
+        let mut round = RoundRecord {
+            pass,
+            batch: 1,
+            start_ns: u64::from(pass) * 400_000_000,
+            latency: latency.to_sparse(),
+            one_way: latency.to_sparse(),
+            first: first.to_sparse(),
+            ..RoundRecord::default()
+        };
+        round.near_mut().delivery =
+            Delivery { sent: messages, received: messages, verified: messages, ..Delivery::default() };
+        round.far_mut().calls.recv_full = messages;
+        (round.near_mut().elapsed_ns, round.far_mut().elapsed_ns) = (400_000_000, 400_000_000);
+        alter(&mut round);
+        round
+    });
+    let rounds = rounds.collect();
+    let end = RunEnd {
+        status: Status::Ok,
+        ended: String::new(),
+        problem: None,
+        messages_not_kept: 0,
+        granted: Default::default(),
+        header_crc32: None,
+    };
+    (Run { header, rounds, end: Some(end), damage: None, folder: Default::default() }, Logs::default())
+}
+
+/// The sentences with this code, each after its confidence word.
+pub fn sentences((run, logs): &(Run, Logs), code: &str) -> Vec<String> {
+    let findings =
+        msgpath_analyse::summarise_with(run, logs).findings.into_iter().filter(|finding| finding.code == code);
+    findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text)).collect()
+}

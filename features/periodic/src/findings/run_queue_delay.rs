@@ -1,0 +1,68 @@
+//! W97: receivers were runnable and not running for a large part of the time that messages took.
+
+use msgpath_core::schema::PeriodicFacts;
+use msgpath_core::units::Glyphs;
+
+use super::engines;
+use crate::analyse::Engine;
+use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};
+use msgpath_analyse::findings::{Detector, Input, Sentence};
+use msgpath_analyse::summary::{CaseSummary, Confidence};
+
+pub(super) const DETECTOR: Detector = Detector { code: "W97", detect };
+
+/// The run queue has at least this part of the mean time.
+const SHARE: f64 = 0.25;
+/// And so much of it, ns.
+const LEAST: f64 = 2_000.0;
+
+fn detect(input: &Input) -> Vec<Sentence> {
+    engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
+    let facts = input.run.header.parts.get::<PeriodicFacts>()?;
+    let delay = engine.receiver_delay_ns?;
+    let mean = engine.all.mean_ns?;
+    // A receiver that waits once for its CPU delays all messages that wait with it, so the part of each message is at least
+    // this.
+    let share = (delay / mean).min(1.0);
+    if share < SHARE || delay < LEAST {
+        return None;
+    }
+    let text = format!(
+        "{}receivers were runnable and not running for {} a message, {} % of the mean of {} (schedstat of the {} receiving \
+         threads on {} CPUs): messages wait for a CPU, not for the engine",
+        prefix(input, case),
+        Glyphs::Unicode.time(delay),
+        percent(share),
+        Glyphs::Unicode.time(mean),
+        facts.processes * facts.components,
+        facts.cpus
+    );
+    let numbers = [("receiver_delay_ns", delay), ("mean_ns", mean), ("share", share)];
+    Some(finding("W97", Confidence::Likely, sentence(&text) + ".", numbers, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analyse::testing::{build, sentences, with};
+
+    #[test]
+    fn a_large_share_of_the_time_on_the_run_queue_is_named() {
+        let run = build(|facts| {
+            for component in &mut facts.sessions[0].components {
+                component.receiver_delay_ns = Some(component.received * 18_000);
+            }
+        });
+        let sentences = sentences(&run, "W97");
+        assert!(sentences.len() == 1 && sentences[0].contains("18.0 µs a message"), "{sentences:?}");
+    }
+
+    #[test]
+    fn a_small_share_and_one_that_is_not_known_are_not() {
+        assert!(sentences(&build(|_| ()), "W97").is_empty());
+        let unknown = with(|facts| facts.sessions[0].components[0].receiver_delay_ns = None, |_| ());
+        assert!(sentences(&unknown, "W97").is_empty());
+    }
+}
