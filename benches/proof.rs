@@ -62,7 +62,7 @@ fn queue(count: Option<u32>) -> bool {
     let transport_ns = {
         let mut plan = plan(Workload::ECHO);
         plan.extent = Extent::Time(SECOND);
-        measured(plan).cases[0].quantiles[0].ns.expect("nothing is lost") as f64
+        measured(plan).cases[0].latency.quantiles[0].ns.expect("nothing is lost") as f64
     };
     println!("queue: service {} ms, transport {:.0} us, {runs} runs each", mean_ns / 1_000_000, transport_ns / 1e3);
     let mut fine = true;
@@ -83,7 +83,7 @@ fn queue(count: Option<u32>) -> bool {
             plan.cases[0].load = Load::Open { rate, arrivals: Arrivals::Poisson };
             let summary = measured(plan);
             for (at, p) in [0.5, 0.99].into_iter().enumerate() {
-                let quantile = summary.cases[0].quantiles.iter().find(|q| q.p == p).expect("reported");
+                let quantile = summary.cases[0].latency.quantiles.iter().find(|q| q.p == p).expect("reported");
                 let (Some(low), Some(high)) = (quantile.lo_ns, quantile.hi_ns) else {
                     withheld[at] += 1;
                     continue;
@@ -154,7 +154,7 @@ fn delayed(count: Option<u32>) -> bool {
     let median = {
         let mut plan = plan(Workload::ECHO);
         plan.extent = Extent::Time(SECOND);
-        measured(plan).cases[0].quantiles[0].ns.expect("nothing is lost")
+        measured(plan).cases[0].latency.quantiles[0].ns.expect("nothing is lost")
     };
     let mut verdicts = [0_u32; 4];
     for run in 0..runs {

@@ -120,11 +120,11 @@ struct StoredCase {
 pub fn add(summary: &mut Summary, earlier: &[Vec<u8>]) {
     let whole = |stored: &Stored| stored.status == Status::Ok;
     let earlier: Vec<Stored> = earlier.iter().filter_map(|json| stored(json)).filter(whole).take(MOST - 1).collect();
-    for case in summary.cases.iter_mut().filter(|case| case.between.is_empty()) {
+    for case in summary.cases.iter_mut().filter(|case| case.repeats.between.is_empty()) {
         let own = same(&case.case);
         let others: Vec<&StoredCase> =
             earlier.iter().filter_map(|run| run.cases.iter().find(|other| same(&other.case) == own)).collect();
-        case.between = over_runs(&case.quantiles, &others);
+        case.repeats.between = over_runs(&case.latency.quantiles, &others);
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     fn earlier_runs_stand_beside_the_quantiles() {
         let mut summary = summarise(&Build::echo(&["tcp:send"], &[64]).run());
         add(&mut summary, &[]);
-        assert!(summary.cases[0].between.is_empty());
+        assert!(summary.cases[0].repeats.between.is_empty());
         let earlier = [
             stored(17_700.0, Status::Ok),
             stored(90_000.0, Status::Partial),
@@ -197,7 +197,7 @@ mod tests {
             stored(23_000.0, Status::Ok),
         ];
         add(&mut summary, &earlier);
-        let between = &summary.cases[0].between;
+        let between = &summary.cases[0].repeats.between;
         assert_eq!(between.iter().map(|found| found.p).collect::<Vec<_>>(), [0.5, 0.9, 0.99]);
         let p50 = of(between, 0.5).unwrap();
         assert_eq!((p50.over, p50.count, p50.predicts), (Over::Runs, 3, false));
@@ -217,11 +217,11 @@ mod tests {
         let mut run = Build::echo(&["tcp:send"], &[64]).restarts(4).run();
         relevel(&mut run, |pass| [20_000.0, 30_000.0, 24_000.0, 36_000.0][pass as usize / 10]);
         let mut summary = summarise(&run);
-        let p50 = of(&summary.cases[0].between, 0.5).unwrap().clone();
+        let p50 = of(&summary.cases[0].repeats.between, 0.5).unwrap().clone();
         assert_eq!((p50.over, p50.count), (Over::Restarts, 4));
         assert!(p50.lo_ns < 20_500 && p50.hi_ns > 35_000, "{p50:?}");
         add(&mut summary, &[stored(17_700.0, Status::Ok)]);
-        assert_eq!(of(&summary.cases[0].between, 0.5), Some(&p50));
+        assert_eq!(of(&summary.cases[0].repeats.between, 0.5), Some(&p50));
     }
 
     #[test]

@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn p50(case: &CaseSummary) -> f64 {
-        case.quantiles[0].ns.unwrap() as f64
+        case.latency.quantiles[0].ns.unwrap() as f64
     }
 
     fn verdicts(comparison: &Comparison) -> Vec<Verdict> {
@@ -164,13 +164,13 @@ mod tests {
         let stolen = of_paths(&run, stormy);
         assert_eq!((calm.rounds, calm.calm, calm.stolen, calm.shared, calm.used), (180, 180 - stolen, stolen, 0, true));
         for (case, before) in summary.cases.iter().zip(&quiet.cases) {
-            assert!((p50(case) / p50(before) - 1.0).abs() < 0.01, "{:?}", case.quantiles[0]);
-            let beside = case.beside.as_ref().unwrap();
-            assert_eq!((case.rounds, case.round_medians.len() as u64), (60, 60 - beside.rounds));
+            assert!((p50(case) / p50(before) - 1.0).abs() < 0.01, "{:?}", case.latency.quantiles[0]);
+            let beside = case.latency.beside.as_ref().unwrap();
+            assert_eq!((case.rounds, case.latency.round_medians.len() as u64), (60, 60 - beside.rounds));
             let slow = beside.quantiles[0].ns.unwrap() as f64;
             assert!((slow / p50(case) - 2.5).abs() < 0.05, "{beside:?}");
             assert_eq!(case.messages, 12_000, "none is dropped");
-            assert!(case.slowest_ns >= beside.slowest_ns, "the slowest is the slowest of all");
+            assert!(case.latency.slowest_ns >= beside.slowest_ns, "the slowest is the slowest of all");
         }
         let (before, after) = (quiet.comparison.unwrap(), summary.comparison.unwrap());
         assert_eq!(verdicts(&after), verdicts(&before));
@@ -185,8 +185,10 @@ mod tests {
         let summary = summarise(&run);
         let calm = summary.calm.unwrap();
         assert_eq!((calm.calm, calm.used), (24, false));
-        assert!(summary.cases.iter().all(|case| case.beside.is_none() && case.round_medians.len() == 60));
-        assert!(summary.cases[0].quantiles[0].ns.is_some(), "widened, never withheld");
+        assert!(
+            summary.cases.iter().all(|case| case.latency.beside.is_none() && case.latency.round_medians.len() == 60)
+        );
+        assert!(summary.cases[0].latency.quantiles[0].ns.is_some(), "widened, never withheld");
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl<'a> Results<'a> {
         match self.plan.metric() {
             Metric::P99 => return Some(self.claimed_tail(case)?.ns? as f64),
             Metric::P50 => {
-                let quantiles = &self.cases.get(case.id as usize)?.quantiles;
+                let quantiles = &self.cases.get(case.id as usize)?.latency.quantiles;
                 return Some(quantiles.iter().find(|quantile| quantile.p == 0.5)?.ns? as f64);
             }
             _ => {}
@@ -67,7 +67,7 @@ impl<'a> Results<'a> {
     }
 
     fn claimed_tail(&self, case: &Case) -> Option<&Quantile> {
-        let quantiles = &self.cases.get(case.id as usize)?.quantiles;
+        let quantiles = &self.cases.get(case.id as usize)?.latency.quantiles;
         quantiles.iter().find(|quantile| quantile.p == TAIL && quantile.is_interval() && quantile.ns.is_some())
     }
 

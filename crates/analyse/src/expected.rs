@@ -18,7 +18,7 @@ pub fn expected(header: &RunHeader, cases: &[CaseSummary]) -> Option<Expected> {
     }
     let (estimate, measured) = match (expected, plan.workload.timed) {
         (Expectation::Time(ns), true) => {
-            (ns as f64, case.quantiles.iter().find(|quantile| quantile.p == 0.5)?.ns? as f64)
+            (ns as f64, case.latency.quantiles.iter().find(|quantile| quantile.p == 0.5)?.ns? as f64)
         }
         (Expectation::Bits(bits), false) => (bits as f64, case.throughput.as_ref()?.receiver_bits.value),
         _ => return None,
@@ -78,7 +78,7 @@ fn floors_of(header: &RunHeader, floors: &Floors, case: &CaseSummary) -> Vec<Flo
 
 /// Bytes that are copied for one message (echo: both ways) and the speed of a copy.
 fn copied(floors: &Floors, case: &CaseSummary) -> Option<(f64, f64)> {
-    Some((case.copied_bytes.filter(|bytes| *bytes > 0.0)?, floors.copy_bytes_per_s.filter(|speed| *speed > 0.0)?))
+    Some((case.copied.bytes.filter(|bytes| *bytes > 0.0)?, floors.copy_bytes_per_s.filter(|speed| *speed > 0.0)?))
 }
 
 /// Copies of a round trip follow each other: their bytes divided by the speed of a copy.
@@ -91,7 +91,7 @@ fn copies(floors: &Floors, case: &CaseSummary) -> Option<Floor> {
             "{} a round trip at {} GB/s ({})",
             size(bytes.round() as u64),
             three_digits(speed / 1e9),
-            case.copied_why
+            case.copied.why
         ),
     })
 }
@@ -107,7 +107,7 @@ fn copy_rate(floors: &Floors, case: &CaseSummary) -> Option<Floor> {
             "each end copies a byte {} times at {} GB/s ({})",
             three_digits(each),
             three_digits(speed / 1e9),
-            case.copied_why
+            case.copied.why
         ),
     })
 }

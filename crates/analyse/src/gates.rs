@@ -292,7 +292,7 @@ mod tests {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         run.header.plan.gates = vec!["p50 > 1ms".parse().unwrap()];
         let summary = summarise(&run);
-        let p50 = summary.cases[0].quantiles[0].ns.unwrap() as f64;
+        let p50 = summary.cases[0].latency.quantiles[0].ns.unwrap() as f64;
         assert!((summary.gates[0].cases[0].value.unwrap() / p50 - 1.0).abs() < 1e-9);
     }
 

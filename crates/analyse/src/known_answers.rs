@@ -135,15 +135,19 @@ fn a_far_end_that_stops_for_a_second_is_seen_in_p99_and_in_a_closed_loop_by_time
     let case = &summary.cases[0];
     assert!(case.open.as_ref().unwrap().sustained, "one stall is not an overload");
     // 1,000 messages wait 1 s down to 0.25 s, each behind those that came before it: 600 of 60,000 longer than 0.55 s.
-    let p99 = &case.quantiles[2];
+    let p99 = &case.latency.quantiles[2];
     assert!((p99.ns.unwrap() as f64 / 0.55e9 - 1.0).abs() < 0.05, "{p99:?}");
     assert_eq!((p99.is_interval(), p99.bursts), (false, 1), "one episode is not a tail");
     let time_weighted = |summary: &Summary| summary.findings.iter().find(|finding| finding.code == "V08").cloned();
-    assert!(time_weighted(&summary).is_none() && case.time_share_over_10x.is_none());
+    assert!(time_weighted(&summary).is_none() && case.spread.time_share_over_10x.is_none());
     // The closed loop has one slow message in 240,000, and its p99 knows nothing.
     let summary = summarise(&queue.closed());
     let case = &summary.cases[0];
-    assert!(case.messages > 200_000 && case.quantiles[2].ns.unwrap() < 2_000_000, "{:?}", case.quantiles[2]);
+    assert!(
+        case.messages > 200_000 && case.latency.quantiles[2].ns.unwrap() < 2_000_000,
+        "{:?}",
+        case.latency.quantiles[2]
+    );
     let text = time_weighted(&summary).unwrap().text;
     assert!(
         text.starts_with("0.000") && text.contains(" took 1.7 % of the time. They lie in 1 of 40 rounds"),

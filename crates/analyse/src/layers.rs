@@ -58,7 +58,7 @@ fn medians(results: &Results, case: &Case) -> Series {
 
 /// One row of the result.
 fn layer(results: &Results, case: &Case, name: String) -> Option<Layer> {
-    let quantiles = &results.cases.get(case.id as usize)?.quantiles;
+    let quantiles = &results.cases.get(case.id as usize)?.latency.quantiles;
     let median = quantiles.iter().find(|quantile| quantile.p == 0.5)?.clone();
     Some(Layer { case: case.id, name, median, adds: None, times: None })
 }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(summary.layers.len(), 2);
         for layer in &summary.layers {
             let case = &summary.cases[layer.case as usize];
-            assert_eq!(layer.median, case.quantiles[0], "{layer:?}");
+            assert_eq!(layer.median, case.latency.quantiles[0], "{layer:?}");
         }
         let p50 = summary.layers[0].median.ns.unwrap();
         assert!((19_000..24_000).contains(&p50), "{p50}");

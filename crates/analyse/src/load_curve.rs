@@ -69,7 +69,7 @@ fn curve(plan: &Plan, rounds: &[Vec<&RoundRecord>], line: &[(Rate, &CaseSummary,
 }
 
 fn point(rate: Rate, case: &CaseSummary, open: &OpenLoop) -> LoadPoint {
-    let quantile = |p: f64| case.quantiles.iter().find(|q| q.p == p && open.sustained).cloned();
+    let quantile = |p: f64| case.latency.quantiles.iter().find(|q| q.p == p && open.sustained).cloned();
     LoadPoint {
         case: case.case.id,
         asked_per_s: rate.value(),

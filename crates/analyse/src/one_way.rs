@@ -277,7 +277,7 @@ mod tests {
         assert!((piece.within_ns / (fastest / 2.0) - 1.0).abs() < 0.2, "{piece:?}, fastest {fastest}");
         let logs = Logs { one_way: Some(found), ..Logs::default() };
         let summary = summarise_with(&planted.run, &logs);
-        let ways = summary.cases[0].ways.as_ref().unwrap();
+        let ways = summary.cases[0].transit.ways.as_ref().unwrap();
         let median = |way: usize| {
             let mut all: Vec<u64> = planted.truth.iter().map(|times| times[way]).collect();
             *all.select_nth_unstable(10_000).1 as f64
@@ -287,7 +287,7 @@ mod tests {
             assert!((p50 - median(way)).abs() < ways.within_ns + 0.01 * p50 && quantiles[0].is_interval(), "{ways:?}");
         }
         assert!((ways.far_end[0].ns.unwrap() as f64 / median(1) - 1.0).abs() < 0.01, "{ways:?}");
-        assert_eq!((ways.messages, summary.cases[0].one_way.as_ref()), (20_000, None));
+        assert_eq!((ways.messages, summary.cases[0].transit.one_way.as_ref()), (20_000, None));
         assert_eq!(summary.far_clock.unwrap().pieces, [piece]);
     }
 

@@ -119,8 +119,8 @@ pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
 /// goes on.
 pub(crate) fn withhold(case: &mut CaseSummary) {
     if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()) {
-        case.quantiles.iter_mut().chain(&mut case.one_way).for_each(|quantile| bound(quantile, why));
-        case.effective_messages = None;
+        case.latency.quantiles.iter_mut().chain(&mut case.transit.one_way).for_each(|quantile| bound(quantile, why));
+        case.latency.effective_messages = None;
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
         let open = case.open.as_ref().unwrap();
         let why = open.why.as_ref().unwrap();
         assert!(why.starts_with("not sustained (") && why.contains(" msg/s): the backlog grows by 2"), "{why}");
-        for quantile in case.quantiles.iter().chain(&open.service) {
+        for quantile in case.latency.quantiles.iter().chain(&open.service) {
             assert!(quantile.ns.is_some() && !quantile.is_interval() && quantile.hi_ns.is_none());
             assert_eq!(quantile.why.as_ref(), Some(why));
         }

@@ -66,12 +66,12 @@ mod tests {
         let summary = summarise(&run);
         let case = &summary.cases[0];
         assert_eq!(case.steadiness.as_ref().unwrap().class, SteadyClass::NeverSettled);
-        for quantile in case.quantiles.iter().filter(|quantile| quantile.range != Range::NotYet) {
+        for quantile in case.latency.quantiles.iter().filter(|quantile| quantile.range != Range::NotYet) {
             assert_eq!(quantile.range, Range::Levels);
             assert!(quantile.why.as_ref().unwrap().ends_with(" levels"), "{quantile:?}");
         }
         // From 20 to 59 µs; a level is the middle of its rounds.
-        let p50 = &case.quantiles[0];
+        let p50 = &case.latency.quantiles[0];
         assert!(p50.ns.is_some() && p50.lo_ns.unwrap() < 25_000 && p50.hi_ns.unwrap() > 54_000, "{p50:?}");
         let rate = case.rate_per_s.as_ref().unwrap();
         assert!(rate.low.unwrap() <= rate.value && rate.value <= rate.high.unwrap());
@@ -104,6 +104,6 @@ mod tests {
         let steadiness = case.steadiness.unwrap();
         assert_eq!(steadiness.class, SteadyClass::Flat);
         assert!(steadiness.range_ns.1 > 35_000.0);
-        assert!(case.restarts.unwrap().dominate);
+        assert!(case.repeats.restarts.unwrap().dominate);
     }
 }

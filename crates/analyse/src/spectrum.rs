@@ -70,10 +70,10 @@ mod tests {
         let case = &summarise(&run).cases[0];
         let places = spectrum(&run, case, 5.0);
         // 8000 messages resolve no more than u = log10 8000 = 3.9.
-        assert!(places.len() == 157 && places[0].quantile.ns == case.fastest_ns, "{}", places.len());
+        assert!(places.len() == 157 && places[0].quantile.ns == case.latency.fastest_ns, "{}", places.len());
         for (u, at) in [(1.0, 1), (2.0, 2), (3.0, 3)] {
             let place = places.iter().find(|place| (place.u - u).abs() < 1e-9).unwrap();
-            let (found, known) = (&place.quantile, &case.quantiles[at]);
+            let (found, known) = (&place.quantile, &case.latency.quantiles[at]);
             assert!((found.p - known.p).abs() < 1e-12);
             assert_eq!((found.ns, found.lo_ns, found.hi_ns), (known.ns, known.lo_ns, known.hi_ns));
             assert_eq!((found.range, found.lo_ns, found.hi_ns), (known.range, known.lo_ns, known.hi_ns));

@@ -25,7 +25,9 @@ use crate::load_curve::load_curves;
 use crate::logs::Logs;
 use crate::open_loop::{self, open_loop};
 use crate::series::{per_second, receiver, sender, series};
-use crate::summary::{CaseSummary, EndSummary, Summary, Throughput, Totals};
+use crate::summary::{
+    CaseSummary, Conditions, Copied, EndSummary, Latency, Repeats, Spread, Summary, Throughput, Totals, Transit,
+};
 use crate::{between, cost, events, first, gates, layers, restarts, section, settled, threads, throughput};
 
 /// The quantiles that are reported.
@@ -48,16 +50,14 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         .cases
         .iter()
         .zip(rounds.iter().zip(&all))
-        .map(|(case, (rounds, all))| CaseSummary {
-            beside: calm.beside(all),
-            ..summarise_case(run, case, rounds, all, &rates)
-        })
+        .map(|(case, (rounds, all))| summarise_case(run, case, rounds, all, &rates))
         .collect();
-    for case in &mut cases {
+    for (case, all) in cases.iter_mut().zip(&all) {
+        case.latency.beside = calm.beside(all);
         case.threads = threads::figures(&run.header, plan, &case.case, &rounds);
     }
     for (case, rounds) in cases.iter_mut().zip(&rounds) {
-        case.ways = logs.one_way.as_ref().and_then(|one_way| one_way.ways(&case.case, rounds));
+        case.transit.ways = logs.one_way.as_ref().and_then(|one_way| one_way.ways(&case.case, rounds));
     }
     let status = match (&run.end, &run.damage) {
         (Some(end), None) => end.status,
@@ -169,7 +169,7 @@ fn summarise_case(
     let (time_share_over_10x, message_share_over_10x) = above(10.0);
     let (time_share_over_100x, message_share_over_100x) = above(100.0);
     let timed = settled::timed(plan, case, rounds);
-    let (copied_bytes, copied_why) = cost::copied(plan, case, all);
+    let (bytes, why) = cost::copied(plan, case, all);
     let mut summary = CaseSummary {
         rounds: all.len() as u64,
         // A histogram entry of batch mode is the mean of `batch` messages; here messages are counted.
@@ -179,34 +179,40 @@ fn summarise_case(
             delivery.received
         },
         batch: all.iter().map(|round| round.batch).max().unwrap_or(1).max(1),
-        fastest_ns: extremes.min(),
-        slowest_ns: extremes.max(),
-        slowest_at_ns: slowest.map(|round| round.start_ns),
-        mean_ns: quantile::mean_ns(&latency),
-        effective_messages: estimated.first().and_then(|median| median.effective),
-        quantiles: estimated.into_iter().map(|estimated| estimated.quantile).collect(),
-        round_medians: quantile::medians(&latency),
+        latency: Latency {
+            fastest_ns: extremes.min(),
+            slowest_ns: extremes.max(),
+            slowest_at_ns: slowest.map(|round| round.start_ns),
+            mean_ns: quantile::mean_ns(&latency),
+            effective_messages: estimated.first().and_then(|median| median.effective),
+            quantiles: estimated.into_iter().map(|estimated| estimated.quantile).collect(),
+            round_medians: quantile::medians(&latency),
+            beside: None,
+        },
         rate_per_s: timed_each.then(|| rate(rounds)).flatten(),
         throughput: throughput::throughput(plan, case, rounds, rates),
-        shape: shape::shape(&pooled),
+        spread: Spread {
+            shape: shape::shape(&pooled),
+            time_share_over_10x,
+            message_share_over_10x,
+            time_share_over_100x,
+            message_share_over_100x,
+        },
         open,
-        time_share_over_10x,
-        message_share_over_10x,
-        time_share_over_100x,
-        message_share_over_100x,
         steadiness: within_restarts(&timed),
         first: first::first_messages(plan, case, rounds),
-        between: if timed_each { between::restarts(rounds) } else { Vec::new() },
-        restarts: msgpath_stats::restarts::restarts(&timed, restarts::cost(&run.rounds)),
+        repeats: Repeats {
+            between: if timed_each { between::restarts(rounds) } else { Vec::new() },
+            restarts: msgpath_stats::restarts::restarts(&timed, restarts::cost(&run.rounds)),
+        },
         ends: ends(run, case, all),
         delivery,
-        zerocopy: cost::zerocopy(all),
-        copied_bytes,
-        copied_why,
-        connect_ns: connect(rounds),
-        one_way: one_way(rounds),
-        granted: run.end.as_ref().and_then(|end| end.granted.get(&case.id).cloned()).unwrap_or_default(),
-        flags: flags(all),
+        copied: Copied { zerocopy: cost::zerocopy(all), bytes, why },
+        transit: Transit { connect_ns: connect(rounds), one_way: one_way(rounds), ways: None },
+        conditions: Conditions {
+            granted: run.end.as_ref().and_then(|end| end.granted.get(&case.id).cloned()).unwrap_or_default(),
+            flags: flags(all),
+        },
         ..CaseSummary::empty(case.clone())
     };
     let levels = settled::levels(plan, case, rounds, summary.steadiness.as_ref());
@@ -226,8 +232,8 @@ fn widen(summary: &mut CaseSummary, run: &Run, levels: &[Vec<&RoundRecord>], rat
         };
         levels.iter().map(of_level).collect()
     };
-    quantile::widen(&mut summary.quantiles, &of_levels(|round| &round.latency, &QUANTILES));
-    quantile::widen(summary.one_way.as_mut_slice(), &of_levels(|round| &round.one_way, &[0.5]));
+    quantile::widen(&mut summary.latency.quantiles, &of_levels(|round| &round.latency, &QUANTILES));
+    quantile::widen(summary.transit.one_way.as_mut_slice(), &of_levels(|round| &round.one_way, &[0.5]));
     if let Some(own) = &mut summary.rate_per_s {
         widen_mean(own, &levels.iter().filter_map(|level| rate(level)).collect::<Vec<_>>());
     }
@@ -327,11 +333,14 @@ mod tests {
         let summary = summarise(&Build::echo(&["tcp:send"], &[64]).run());
         let case = &summary.cases[0];
         assert_eq!((summary.status, summary.totals.rounds, summary.totals.messages), (Status::Ok, 40, 8_000));
-        assert_eq!((case.rounds, case.quantiles.len(), case.round_medians.len(), case.batch), (40, 5, 40, 1));
-        let p50 = &case.quantiles[0];
+        assert_eq!(
+            (case.rounds, case.latency.quantiles.len(), case.latency.round_medians.len(), case.batch),
+            (40, 5, 40, 1)
+        );
+        let p50 = &case.latency.quantiles[0];
         assert!(p50.is_interval() && p50.lo_ns.unwrap() < 20_000 && p50.hi_ns.unwrap() > 20_000, "{p50:?}");
         assert!((p50.beyond as i64 - 4_000).abs() < 20 && p50.bursts == 40);
-        assert_eq!(case.shape.iter().map(|row| row.count).sum::<u64>(), 8_000);
+        assert_eq!(case.spread.shape.iter().map(|row| row.count).sum::<u64>(), 8_000);
         // 200 messages in 40 ms.
         assert!((case.rate_per_s.as_ref().unwrap().value - 5_000.0).abs() < 1e-6);
         assert!(summary.comparison.is_none());
@@ -405,15 +414,16 @@ mod tests {
             summarise(&run).cases.remove(0)
         };
         let closed = with_stalls(&build);
-        let (tenfold, hundredfold) = (closed.time_share_over_10x.unwrap(), closed.time_share_over_100x.unwrap());
+        let (tenfold, hundredfold) =
+            (closed.spread.time_share_over_10x.unwrap(), closed.spread.time_share_over_100x.unwrap());
         assert!((tenfold - 40.4 / 44.4).abs() < 0.01 && (hundredfold - 40.0 / 44.4).abs() < 0.01);
-        let messages = (closed.message_share_over_10x.unwrap(), closed.message_share_over_100x.unwrap());
+        let messages = (closed.spread.message_share_over_10x.unwrap(), closed.spread.message_share_over_100x.unwrap());
         assert!((messages.0 - 2.0 / 202.0).abs() < 1e-9 && (messages.1 - 1.0 / 202.0).abs() < 1e-9);
         let rate = msgpath_core::schedule::Rate::per_second(1_000.0).unwrap();
         let arrivals = msgpath_core::schedule::Arrivals::Constant;
         build.plan.cases[0].load = Load::Open { rate, arrivals };
         let open = with_stalls(&build);
-        assert_eq!((open.time_share_over_10x, open.message_share_over_100x), (None, None));
+        assert_eq!((open.spread.time_share_over_10x, open.spread.message_share_over_100x), (None, None));
     }
 
     #[test]
@@ -436,7 +446,10 @@ mod tests {
         let case = &summary.cases[0];
         assert_eq!((summary.totals, case.messages), (Totals::default(), 0));
         assert!(
-            case.quantiles.is_empty() && case.shape.is_empty() && case.mean_ns.is_none() && case.copied_bytes.is_none()
+            case.latency.quantiles.is_empty()
+                && case.spread.shape.is_empty()
+                && case.latency.mean_ns.is_none()
+                && case.copied.bytes.is_none()
         );
     }
 
@@ -461,8 +474,8 @@ mod tests {
         run.rounds[0].flags = vec!["steal".into(), "steal".into()];
         let summary = summarise(&run);
         assert_eq!((summary.totals.lost, summary.cases[0].delivery.received), (1, 7_999));
-        assert_eq!(summary.cases[0].flags["steal"], 1);
+        assert_eq!(summary.cases[0].conditions.flags["steal"], 1);
         let stream = summarise(&Build::stream(&["tcp:send"], &[64]).run());
-        assert_eq!((stream.totals.messages, stream.cases[0].quantiles.len()), (8_000, 0));
+        assert_eq!((stream.totals.messages, stream.cases[0].latency.quantiles.len()), (8_000, 0));
     }
 }

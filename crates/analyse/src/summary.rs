@@ -192,6 +192,46 @@ pub struct CaseSummary {
     pub messages: u64,
     /// Messages per histogram entry (batch mode when above 1: every value is a mean of that many messages).
     pub batch: u32,
+    /// How long its messages took.
+    #[serde(flatten)]
+    pub latency: Latency,
+    /// Messages per second of wall time inside rounds (echo).
+    pub rate_per_s: Option<Estimate>,
+    /// Stream only.
+    pub throughput: Option<Throughput>,
+    /// How its times lie around their median.
+    #[serde(flatten)]
+    pub spread: Spread,
+    /// Whether the rounds settled; `None`: too few rounds to say.
+    pub steadiness: Option<Steadiness>,
+    /// The first messages of the connections, apart from the rest.
+    pub first: Option<FirstMessages>,
+    /// Threads, connections and depth, where the run has several of one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadFigures>,
+    /// What another start gives.
+    #[serde(flatten)]
+    pub repeats: Repeats,
+    /// Open loop only.
+    pub open: Option<OpenLoop>,
+    /// What each end spent, in the order of the ends.
+    pub ends: Vec<EndSummary>,
+    /// What became of the messages, both ends.
+    pub delivery: Delivery,
+    /// What was copied of a message.
+    #[serde(flatten)]
+    pub copied: Copied,
+    /// From one end to the other.
+    #[serde(flatten)]
+    pub transit: Transit,
+    /// Under which conditions it was measured.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+}
+
+/// How long the messages of a case took, from the send to the reply.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Latency {
     /// Fastest, ns.
     pub fastest_ns: Option<u64>,
     /// Slowest that arrived, ns.
@@ -209,10 +249,11 @@ pub struct CaseSummary {
     /// The disturbed rounds, where the numbers of this case are those of its calm rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Messages per second of wall time inside rounds (echo).
-    pub rate_per_s: Option<Estimate>,
-    /// Stream only.
-    pub throughput: Option<Throughput>,
+}
+
+/// How the times of a case lie around their median, and what the slow ones of them take.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Spread {
     /// The distribution in log bins.
     pub shape: Vec<ShapeBin>,
     /// Share of wall time spent inside messages slower than 10 medians (closed loop), 0 to 1.
@@ -223,30 +264,34 @@ pub struct CaseSummary {
     pub time_share_over_100x: Option<f64>,
     /// Share of the messages slower than 100 medians, 0 to 1.
     pub message_share_over_100x: Option<f64>,
-    /// Whether the rounds settled; `None`: too few rounds to say.
-    pub steadiness: Option<Steadiness>,
-    /// The first messages of the connections, apart from the rest.
-    pub first: Option<FirstMessages>,
-    /// Threads, connections and depth, where the run has several of one of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threads: Option<ThreadFigures>,
+}
+
+/// What is known of a case from its other starts: within this run, and from earlier ones.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Repeats {
     /// Restarts as a level of the design; `None` with a single one.
     pub restarts: Option<Restarts>,
     /// Range of p50, p90 and p99 over earlier runs of the same plan, or over restarts; empty without either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub between: Vec<Between>,
-    /// Open loop only.
-    pub open: Option<OpenLoop>,
-    /// What each end spent, in the order of the ends.
-    pub ends: Vec<EndSummary>,
-    /// What became of the messages, both ends.
-    pub delivery: Delivery,
+}
+
+/// What was copied of a message on its way, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Copied {
     /// Both ends' zero-copy bookkeeping; `None` where nothing asked for zero copy.
     pub zerocopy: Option<ZeroCopyCounts>,
     /// Bytes copied per message as far as known: by the program and by the kernel, both ends, with the reading.
-    pub copied_bytes: Option<f64>,
+    #[serde(rename = "copied_bytes")]
+    pub bytes: Option<f64>,
     /// What `copied_bytes` counts, or why it is not known.
-    pub copied_why: String,
+    #[serde(rename = "copied_why")]
+    pub why: String,
+}
+
+/// The way from one end to the other: to connect, and then each way by itself.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Transit {
     /// Time to connect, ns: median over rounds.
     pub connect_ns: Option<f64>,
     /// One way near to far, p50 and its interval, ns; only with stamps at both ends and one clock.
@@ -254,6 +299,11 @@ pub struct CaseSummary {
     /// Both ways by two clocks, with their bound; only with stamps at both ends that have no common clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<Ways>,
+}
+
+/// What the options came to, and what disturbed the rounds.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Conditions {
     /// Options as asked and granted.
     pub granted: Vec<Granted>,
     /// Conditions that were lost, with the number of rounds each.
@@ -273,37 +323,20 @@ impl CaseSummary {
             rounds: 0,
             messages: 0,
             batch: 1,
-            fastest_ns: None,
-            slowest_ns: None,
-            slowest_at_ns: None,
-            mean_ns: None,
-            quantiles: Vec::new(),
-            effective_messages: None,
-            round_medians: Vec::new(),
-            beside: None,
+            latency: Latency::default(),
             rate_per_s: None,
             throughput: None,
-            shape: Vec::new(),
-            time_share_over_10x: None,
-            message_share_over_10x: None,
-            time_share_over_100x: None,
-            message_share_over_100x: None,
+            spread: Spread::default(),
             steadiness: None,
             first: None,
             threads: None,
-            restarts: None,
-            between: Vec::new(),
+            repeats: Repeats::default(),
             open: None,
             ends: Vec::new(),
             delivery: Delivery::default(),
-            zerocopy: None,
-            copied_bytes: None,
-            copied_why: String::new(),
-            connect_ns: None,
-            one_way: None,
-            ways: None,
-            granted: Vec::new(),
-            flags: BTreeMap::new(),
+            copied: Copied::default(),
+            transit: Transit::default(),
+            conditions: Conditions::default(),
         }
     }
 }

@@ -318,7 +318,7 @@ struct Tally {
 
 /// The quantiles of a case that are compared with its messages: share, and value; a lost message is infinite.
 fn quantiles(case: &CaseSummary) -> Vec<(f64, u64)> {
-    let compared = case.quantiles.iter().filter(|quantile| [0.5, 0.99].contains(&quantile.p));
+    let compared = case.latency.quantiles.iter().filter(|quantile| [0.5, 0.99].contains(&quantile.p));
     compared.map(|quantile| (quantile.p, quantile.ns.unwrap_or(u64::MAX))).collect()
 }
 
@@ -430,13 +430,21 @@ fn outline(histogram: &SparseHistogram) -> (u64, u64, Option<u64>, Option<u64>, 
 /// headline, every round with the same weight.
 fn against(case: &CaseSummary, rounds: &[Tally], headline: &BTreeSet<u32>, check: &mut Check) {
     let named = |what: &str| format!("case {} against its messages: {what}", case.case.id);
-    check.same(|| named("fastest_ns"), case.fastest_ns, rounds.iter().filter_map(|round| round.fastest_ns).min());
-    check.same(|| named("slowest_ns"), case.slowest_ns, rounds.iter().filter_map(|round| round.slowest_ns).max());
+    check.same(
+        || named("fastest_ns"),
+        case.latency.fastest_ns,
+        rounds.iter().filter_map(|round| round.fastest_ns).min(),
+    );
+    check.same(
+        || named("slowest_ns"),
+        case.latency.slowest_ns,
+        rounds.iter().filter_map(|round| round.slowest_ns).max(),
+    );
     let filled: Vec<&Tally> =
         rounds.iter().filter(|round| headline.contains(&round.pass) && round.messages > 0).collect();
     let arrived: u64 = filled.iter().map(|round| round.arrived).sum();
     let mean = filled.iter().map(|round| round.sum_ns).sum::<u128>() as f64 / arrived as f64;
-    match case.mean_ns {
+    match case.latency.mean_ns {
         Some(stored) if (stored - mean).abs() > 1e-9 * mean => {
             check.differ(&named("mean_ns"), stored.to_string(), mean.to_string());
         }
@@ -581,7 +589,7 @@ mod tests {
         let mut all: Vec<(u64, f64)> = own().map(|row| (row.latency_ns.unwrap_or(u64::MAX), weight(row))).collect();
         all.sort_unstable_by_key(|(ns, _)| *ns);
         for (at, p) in [(0, 0.5), (2, 0.99)] {
-            assert_eq!(summary.cases[0].quantiles[at].p, p);
+            assert_eq!(summary.cases[0].latency.quantiles[at].p, p);
             let mut sum = 0.0;
             let exact = all.iter().find(|(_, weight)| {
                 sum += weight;
@@ -591,14 +599,14 @@ mod tests {
             // A bin is a thousandth: what is within one agrees, what is within ten does not.
             for (change, agrees) in [(0.0, true), (0.0009, true), (-0.0009, true), (0.01, false), (-0.01, false)] {
                 let mut changed = summary.cases.clone();
-                changed[0].quantiles[at].ns = Some((exact as f64 * (1.0 + change)) as u64);
+                changed[0].latency.quantiles[at].ns = Some((exact as f64 * (1.0 + change)) as u64);
                 assert_eq!(compared(&changed).disagreements.is_empty(), agrees, "{p} {change}");
             }
         }
         let case = &mut summary.cases[0];
-        case.quantiles[2].ns = case.quantiles[2].ns.map(|ns| ns + ns / 100);
-        case.mean_ns = case.mean_ns.map(|ns| ns * 1.000_1);
-        case.slowest_ns = None;
+        case.latency.quantiles[2].ns = case.latency.quantiles[2].ns.map(|ns| ns + ns / 100);
+        case.latency.mean_ns = case.latency.mean_ns.map(|ns| ns * 1.000_1);
+        case.latency.slowest_ns = None;
         let found = compared(&summary.cases).disagreements;
         let what: Vec<_> = found.iter().map(|one| one.what.rsplit(": ").next().unwrap()).collect();
         assert_eq!(what, ["slowest_ns", "mean_ns", "p99 ns"]);

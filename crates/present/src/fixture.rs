@@ -145,20 +145,25 @@ pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary 
         rounds: ROUNDS,
         messages,
         batch: 1,
-        fastest_ns: all.min(),
-        slowest_ns: all.max(),
-        slowest_at_ns: Some(6_204_000_000),
-        mean_ns: all.mean(),
-        quantiles: [0.5, 0.9, 0.99, 0.999, 0.9999].map(quantile).to_vec(),
-        effective_messages: Some(3_210.0),
-        round_medians: vec![base; ROUNDS as usize],
+        latency: Latency {
+            fastest_ns: all.min(),
+            slowest_ns: all.max(),
+            slowest_at_ns: Some(6_204_000_000),
+            mean_ns: all.mean(),
+            quantiles: [0.5, 0.9, 0.99, 0.999, 0.9999].map(quantile).to_vec(),
+            effective_messages: Some(3_210.0),
+            round_medians: vec![base; ROUNDS as usize],
+            beside: None,
+        },
         rate_per_s: Some(Estimate { value: 1e9 / base, low: Some(0.99e9 / base), high: Some(1.01e9 / base) }),
         throughput: None,
-        shape,
-        time_share_over_10x: Some(0.021),
-        message_share_over_10x: Some(0.000_31),
-        time_share_over_100x: Some(0.0),
-        message_share_over_100x: Some(0.0),
+        spread: Spread {
+            shape,
+            time_share_over_10x: Some(0.021),
+            message_share_over_10x: Some(0.000_31),
+            time_share_over_100x: Some(0.0),
+            message_share_over_100x: Some(0.0),
+        },
         steadiness: Some(Steadiness {
             class: SteadyClass::Flat,
             change_points: Vec::new(),
@@ -185,19 +190,22 @@ pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary 
                 ..EndSummary::default()
             },
         ],
-        zerocopy: None,
-        copied_bytes: Some(2.0 * case.size as f64),
-        copied_why: "by the kernel, into and out of the socket".into(),
-        connect_ns: Some(45_000.0),
-        one_way: None,
-        granted: vec![Granted {
-            end: "near".into(),
-            option: "SO_SNDBUF".into(),
-            asked: "1048576".into(),
-            granted: "425984".into(),
-            same: false,
-        }],
-        flags: BTreeMap::from([("the clock source changed".to_owned(), 1)]),
+        copied: Copied {
+            zerocopy: None,
+            bytes: Some(2.0 * case.size as f64),
+            why: "by the kernel, into and out of the socket".into(),
+        },
+        transit: Transit { connect_ns: Some(45_000.0), ..Transit::default() },
+        conditions: Conditions {
+            granted: vec![Granted {
+                end: "near".into(),
+                option: "SO_SNDBUF".into(),
+                asked: "1048576".into(),
+                granted: "425984".into(),
+                same: false,
+            }],
+            flags: BTreeMap::from([("the clock source changed".to_owned(), 1)]),
+        },
         ..CaseSummary::empty(case)
     }
 }
@@ -356,7 +364,7 @@ pub fn echo_sizes() -> (Run, Summary) {
     let (run, mut summary) = build("echo", Workload::ECHO, cases.collect());
     let last = summary.cases.last_mut().unwrap();
     last.delivery = Delivery { lost: 31, received: last.messages - 31, reordered: 2, verified: 0, ..last.delivery };
-    last.quantiles[4].ns = None;
+    last.latency.quantiles[4].ns = None;
     last.rate_per_s = None;
     summary.cases[0].batch = 16;
     (run, summary)
@@ -392,12 +400,12 @@ fn build_compare() -> (Run, Summary) {
     let zero_copy = summary.cases.iter_mut().filter(|case| case.case.path.method == "zerocopy");
     for case in zero_copy {
         let asked = case.messages;
-        case.zerocopy =
+        case.copied.zerocopy =
             Some(ZeroCopyCounts { asked, copied: asked, notifications: asked, ..ZeroCopyCounts::default() });
-        case.copied_bytes = None;
-        case.copied_why = "n/a: the kernel answered for none of the sends".into();
+        case.copied.bytes = None;
+        case.copied.why = "n/a: the kernel answered for none of the sends".into();
     }
-    let median = |case: &CaseSummary| case.quantiles[0].ns.unwrap() as f64;
+    let median = |case: &CaseSummary| case.latency.quantiles[0].ns.unwrap() as f64;
     let mut ratios = Vec::new();
     let mut winners = Vec::new();
     let mut crossovers = Vec::new();
@@ -517,19 +525,9 @@ fn untime(run: &mut Run, summary: &mut Summary) {
     for case in &mut summary.cases {
         *case = CaseSummary {
             messages: 0,
-            fastest_ns: None,
-            slowest_ns: None,
-            slowest_at_ns: None,
-            mean_ns: None,
-            quantiles: Vec::new(),
-            effective_messages: None,
-            round_medians: Vec::new(),
+            latency: Latency { beside: case.latency.beside.clone(), ..Latency::default() },
             rate_per_s: None,
-            shape: Vec::new(),
-            time_share_over_10x: None,
-            message_share_over_10x: None,
-            time_share_over_100x: None,
-            message_share_over_100x: None,
+            spread: Spread::default(),
             steadiness: None,
             ..case.clone()
         };
@@ -635,9 +633,9 @@ pub fn hostile() -> (Run, Summary) {
             (HOSTILE.into(), HOSTILE.into(), HOSTILE.into(), HOSTILE.into());
     }
     summary.unavailable[0].reason = Unavailable::new(HOSTILE, HOSTILE);
-    summary.cases[0].copied_why = HOSTILE.into();
-    summary.cases[0].granted[0].granted = HOSTILE.into();
-    summary.cases[0].flags.insert(HOSTILE.into(), 2);
+    summary.cases[0].copied.why = HOSTILE.into();
+    summary.cases[0].conditions.granted[0].granted = HOSTILE.into();
+    summary.cases[0].conditions.flags.insert(HOSTILE.into(), 2);
     let path = PathName::new("tcp", HOSTILE, "block");
     for case in summary.cases.iter_mut().filter(|case| case.case.path.method == "zerocopy") {
         case.case.path = path.clone();

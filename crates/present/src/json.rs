@@ -529,7 +529,7 @@ mod tests {
     #[test]
     fn what_is_not_a_number_is_null() {
         let (run, mut summary) = fixture::compare();
-        summary.cases[0].mean_ns = Some(f64::NAN);
+        summary.cases[0].latency.mean_ns = Some(f64::NAN);
         summary.cases[0].end_mut(NEAR).cost.user_ns = f64::INFINITY;
         let text = summary_json(&run, &summary);
         assert!(!text.contains("NaN"));

@@ -67,6 +67,7 @@ fn identity(summary: &CaseSummary) -> String {
 fn numbers(case: &CaseSummary) -> String {
     let integer = |ns: Option<u64>| ns.map_or_else(|| "None".into(), |ns| ns.to_string());
     let quantiles: Vec<String> = case
+        .latency
         .quantiles
         .iter()
         .map(|q| {
@@ -171,7 +172,7 @@ exec(compile(open("run.py").read(), "run.py", "exec"))
     fn the_values_stand_in_the_script() {
         let (run, summary) = fixture::echo();
         let text = script(&run, &summary);
-        let p50 = &summary.cases[0].quantiles[0];
+        let p50 = &summary.cases[0].latency.quantiles[0];
         let [ns, low, high] = [p50.ns, p50.lo_ns, p50.hi_ns].map(Option::unwrap);
         assert!(text.contains(&format!("\"quantiles\": [(0.5, {ns}, {low}, {high}), (0.9, ")), "{text}");
         assert!(text.contains(", None)]"), "an end that is not known is None");

@@ -133,7 +133,7 @@ pub fn unavailable(summary: &Summary) -> Vec<(String, String, String)> {
 pub fn lost_conditions(cases: &[&CaseSummary]) -> Vec<String> {
     let all: u64 = cases.iter().map(|case| case.rounds).sum();
     let mut flags: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
-    for (flag, rounds) in cases.iter().flat_map(|case| &case.flags) {
+    for (flag, rounds) in cases.iter().flat_map(|case| &case.conditions.flags) {
         *flags.entry(flag).or_default() += rounds;
     }
     flags.into_iter().map(|(flag, rounds)| format!("{flag}: in {rounds} of {all} rounds")).collect()
@@ -205,7 +205,7 @@ pub fn calm(run: &Run, summary: &Summary) -> Option<String> {
 /// The disturbed rounds of each case whose numbers are those of its calm ones.
 pub fn beside(cases: &[CaseSummary], glyphs: Glyphs) -> Vec<String> {
     let of = |case: &CaseSummary| {
-        let beside = case.beside.as_ref()?;
+        let beside = case.latency.beside.as_ref()?;
         let quantiles = beside
             .quantiles
             .iter()
@@ -305,11 +305,11 @@ mod tests {
         let quantile = |p, ns| Quantile { p, ns, ..Quantile::default() };
         // The p99 of the disturbed rounds is a lost message: it has no time.
         let quantiles = vec![quantile(0.5, Some(52_000)), quantile(0.99, None)];
-        summary.cases[0].beside = Some(Beside { rounds: 3, quantiles, slowest_ns: Some(1_500_000) });
+        summary.cases[0].latency.beside = Some(Beside { rounds: 3, quantiles, slowest_ns: Some(1_500_000) });
         let rounds = summary.cases[0].rounds;
         let expected = format!("tcp:send 64 B: 3 of {rounds} rounds, p50 52.0 us, slowest 1.50 ms");
         assert_eq!(beside(&summary.cases, Glyphs::Ascii), [expected]);
-        summary.cases[0].beside = Some(Beside { rounds: 3, quantiles: Vec::new(), slowest_ns: None });
+        summary.cases[0].latency.beside = Some(Beside { rounds: 3, quantiles: Vec::new(), slowest_ns: None });
         assert_eq!(beside(&summary.cases, Glyphs::Ascii), [format!("tcp:send 64 B: 3 of {rounds} rounds")]);
     }
 }

@@ -191,7 +191,7 @@ pub fn between_meaning(between: &[Between]) -> Option<&'static str> {
 
 /// The range between runs of one quantile: `17.7 – 23.0 µs`; empty where there is none.
 pub fn between_range(case: &CaseSummary, p: f64, glyphs: Glyphs) -> String {
-    between::of(&case.between, p).map_or_else(String::new, |found| {
+    between::of(&case.repeats.between, p).map_or_else(String::new, |found| {
         let print = |ns: u64| {
             let (number, unit) = glyphs.time_in(ns as f64, found.lo_ns as f64);
             format!("{number} {unit}")
@@ -247,7 +247,7 @@ pub fn slower(quantile: &Quantile, rounds: u64) -> (String, String) {
 
 /// The quantile `p` of a case.
 pub fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
-    case.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
+    case.latency.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
 }
 
 /// `40.8 k/s`: a rate with three digits and a decimal prefix.

@@ -296,7 +296,7 @@ pub fn verdict(workload: &Workload, summary: &Summary, options: &Options) -> Res
     }
     let enough = |case: &&CaseSummary| {
         if workload.timed {
-            case.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.range != Range::Few)
+            case.latency.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.range != Range::Few)
         } else {
             case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS)
         }
@@ -339,7 +339,7 @@ pub fn verdict(workload: &Workload, summary: &Summary, options: &Options) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::Warning;
+    use msgpath_analyse::summary::{Latency, Warning};
     use msgpath_core::schema::UnavailableCase;
     use msgpath_core::units::Pieces;
     use msgpath_core::{Case, Delivery, PathName, Unavailable};
@@ -363,7 +363,7 @@ mod tests {
         let measured = CaseSummary {
             rounds: 40,
             messages: 1000,
-            quantiles: vec![median],
+            latency: Latency { quantiles: vec![median], ..Latency::default() },
             delivery: Delivery { sent: 1000, received: 1000, ..Delivery::default() },
             ..CaseSummary::empty(case())
         };
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(code(Workload::ECHO, |summary, _| partial(summary)), 0);
         let early = |summary: &mut Summary, _: &mut Options| {
             partial(summary);
-            summary.cases[0].quantiles[0].range = Range::Few;
+            summary.cases[0].latency.quantiles[0].range = Range::Few;
         };
         assert_eq!(code(Workload::ECHO, early), 130);
         assert_eq!(code(Workload::STREAM, early), 0, "a stream has no median; its rounds are enough");

@@ -226,11 +226,11 @@ fn times(name: &str, rows: Vec<Row<'_, '_>>) -> Table {
         &rows,
     );
     let at = |row: &Row<'_, '_>, by: By, p: f64| match row {
-        Row::Own(case) => quantile_cell(&case.quantiles, p),
+        Row::Own(case) => quantile_cell(&case.latency.quantiles, p),
         Row::Other(one) => time_or(one.estimate(by).as_ref(), NOT),
     };
     let mean = |row: &Row<'_, '_>| match row {
-        Row::Own(case) => time_or(case.mean_ns, "messages were lost"),
+        Row::Own(case) => time_or(case.latency.mean_ns, "messages were lost"),
         Row::Other(one) => time_or(one.estimate(By::Mean).as_ref(), NOT),
     };
     let printed = |row: &Row<'_, '_>| match row {

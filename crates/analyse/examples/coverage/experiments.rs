@@ -7,7 +7,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::compare::{Results, compare};
 use msgpath_analyse::refine::sizes_near_crossings;
 use msgpath_analyse::settled;
-use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio};
+use msgpath_analyse::summary::{CaseSummary, Comparison, Latency, Ratio};
 use msgpath_analyse::throughput::throughput;
 use msgpath_core::Workload;
 use msgpath_core::plan::{Case, CaseRole, Plan};
@@ -373,7 +373,7 @@ pub fn tail_ratio(setup: Setup, process: Process, messages: usize, slower: bool,
             .iter()
             .zip(&latency)
             .map(|(case, latency)| CaseSummary {
-                quantiles: vec![tail_of(latency, 0.99)],
+                latency: Latency { quantiles: vec![tail_of(latency, 0.99)], ..Latency::default() },
                 ..CaseSummary::empty(case.clone())
             })
             .collect();

@@ -18,7 +18,7 @@ fn no_queue(entry: &Granted) -> bool {
 }
 
 fn detect(input: &Input) -> Vec<Sentence> {
-    let missing = |case: &&crate::summary::CaseSummary| case.granted.iter().any(no_queue);
+    let missing = |case: &&crate::summary::CaseSummary| case.conditions.granted.iter().any(no_queue);
     let paths: BTreeSet<String> = measured(input).filter(missing).map(|case| case.case.path.to_string()).collect();
     if paths.is_empty() {
         return Vec::new();

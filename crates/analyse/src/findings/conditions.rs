@@ -206,7 +206,7 @@ pub(super) fn levels(input: &Input, rounds: &[&RoundRecord]) -> Vec<Option<f64>>
 /// same length may be p99 itself, so its bin counts.
 fn slow_share(input: &Input, round: &RoundRecord) -> Option<f64> {
     let case = input.summary.cases.iter().find(|case| case.case.id == round.case)?;
-    let p99 = case.quantiles.iter().find(|quantile| quantile.p == 0.99)?.ns?;
+    let p99 = case.latency.quantiles.iter().find(|quantile| quantile.p == 0.99)?.ns?;
     let total = round.latency.total();
     let ranges = round.latency.ranges();
     let faster: u64 = ranges.filter(|(_, to, _)| *to <= p99).map(|(.., count)| count).sum();

@@ -15,7 +15,7 @@ const COPIES: &str = "XDP_OPTIONS";
 fn detect(input: &Input) -> Vec<Sentence> {
     let (mut paths, mut generic) = (BTreeSet::new(), BTreeSet::new());
     for case in measured(input) {
-        for entry in &case.granted {
+        for entry in &case.conditions.granted {
             match (entry.option.as_str(), entry.granted.as_str()) {
                 (COPIES, "copy") => _ = paths.insert(case.case.path.to_string()),
                 (MODE, "generic") => _ = generic.insert(format!("the {} end", entry.end)),

@@ -17,7 +17,9 @@ const WORTH_SAYING: f64 = 0.01;
 pub(super) fn totals(input: &Input) -> Option<(ZeroCopyCounts, String)> {
     let mut paths: Vec<String> = Vec::new();
     let mut sum = ZeroCopyCounts::default();
-    for (case, counts) in measured(input).filter(|case| !unset(case)).filter_map(|case| Some((case, case.zerocopy?))) {
+    for (case, counts) in
+        measured(input).filter(|case| !unset(case)).filter_map(|case| Some((case, case.copied.zerocopy?)))
+    {
         sum.add(&counts);
         let path = case.case.path.to_string();
         if !paths.contains(&path) {

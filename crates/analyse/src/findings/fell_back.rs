@@ -14,7 +14,7 @@ pub(super) const MPTCP: &str = "TCP_IS_MPTCP";
 fn detect(input: &Input) -> Vec<Sentence> {
     let mut fell_back: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for case in measured(input) {
-        for entry in case.granted.iter().filter(|entry| entry.option == MPTCP && !entry.same) {
+        for entry in case.conditions.granted.iter().filter(|entry| entry.option == MPTCP && !entry.same) {
             fell_back.entry(case.case.path.to_string()).or_default().insert(format!("the {} end", entry.end));
         }
     }

@@ -24,20 +24,20 @@ fn detect(input: &Input) -> Vec<Sentence> {
     if input.plan.workload.answer == Answer::None {
         return Vec::new();
     }
-    let shares = |case: &CaseSummary| Some((case.time_share_over_10x?, case.message_share_over_10x?));
+    let shares = |case: &CaseSummary| Some((case.spread.time_share_over_10x?, case.spread.message_share_over_10x?));
     let mut affected: Vec<(&CaseSummary, f64, f64)> = measured(input)
         .filter_map(|case| shares(case).map(|(time, messages)| (case, time, messages)))
         .filter(|(case, time, messages)| {
-            let stalled = case.time_share_over_100x.is_some_and(|time| time >= STALLED);
+            let stalled = case.spread.time_share_over_100x.is_some_and(|time| time >= STALLED);
             (*time >= TIME || stalled) && *messages <= MESSAGES
         })
         .collect();
     affected.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some((case, time, messages)) = affected.first().copied() else { return Vec::new() };
-    let median = case.quantiles.iter().find(|q| q.p == 0.5).and_then(|q| q.ns).unwrap_or_default();
+    let median = case.latency.quantiles.iter().find(|q| q.p == 0.5).and_then(|q| q.ns).unwrap_or_default();
     // The part of it that hundreds of messages would have met in an open loop.
     let (time_100, messages_100) =
-        (case.time_share_over_100x.unwrap_or_default(), case.message_share_over_100x.unwrap_or_default());
+        (case.spread.time_share_over_100x.unwrap_or_default(), case.spread.message_share_over_100x.unwrap_or_default());
     let few = |messages, times, time| {
         format!(
             "{} % of the messages, those over {times} times the median, took {} % of the time",

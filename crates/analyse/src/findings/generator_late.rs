@@ -18,7 +18,7 @@ const LATE: f64 = 0.01;
 /// p50 of the latency and p99 of the lateness, ns, where the rule is broken. It is about the sends of this run, so p99 is
 /// taken as it is, claim or not.
 fn broken(case: &CaseSummary, open: &OpenLoop) -> Option<(f64, f64)> {
-    let median = case.quantiles.iter().find(|q| q.p == 0.5)?.ns? as f64;
+    let median = case.latency.quantiles.iter().find(|q| q.p == 0.5)?.ns? as f64;
     let late = open.lateness.iter().find(|q| q.p == 0.99)?.ns? as f64;
     let slow = late > OF_MEDIAN * median && late > LEAST_NS;
     // Beyond its capacity the far end holds the sender up, as it must: that is another warning.

@@ -29,7 +29,8 @@ fn echo(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     if case.open.as_ref().is_some_and(|open| !open.sustained) {
         return None;
     }
-    let observed = |p: f64| case.quantiles.iter().find(|q| q.p == p).and_then(|q| Some((q, q.observed()? as f64)));
+    let observed =
+        |p: f64| case.latency.quantiles.iter().find(|q| q.p == p).and_then(|q| Some((q, q.observed()? as f64)));
     let (p50, p50_ns) = observed(0.5)?;
     let p99 = observed(0.99);
     let time = |ns| Glyphs::Unicode.time(ns);

@@ -16,7 +16,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         Some((p99.ns? as f64, p99.lo_ns? as f64, p99.hi_ns.map(|ns| ns as f64)))
     };
     let views = |case: &CaseSummary| {
-        let (intended, low, high) = claimed(&case.quantiles)?;
+        let (intended, low, high) = claimed(&case.latency.quantiles)?;
         let (actual, actual_low, actual_high) = claimed(&case.open.as_ref()?.service)?;
         (low > actual_high?).then_some((intended, low, high, actual, actual_low, actual_high?))
     };

@@ -25,7 +25,9 @@ fn say(input: &Input, unix: bool) -> Option<Sentence> {
     let mut paths = BTreeSet::new();
     for case in measured(input).filter(|case| unset(case) && (case.case.traits.stack == Stack::Local) == unix) {
         // An answer would show that the kernel knows of the option after all.
-        let Some(counts) = case.zerocopy.filter(|counts| counts.zero_copied + counts.copied == 0) else { continue };
+        let Some(counts) = case.copied.zerocopy.filter(|counts| counts.zero_copied + counts.copied == 0) else {
+            continue;
+        };
         sends += counts.asked;
         paths.insert(case.case.path.to_string());
     }

@@ -132,10 +132,12 @@ fn charged_by_page(case: &CaseSummary) -> Option<String> {
         size(charge),
         size(pieces.total())
     );
-    let room = case.granted.iter().find(|entry| entry.end == "far" && entry.option == "SO_RCVBUF").and_then(|entry| {
-        let granted: u64 = entry.granted.parse().ok()?;
-        Some(if entry.asked == "-" { granted } else { 2 * granted })
-    });
+    let room = case.conditions.granted.iter().find(|entry| entry.end == "far" && entry.option == "SO_RCVBUF").and_then(
+        |entry| {
+            let granted: u64 = entry.granted.parse().ok()?;
+            Some(if entry.asked == "-" { granted } else { 2 * granted })
+        },
+    );
     if let Some(room) = room {
         text.push_str(&format!(", which holds {} of them", (room / charge).max(1)));
     }

@@ -48,7 +48,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let joined = measured(input)
         .filter(|other| other.case.traits.segments && other.case.size == case.case.size && !hands_over_in_parts(other))
         .find_map(|other| {
-            let p50 = other.quantiles.iter().find(|q| q.p == 0.5 && q.is_interval())?.ns?;
+            let p50 = other.latency.quantiles.iter().find(|q| q.p == 0.5 && q.is_interval())?.ns?;
             (p50 < DELAYED_ACK.start() / 4).then_some((&other.case.path, p50))
         });
     if let Some((path, p50)) = joined {

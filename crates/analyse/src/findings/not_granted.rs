@@ -19,7 +19,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let mut refused: BTreeMap<[&str; 3], Who> = BTreeMap::new();
     for case in measured(input) {
         let other = [NAPI, MPTCP, MODE]; // which have a sentence of their own
-        let asked = case.granted.iter().filter(|entry| !entry.same && entry.asked != "-");
+        let asked = case.conditions.granted.iter().filter(|entry| !entry.same && entry.asked != "-");
         let refusals = asked.filter(|entry| !other.contains(&entry.option.as_str()));
         // What is too small for a whole message is more than a refusal: W34 says it.
         let entries = refusals.filter(|entry| !too_small(case, entry));

@@ -16,7 +16,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 fn say(case: &CaseSummary) -> Option<Sentence> {
-    case.granted.iter().find(|entry| entry.option == REDIRECTED)?;
+    case.conditions.granted.iter().find(|entry| entry.option == REDIRECTED)?;
     let near = case.end(NEAR);
     // The program runs for messages and for replies, and more than once for a long one.
     let messages = case.delivery.sent + case.delivery.received;

@@ -20,7 +20,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let counted = ENDS.iter().find_map(|end| end.counted(input, case));
-    let limit = case.granted.iter().find(|entry| too_small(case, entry));
+    let limit = case.conditions.granted.iter().find(|entry| too_small(case, entry));
     let largest = size(largest(case));
     let (seen, fix) = match (&counted, limit) {
         (None, None) => return None,

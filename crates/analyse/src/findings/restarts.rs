@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
-    let found = case.restarts.as_ref()?;
+    let found = case.repeats.restarts.as_ref()?;
     let rounds = case.rounds as f64;
     let p = p_value(found, rounds)?;
     let most = most_between(found, rounds);

@@ -49,7 +49,8 @@ fn at_rate(case: &CaseSummary) -> String {
 
 /// The congestion control of a case: as the near end's socket said, or the system's.
 pub(super) fn congestion<'a>(input: &'a Input, case: &'a CaseSummary) -> Option<&'a str> {
-    let of_socket = case.granted.iter().find(|entry| entry.end == "near" && entry.option == "TCP_CONGESTION");
+    let of_socket =
+        case.conditions.granted.iter().find(|entry| entry.end == "near" && entry.option == "TCP_CONGESTION");
     let of_system = || input.run.header.host(NEAR).facts.get("tcp congestion control").map(String::as_str);
     of_socket.map(|entry| entry.granted.as_str()).or_else(of_system).filter(|name| !name.starts_with("n/a"))
 }

@@ -108,7 +108,7 @@ fn tried(input: &Input, case: &CaseSummary, change: &Change) -> Option<String> {
     let ablation = ablation(input, case, |own| own == change)?;
     let other = input.summary.cases.iter().find(|other| other.case.id == ablation.case)?;
     let from_to = |p: f64| {
-        let of = |case: &CaseSummary| case.quantiles.iter().find(|q| q.p == p && q.is_interval())?.ns;
+        let of = |case: &CaseSummary| case.latency.quantiles.iter().find(|q| q.p == p && q.is_interval())?.ns;
         Some(format!("{} to {}", Glyphs::Unicode.time(of(case)? as f64), Glyphs::Unicode.time(of(other)? as f64)))
     };
     let mut parts = vec![format!("{change}")];

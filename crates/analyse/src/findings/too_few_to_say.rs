@@ -29,7 +29,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
-    let open = case.quantiles.iter().find(|quantile| !quantile.is_interval())?;
+    let open = case.latency.quantiles.iter().find(|quantile| !quantile.is_interval())?;
     let why = match open.range {
         Range::NotYet => ": too few messages so far".into(),
         _ => format!(" has no 95 % interval ({})", open.why.as_deref()?),

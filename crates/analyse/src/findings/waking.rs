@@ -47,7 +47,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let how_much = if saved > MOST { "most" } else { "a part" };
     let time = |ns| Glyphs::Unicode.time(ns);
     let measured_beside: Vec<String> = tried.iter().map(|ablation| beside(ablation)).collect();
-    let p50 = case.quantiles.iter().find(|quantile| quantile.p == 0.5);
+    let p50 = case.latency.quantiles.iter().find(|quantile| quantile.p == 0.5);
     let mut text = format!(
         "{}waking a sleeping CPU is {how_much} of the time ({} %): in this run p50 is {}{}, against {}",
         prefix(input, case),

@@ -111,7 +111,7 @@ fn key_numbers(page: &mut Page, cases: &[&CaseSummary]) {
             let Some(quantile) = words::quantile(case, p) else { continue };
             let mut range = words::quantile_range(quantile, G);
             let between = words::between_range(case, p, G);
-            if let Some(runs) = words::between_runs(&case.between).filter(|_| !between.is_empty()) {
+            if let Some(runs) = words::between_runs(&case.repeats.between).filter(|_| !between.is_empty()) {
                 range += &format!("; {runs}: {between}");
             }
             numbers.push((words::quantile_name(p), words::quantile_value(quantile, G), range));

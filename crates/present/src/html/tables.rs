@@ -71,13 +71,13 @@ pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) 
 
 /// Percentiles of every case that timed messages.
 pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
-    let timed: Vec<_> = cases.iter().filter(|case| case.fastest_ns.is_some()).collect();
+    let timed: Vec<_> = cases.iter().filter(|case| case.latency.fastest_ns.is_some()).collect();
     let Some(first) = timed.first() else { return };
     let time_is = run.header.plan.workload.duration(first.open.is_some());
     page.section(&format!("{} of every case", time_is.many));
     page.note(time_is.what);
     let mut columns = heads(&["case", "fastest"]);
-    for quantile in &first.quantiles {
+    for quantile in &first.latency.quantiles {
         columns.extend([words::quantile_name(quantile.p), "range, 95 %".into()]);
     }
     columns.extend(heads(&["slowest", "messages", "lost", "a second"]));
@@ -85,13 +85,13 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     let rows: Vec<Vec<Cell>> = timed
         .iter()
         .map(|case| {
-            let mut row = vec![label(case).into(), time(case.fastest_ns)];
-            for quantile in &case.quantiles {
+            let mut row = vec![label(case).into(), time(case.latency.fastest_ns)];
+            for quantile in &case.latency.quantiles {
                 row.push(words::quantile_value(quantile, G).into());
                 let class = if quantile.is_interval() { "" } else { "undecided" };
                 row.push(Cell::of(class, words::quantile_range(quantile, G)));
             }
-            row.push(time(case.slowest_ns));
+            row.push(time(case.latency.slowest_ns));
             row.push(case.messages.to_string().into());
             row.push(case.delivery.lost.to_string().into());
             row.push(
@@ -106,7 +106,7 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
         if let Some(text) = words::batch(case) {
             view::push_new(&mut notes, text);
         }
-        for text in words::bounds("", &case.quantiles) {
+        for text in words::bounds("", &case.latency.quantiles) {
             view::push_new(&mut notes, text);
         }
     }
@@ -227,8 +227,8 @@ pub(crate) fn costs(page: &mut Page, cases: &[&CaseSummary]) {
             let mut row: Vec<Cell> = vec![label(case).into(), end.name.clone().into()];
             row.extend(cost_cells(&end.cost, G).map(Cell::from));
             if at == NEAR {
-                row.push(case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size).into());
-                row.push(Cell::of("w l", case.copied_why.clone()));
+                row.push(case.copied.bytes.map_or_else(|| "n/a".into(), words::about_size).into());
+                row.push(Cell::of("w l", case.copied.why.clone()));
             } else {
                 row.extend([Cell::default(), Cell::of("w l", "")]);
             }
@@ -309,7 +309,7 @@ pub(crate) fn unavailable(page: &mut Page, summary: &Summary) {
 pub(crate) fn environment(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]) {
     page.section("Under which conditions");
     let mut refused = Vec::new();
-    for granted in cases.iter().flat_map(|case| &case.granted).filter(|granted| !granted.same) {
+    for granted in cases.iter().flat_map(|case| &case.conditions.granted).filter(|granted| !granted.same) {
         let row = [&granted.end, &granted.option, &granted.asked, &granted.granted].map(Clone::clone);
         view::push_new(&mut refused, row);
     }

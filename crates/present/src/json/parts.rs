@@ -165,7 +165,7 @@ fn reason(case: &CaseSummary, workload: &Workload, path: &str) -> String {
         _ if case.open.is_some() && path.contains("_share_over_") => "it belongs to a closed loop",
         "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "first.slowest_ns" => "no message arrived",
         "zerocopy" => "nothing asked for zero copy",
-        "copied_bytes" => &case.copied_why,
+        "copied_bytes" => &case.copied.why,
         "connect_ns" => "the transport does not connect",
         "one_way" => "arrival was not stamped, or the ends do not share a clock (then both ways are in `ways`)",
         "steadiness" | "steadiness.kpss" => "too few rounds to say",

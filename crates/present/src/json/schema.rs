@@ -302,7 +302,7 @@ mod tests {
         for (run, mut summary) in fixture::all() {
             fits("Run", &summary_json(&run, &summary));
             for case in &mut summary.cases {
-                case.mean_ns = Some(f64::NAN);
+                case.latency.mean_ns = Some(f64::NAN);
                 case.end_mut(FAR).cost.unread = true;
                 case.end_mut(NEAR).cost.user_ns = 0.0;
             }

@@ -202,7 +202,7 @@ impl Page {
             return;
         }
         let mut refused = Vec::new();
-        for granted in cases.iter().flat_map(|case| &case.granted).filter(|granted| !granted.same) {
+        for granted in cases.iter().flat_map(|case| &case.conditions.granted).filter(|granted| !granted.same) {
             view::push_new(&mut refused, (&granted.end, &granted.option));
         }
         if !refused.is_empty() {

@@ -134,7 +134,7 @@ pub(crate) fn absolute(case: &CaseSummary, metric: &str, glyphs: Glyphs) -> Stri
         _ if words::overloaded(case).is_some() => Some("overload".into()),
         "p50" => words::quantile(case, 0.5).map(|quantile| words::quantile_value(quantile, glyphs)),
         "p99" => words::quantile(case, 0.99).map(|quantile| words::quantile_value(quantile, glyphs)),
-        "mean" => case.mean_ns.map(|ns| glyphs.time(ns)),
+        "mean" => case.latency.mean_ns.map(|ns| glyphs.time(ns)),
         "cpu" => case.cpu_ns().map(|ns| glyphs.time(ns)),
         _ => case
             .throughput
@@ -315,9 +315,9 @@ fn costs(page: &mut Page, grid: &Grid) {
     let calls = |cost: &Cost| cost.system_calls().map_or_else(|| "n/a".into(), words::per_message).into();
     for case in grid.paths.iter().filter_map(|path| grid.case(path, *shape, *threads)) {
         let (near, far) = (&case.end(NEAR).cost, &case.end(FAR).cost);
-        let copied = case.copied_bytes.map_or_else(|| "n/a".into(), words::about_size);
-        if !case.copied_why.is_empty() {
-            view::push_new(&mut whys, case.copied_why.clone());
+        let copied = case.copied.bytes.map_or_else(|| "n/a".into(), words::about_size);
+        if !case.copied.why.is_empty() {
+            view::push_new(&mut whys, case.copied.why.clone());
         }
         table.row([
             case.case.path.to_string().into(),

@@ -126,7 +126,7 @@ fn overview(page: &mut Page, cases: &[&CaseSummary]) {
 /// The quantiles of a case that the overview shows.
 fn shown(case: &CaseSummary) -> impl Iterator<Item = &Quantile> {
     let latency = words::overloaded(case).is_none();
-    case.quantiles.iter().filter(move |quantile| latency && (quantile.p == 0.5 || quantile.p == 0.99))
+    case.latency.quantiles.iter().filter(move |quantile| latency && (quantile.p == 0.5 || quantile.p == 0.99))
 }
 
 /// The value of a quantile; bold, unless its range is wider than an interval.
@@ -183,11 +183,11 @@ fn background(page: &mut Page, case: &CaseSummary) {
     page.gap();
     page.facts(&known(case, glyphs));
     let mut notes = Vec::new();
-    if let Some(effective) = case.effective_messages.filter(|_| words::overloaded(case).is_none()) {
+    if let Some(effective) = case.latency.effective_messages.filter(|_| words::overloaded(case).is_none()) {
         let worth = (effective.round() as u64).to_string();
         notes.push(format!("Effective sample size at the median: {worth} messages."));
     }
-    if let Some(ns) = case.connect_ns {
+    if let Some(ns) = case.transit.connect_ns {
         notes.push(format!("Connecting took {} (median over rounds).", glyphs.time(ns)));
     }
     for note in notes {
@@ -199,12 +199,12 @@ fn background(page: &mut Page, case: &CaseSummary) {
 /// The percentiles, and why some have no upper end.
 fn latencies(page: &mut Page, case: &CaseSummary) {
     quantiles(page, case);
-    let mut whys = words::bounds("", &case.quantiles);
+    let mut whys = words::bounds("", &case.latency.quantiles);
     if let Some(open) = &case.open {
         whys.extend(words::bounds(" of the round trip", &open.service));
         whys.extend(words::bounds(" of the lateness", words::lateness(open)));
     }
-    for why in whys.iter().map(String::as_str).chain(words::between_meaning(&case.between)) {
+    for why in whys.iter().map(String::as_str).chain(words::between_meaning(&case.repeats.between)) {
         page.text(2, why, Paint::Dim);
     }
 }
@@ -221,16 +221,16 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
     if service.is_some() {
         table = table.column("round trip", Align::Right).optional("range, 95 %", Align::Right, 2);
     }
-    let runs = words::between_runs(&case.between);
+    let runs = words::between_runs(&case.repeats.between);
     if let Some(runs) = &runs {
         table = table.optional(runs.clone(), Align::Right, 3);
     }
     let between = |p: f64| runs.as_ref().map(|_| Span::from(words::between_range(case, p, glyphs)));
     let beside = |cells: [Span; 2]| service.map_or_else(Vec::new, |_| cells.to_vec());
     table = table.optional("slower than this", Align::Left, 1);
-    let most = case.quantiles.iter().map(|quantile| width(&quantile.beyond.to_string())).max().unwrap_or(0);
-    table.row(["fastest".into(), time(case.fastest_ns).into()]);
-    for quantile in &case.quantiles {
+    let most = case.latency.quantiles.iter().map(|quantile| width(&quantile.beyond.to_string())).max().unwrap_or(0);
+    table.row(["fastest".into(), time(case.latency.fastest_ns).into()]);
+    for quantile in &case.latency.quantiles {
         let looked_for = quantile.p == 0.5 || quantile.p == 0.99;
         let value = |quantile: &Quantile| match value_span(quantile, glyphs) {
             span if looked_for || !quantile.is_interval() => span,
@@ -243,13 +243,13 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
         let last = format!("{beyond:>most$}{bursts}").into();
         table.row(lead.into_iter().chain(beside(same)).chain(between(quantile.p)).chain([last]));
     }
-    let at = case.slowest_at_ns.map_or_else(String::new, |ns| format!("round at {}", glyphs.time(ns as f64)));
-    table.row(["slowest".into(), time(case.slowest_ns).into(), at.into()]);
+    let at = case.latency.slowest_at_ns.map_or_else(String::new, |ns| format!("round at {}", glyphs.time(ns as f64)));
+    table.row(["slowest".into(), time(case.latency.slowest_ns).into(), at.into()]);
 
     let room = page.style.columns() - 2;
     let mut lines = table.lines(page.style, room);
     let left = lines.iter().map(|line| line.iter().map(|span| width(&span.text)).sum::<usize>()).max().unwrap_or(0);
-    let mut bars = shape(&case.shape, page.style);
+    let mut bars = shape(&case.spread.shape, page.style);
     let widest = bars.iter().map(|bar| bar.iter().map(|span| width(&span.text)).sum::<usize>()).max().unwrap_or(0);
     if !bars.is_empty() && page.style.columns() == 100 && left + 3 + widest <= room {
         bars.insert(0, vec![Paint::Dim.span("  shape, log scale")]);
@@ -270,7 +270,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
 /// What else is known about the messages of a case, one sentence each.
 fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(one_way) = case.one_way.as_ref().filter(|_| words::overloaded(case).is_none()) {
+    if let Some(one_way) = case.transit.one_way.as_ref().filter(|_| words::overloaded(case).is_none()) {
         let value = words::quantile_value(one_way, glyphs);
         notes.push(format!(
             "One way, near to far, on one clock: {} {value}{}.",
@@ -281,8 +281,9 @@ fn notes(case: &CaseSummary, glyphs: Glyphs) -> Vec<String> {
             }
         ));
     }
-    notes
-        .extend(case.ways.as_ref().filter(|_| words::overloaded(case).is_none()).map(|ways| words::ways(ways, glyphs)));
+    notes.extend(
+        case.transit.ways.as_ref().filter(|_| words::overloaded(case).is_none()).map(|ways| words::ways(ways, glyphs)),
+    );
     notes.extend(zero_copy(case));
     notes.extend(signals(case));
     for end in &case.ends {
@@ -316,7 +317,7 @@ pub(crate) fn signals(case: &CaseSummary) -> Vec<String> {
 
 /// What the kernel did with the sends that asked for zero copy.
 pub(crate) fn zero_copy(case: &CaseSummary) -> Option<String> {
-    let counts = case.zerocopy?;
+    let counts = case.copied.zerocopy?;
     Some(format!(
         "Zero copy: {} sends asked, {} not copied, {} copied after all, {} unanswered, {} refused for lack of buffers.",
         counts.asked, counts.zero_copied, counts.copied, counts.unanswered, counts.no_buffers

@@ -19,7 +19,7 @@ pub fn known(case: &CaseSummary, glyphs: Glyphs) -> Vec<(&'static str, String)> 
     }
     let steady = case.steadiness.as_ref().map(|steady| words::steadiness(steady, case.rounds, glyphs));
     let first = case.first.as_ref().map(|first| words::first(first, glyphs));
-    let restarts = case.restarts.as_ref().map(|restarts| words::restarts(restarts, glyphs));
+    let restarts = case.repeats.restarts.as_ref().map(|restarts| words::restarts(restarts, glyphs));
     [("steadiness", steady), ("first", first), ("restarts", restarts), ("tail", words::tail(case))]
         .into_iter()
         .filter_map(|(label, text)| Some((label, text?)))

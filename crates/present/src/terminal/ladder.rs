@@ -101,7 +101,7 @@ fn name(summary: &Summary, case: u32) -> String {
 fn about(page: &mut Page, summary: &Summary, layer: &Layer) {
     let Some(case) = summary.cases.get(layer.case as usize).filter(|case| case.case.traits.is_layer()) else { return };
     let mut said: Vec<String> =
-        case.granted.iter().map(|granted| format!("{} {}", granted.option, granted.granted)).collect();
+        case.conditions.granted.iter().map(|granted| format!("{} {}", granted.option, granted.granted)).collect();
     let beneath = layer.times.as_ref().and_then(|times| summary.cases.get(times.baseline as usize));
     let over = &case.case.traits.over;
     if let Some(beneath) = beneath.filter(|beneath| beneath.case.path.transport != *over) {
@@ -130,7 +130,7 @@ mod tests {
         let layer = |case: &CaseSummary| Layer {
             case: case.case.id,
             name: case.case.path.to_string(),
-            median: case.quantiles[0].clone(),
+            median: case.latency.quantiles[0].clone(),
             adds: None,
             times: None,
         };

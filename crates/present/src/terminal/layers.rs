@@ -93,7 +93,7 @@ mod tests {
     fn a_layer_has_the_median_and_the_range_of_its_case() {
         let (run, mut summary) = crate::fixture::compare();
         let case = &summary.cases[1];
-        let p50 = case.quantiles[0].clone();
+        let p50 = case.latency.quantiles[0].clone();
         let known = Estimate { value: 2e3, low: Some(1e3), high: Some(3e3) };
         let layer =
             Layer { case: case.case.id, name: "tcp:send".into(), median: p50.clone(), adds: Some(known), times: None };

@@ -42,7 +42,7 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
         machine.facts.iter().for_each(|(name, value)| line(&mut page, 6, &format!("{name}: {value}")));
     }
     for case in &summary.cases {
-        for Granted { end, option, asked, granted, .. } in &case.granted {
+        for Granted { end, option, asked, granted, .. } in &case.conditions.granted {
             let text = format!("case {:<4} {end:<5} {option}: asked {asked}, granted {granted}", case.case.id);
             line(&mut page, 0, &text);
         }

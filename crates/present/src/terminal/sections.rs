@@ -203,7 +203,7 @@ impl Page {
     pub fn refusals(&mut self, cases: &[&CaseSummary]) {
         let mut lines = Vec::new();
         for case in cases {
-            for granted in case.granted.iter().filter(|granted| !granted.same) {
+            for granted in case.conditions.granted.iter().filter(|granted| !granted.same) {
                 let line = format!(
                     "asked and not granted: {} {}: asked {}, granted {}",
                     granted.end, granted.option, granted.asked, granted.granted

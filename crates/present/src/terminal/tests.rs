@@ -171,7 +171,7 @@ fn the_first_number_of_every_result_is_seen_without_scrolling() {
             let style = Style { width: 80, verbose, ..Style::default() };
             let median = |summary: &Summary| {
                 let case = summary.cases.iter().find(|case| case.rounds > 0).unwrap();
-                Glyphs::Unicode.time(case.quantiles[0].ns.unwrap() as f64)
+                Glyphs::Unicode.time(case.latency.quantiles[0].ns.unwrap() as f64)
             };
             for (name, (run, summary)) in
                 [("echo", &fixtures.echo), ("sizes", &fixtures.sizes), ("open", &fixtures.open)]
@@ -303,7 +303,7 @@ fn a_rate_that_was_not_sustained_has_no_latency() {
     let (run, summary) = &FIXTURES.overloaded;
     let text = echo(run, summary, Style::default());
     assert!(text.contains("not sustained: 38.2 k of 50.0 k msg/s; the backlog grows by"), "{text}");
-    let quantile = summary.cases[0].quantiles[0].ns.unwrap() as f64;
+    let quantile = summary.cases[0].latency.quantiles[0].ns.unwrap() as f64;
     assert!(!text.contains(&Glyphs::Unicode.time(quantile)) && !text.contains("p50"), "{text}");
     let (run, summary) = &FIXTURES.curve;
     let text = echo(run, summary, Style::default());
@@ -316,7 +316,7 @@ fn levels_widen_the_range_and_the_number_stays() {
     let (run, summary) = &FIXTURES.unsettled;
     let verbose = Style { verbose: true, ..Style::default() };
     let text = echo(run, summary, verbose);
-    let median = Glyphs::Unicode.time(summary.cases[0].quantiles[0].ns.unwrap() as f64);
+    let median = Glyphs::Unicode.time(summary.cases[0].latency.quantiles[0].ns.unwrap() as f64);
     let row = text.lines().find(|line| line.trim_start().starts_with("p50")).unwrap();
     assert!(row.contains(&format!(" {median}  ")) && row.contains(" – ") && row.contains(" µs, 12 levels"), "{row}");
     assert!(!text.contains(&format!("({median})")) && !text.to_lowercase().contains("no claim"), "{text}");

@@ -73,8 +73,8 @@ pub fn tail(case: &CaseSummary) -> Option<String> {
         ))
     };
     let parts = [
-        part(10, case.message_share_over_10x, case.time_share_over_10x),
-        part(100, case.message_share_over_100x, case.time_share_over_100x),
+        part(10, case.spread.message_share_over_10x, case.spread.time_share_over_10x),
+        part(100, case.spread.message_share_over_100x, case.spread.time_share_over_100x),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))

@@ -51,7 +51,7 @@ pub fn summarise(header: &RunHeader, facts: &RpcFacts, calls: &dyn Calls, cases:
     });
     let clocks: Vec<PairClock> = pairs.into_iter().zip(0..).map(|(pair, position)| pair.finish(position)).collect();
     let (machines, loops) = machines::solve(&facts.pairs, &clocks, latest / 2);
-    let median = |id: u32| cases.iter().find(|case| case.case.id == id)?.quantiles.first()?.ns;
+    let median = |id: u32| cases.iter().find(|case| case.case.id == id)?.latency.quantiles.first()?.ns;
     let kinds = plan
         .cases
         .iter()

@@ -661,7 +661,7 @@ mod tests {
         assert_eq!(run.rounds.iter().map(|round| round.latency.total()).collect::<Vec<_>>(), [3, 3, 1]);
         let summary = msgpath_analyse::summarise_with(&run, &logs);
         let expected = summary.sections.get::<RpcSummary>().unwrap().kinds[0].expected.unwrap();
-        assert_eq!(Some(expected.measured_ns as u64), summary.cases[0].quantiles[0].ns);
+        assert_eq!(Some(expected.measured_ns as u64), summary.cases[0].latency.quantiles[0].ns);
         assert_eq!(expected.factor, expected.measured_ns / 21_000.0);
         assert!(expected.measured_ns > 500_000.0, "{expected:?}");
     }

@@ -134,7 +134,8 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
             let value = quantile.map_or_else(|| Span::from("n/a"), |quantile| value_span(quantile, glyphs));
             [value, quantile.map_or_else(Span::default, |quantile| interval_span(quantile, glyphs))]
         });
-        let shown = case.into_iter().flat_map(|case| &case.quantiles).filter(|q| [0.5, 0.9, 0.99].contains(&q.p));
+        let shown =
+            case.into_iter().flat_map(|case| &case.latency.quantiles).filter(|q| [0.5, 0.9, 0.99].contains(&q.p));
         for why in words::bounds(&format!(" of {}", kind.method), shown) {
             view::push_new(&mut whys, why);
         }

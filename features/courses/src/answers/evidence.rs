@@ -114,7 +114,7 @@ impl<'a> Part<'a> {
 
 /// A quantile of a case.
 pub(super) fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
-    case.quantiles.iter().find(|quantile| quantile.p == p)
+    case.latency.quantiles.iter().find(|quantile| quantile.p == p)
 }
 
 /// The p50 of a case.
@@ -134,7 +134,7 @@ pub(super) fn claim(quantile: &Quantile) -> Option<Value> {
 
 /// The median of a case where it has an interval.
 pub(super) fn median_of(case: &CaseSummary) -> Option<Value> {
-    claimed(&case.quantiles, 0.5)
+    claimed(&case.latency.quantiles, 0.5)
 }
 
 /// CPU time of both ends for a message, ns, spinning included.

@@ -131,7 +131,7 @@ impl<'a> Row<'a> {
     /// Messages that were in flight if the mean round trip and the throughput are both right (Little): in a closed loop
     /// the number of connections, so that the mean says nothing that the throughput does not.
     pub fn in_flight(&self) -> Option<f64> {
-        let mean = self.case.mean_ns?;
+        let mean = self.case.latency.mean_ns?;
         let rounds = self.part.rounds(&self.case.case);
         // All messages by all the time: rounds that were slow weigh as much as in the mean.
         let messages: u64 = rounds.iter().map(|round| round.far().delivery.received).sum();
@@ -179,7 +179,7 @@ impl<'a> Row<'a> {
 
     /// Share of the answered zero-copy sends that the kernel copied after all; `None` where none was answered.
     pub fn copied_share(&self) -> Option<f64> {
-        let zero = self.case.zerocopy?;
+        let zero = self.case.copied.zerocopy?;
         let answered = zero.copied + zero.zero_copied;
         (answered > 0).then(|| zero.copied as f64 / answered as f64)
     }
@@ -253,7 +253,7 @@ pub fn manner(header: &RunHeader) -> Option<&'static str> {
 /// How often each byte that travels was copied, as far as known.
 pub(super) fn copies(part: &Part<'_>, case: &CaseSummary) -> Option<f64> {
     let reply = if part.workload().timed { case.case.reply } else { 0 };
-    Some(case.copied_bytes? / (case.case.size + reply) as f64)
+    Some(case.copied.bytes? / (case.case.size + reply) as f64)
 }
 
 /// `1 234 B (1 000 to 1 500 B)`: where a line of sizes crosses.

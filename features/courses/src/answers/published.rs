@@ -91,10 +91,12 @@ fn value(part: Part<'_>, case: &CaseSummary, row: &Published) -> Result<Value, S
     let none = || "no such number in this run".to_owned();
     let time = |ns: Option<f64>| ns.map(Value::from).ok_or_else(none);
     match row.quantity {
-        Quantity::P50 => case.quantiles.iter().find(|quantile| quantile.p == 0.5).map(Value::from).ok_or_else(none),
-        Quantity::Mean => time(case.mean_ns),
-        Quantity::Fastest => time(case.fastest_ns.map(|ns| ns as f64)),
-        Quantity::Slowest => time(case.slowest_ns.map(|ns| ns as f64)),
+        Quantity::P50 => {
+            case.latency.quantiles.iter().find(|quantile| quantile.p == 0.5).map(Value::from).ok_or_else(none)
+        }
+        Quantity::Mean => time(case.latency.mean_ns),
+        Quantity::Fastest => time(case.latency.fastest_ns.map(|ns| ns as f64)),
+        Quantity::Slowest => time(case.latency.slowest_ns.map(|ns| ns as f64)),
         Quantity::Rate => rate(case).ok_or_else(none),
         Quantity::Throughput => bits(case).ok_or_else(none),
         Quantity::Duration => {
@@ -143,7 +145,7 @@ fn ratio(part: Part<'_>, case: &CaseSummary, by: &CaseSummary) -> Option<Value> 
 
 /// What the kernel said of the case's zero-copy sends.
 fn copied(case: &CaseSummary) -> Option<String> {
-    let counts = case.zerocopy.as_ref()?;
+    let counts = case.copied.zerocopy.as_ref()?;
     let answered = counts.copied + counts.zero_copied;
     (answered > 0).then(|| {
         let share = counts.copied as f64 / answered as f64 * 100.0;
@@ -154,7 +156,7 @@ fn copied(case: &CaseSummary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::Summary;
+    use msgpath_analyse::summary::{Latency, Summary};
     use msgpath_analyse::testing::Build;
     use msgpath_core::Case;
     use msgpath_core::schema::Status;
@@ -181,8 +183,8 @@ mod tests {
     fn summary() -> Summary {
         let case = Case::new(PathName::new("pipe", "write", "block"), Pieces::whole(100));
         let rate = Estimate { value: 100_000.0, low: Some(90_000.0), high: Some(110_000.0) };
-        let case =
-            CaseSummary { rounds: 10, mean_ns: Some(10_000.0), rate_per_s: Some(rate), ..CaseSummary::empty(case) };
+        let latency = Latency { mean_ns: Some(10_000.0), ..Latency::default() };
+        let case = CaseSummary { rounds: 10, latency, rate_per_s: Some(rate), ..CaseSummary::empty(case) };
         Summary { cases: vec![case], ..Summary::empty("x", "compare", Status::Ok) }
     }
 

@@ -387,7 +387,7 @@ mod tests {
         let (run, logs) = super::testing::with(|_| (), alter);
         let summary = msgpath_analyse::summarise_with(&run, &logs);
         let steady = &summary.sections.get::<PeriodicSummary>().unwrap().engines[0].steady;
-        let [p50, _, p99, ..] = summary.cases[0].quantiles.as_slice() else { panic!("no quantiles") };
+        let [p50, _, p99, ..] = summary.cases[0].latency.quantiles.as_slice() else { panic!("no quantiles") };
         assert_eq!((steady.p50_ns, steady.p99_ns), (p50.ns, p99.ns));
         assert!(steady.p50_ns.unwrap() < 25_000 && steady.messages == 23_200, "{steady:?}");
     }

@@ -81,7 +81,7 @@ const PRICES: [Price; 6] = [
     Price {
         name: "copied, both ends ●",
         saved: "copied_bytes",
-        near: |case| case.copied_bytes,
+        near: |case| case.copied.bytes,
         far: None,
         print: words::about_size,
         count: false,
@@ -101,8 +101,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let mut note =
         format!("Messages of {}, {}.", grid.head(*shape, false), words::counted((*threads).into(), "thread"));
     let mut whys: Vec<String> = Vec::new();
-    for case in cases.iter().filter(|case| case.copied_bytes.is_none() && !case.copied_why.is_empty()) {
-        view::push_new(&mut whys, format!("{} copied: {}.", case.case.path, case.copied_why));
+    for case in cases.iter().filter(|case| case.copied.bytes.is_none() && !case.copied.why.is_empty()) {
+        view::push_new(&mut whys, format!("{} copied: {}.", case.case.path, case.copied.why));
     }
     // Said where there is no row for them in the table of events.
     let uncounted = |end| cases.iter().find_map(|case| msgpath_analyse::events::no_hardware(case, end));

@@ -98,7 +98,7 @@ fn metric(case: &CaseSummary, comparison: &Comparison) -> Option<(f64, Option<f6
     match comparison.metric.as_str() {
         "p50" => quantile(0.5),
         "p99" => quantile(0.99),
-        "mean" => Some((case.mean_ns?, None, None)),
+        "mean" => Some((case.latency.mean_ns?, None, None)),
         "cpu" => Some((case.cpu_ns()?, None, None)),
         _ => {
             let bits = &case.throughput.as_ref()?.receiver_bits;

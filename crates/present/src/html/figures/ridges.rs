@@ -38,7 +38,11 @@ struct Row<'a> {
 fn picture(scene: &Scene<'_>) -> Drawn {
     let measured = scene.chosen();
     let all = scene.measured().len();
-    let ends = measured.iter().flat_map(|case| [case.fastest_ns, case.slowest_ns]).flatten().map(|ns| ns.max(1) as f64);
+    let ends = measured
+        .iter()
+        .flat_map(|case| [case.latency.fastest_ns, case.latency.slowest_ns])
+        .flatten()
+        .map(|ns| ns.max(1) as f64);
     let Some((low, high)) = range(ends) else { return Drawn::Nothing };
     let mut rows: Vec<Row> = measured
         .into_iter()

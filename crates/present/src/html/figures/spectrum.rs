@@ -70,7 +70,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         note += &format!(" Bands of the first {BANDS} only; points tell the intervals of all.");
     }
     for series in series.iter().filter(|series| series.bounded() == 0.0) {
-        if let Some(why) = series.case.quantiles.iter().find_map(|quantile| quantile.why.as_ref()) {
+        if let Some(why) = series.case.latency.quantiles.iter().find_map(|quantile| quantile.why.as_ref()) {
             note += &format!(" {} is not bounded from above: {why}.", series.label);
         }
     }
@@ -142,14 +142,14 @@ fn read_off(series: &[Series]) -> String {
 
 fn numbers(series: &[Series]) -> DataTable {
     let mut table = DataTable::new(&[("", "series")]);
-    for quantile in &series[0].case.quantiles {
+    for quantile in &series[0].case.latency.quantiles {
         let name = words::quantile_name(quantile.p);
         table.head(name.clone(), format!("{name}_ns"));
         table.head("from", format!("{name}_low_ns"));
         table.head("to", format!("{name}_high_ns"));
     }
     for series in series {
-        let quantiles = series.case.quantiles.iter();
+        let quantiles = series.case.latency.quantiles.iter();
         let cells = quantiles.flat_map(|q| {
             let value = Datum::maybe_ns(q.observed().map(|ns| ns as f64));
             let [low, high] = [q.lo_ns, q.hi_ns].map(|ns| Datum::maybe_ns(ns.map(|ns| ns as f64)));
@@ -214,7 +214,7 @@ fn draw(series: &[Series], what: &str, end: f64, time_is: Duration) -> Svg {
             drawing.path(&class, &piece.iter().filter_map(point).collect::<Vec<_>>());
         }
         ends.push(series.places.iter().rev().find_map(point).map_or(HEIGHT / 2.0, |(_, y)| y));
-        for quantile in &series.case.quantiles {
+        for quantile in &series.case.latency.quantiles {
             let Some(ns) = quantile.observed().filter(|_| stretch(quantile.p) <= end + 1e-9) else { continue };
             let name = words::quantile_name(quantile.p);
             let range = words::quantile_range(quantile, G);

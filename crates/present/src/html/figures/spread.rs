@@ -24,7 +24,7 @@ const ROW: f64 = 20.0;
 const TOP: f64 = 30.0;
 
 fn picture(scene: &Scene<'_>) -> Drawn {
-    let timed = |case: &&CaseSummary| case.fastest_ns.is_some() && case.slowest_ns.is_some();
+    let timed = |case: &&CaseSummary| case.latency.fastest_ns.is_some() && case.latency.slowest_ns.is_some();
     let all: Vec<&CaseSummary> = scene.measured().into_iter().filter(timed).collect();
     let shown: Vec<&CaseSummary> = scene.chosen().into_iter().filter(timed).take(ROWS).collect();
     let Some(svg) = draw(&shown) else { return Drawn::Nothing };
@@ -43,10 +43,10 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             case.case.path.to_string().into(),
             words::message_at(&case.case).into(),
             Datum::count(case.case.threads.into()),
-            Datum::maybe_ns(case.fastest_ns.map(|ns| ns as f64)),
+            Datum::maybe_ns(case.latency.fastest_ns.map(|ns| ns as f64)),
             Datum::maybe_ns(p50.map(|ns| ns as f64)),
-            Datum::maybe_ns(case.mean_ns),
-            Datum::maybe_ns(case.slowest_ns.map(|ns| ns as f64)),
+            Datum::maybe_ns(case.latency.mean_ns),
+            Datum::maybe_ns(case.latency.slowest_ns.map(|ns| ns as f64)),
         ]);
     }
     let mut notes: Vec<String> = Vec::new();
@@ -56,7 +56,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 }
 
 fn draw(shown: &[&CaseSummary]) -> Option<Svg> {
-    let ends = shown.iter().flat_map(|case| [case.fastest_ns, case.slowest_ns]).flatten();
+    let ends = shown.iter().flat_map(|case| [case.latency.fastest_ns, case.latency.slowest_ns]).flatten();
     let (low, high) = range(ends.map(|ns| ns.max(1) as f64))?;
     let bottom = TOP + ROW * shown.len() as f64;
     let mut drawing = Drawing::new(WIDTH, bottom + 8.0);
@@ -79,7 +79,8 @@ fn draw(shown: &[&CaseSummary]) -> Option<Svg> {
         let name = name(case);
         drawing.text("", (names, y + 4.0), Anchor::End, &name);
         drawing.text("m", (left - 10.0, y + 4.0), Anchor::End, &words::message_at(&case.case));
-        let (fastest, slowest) = (case.fastest_ns.unwrap_or(0) as f64, case.slowest_ns.unwrap_or(0) as f64);
+        let (fastest, slowest) =
+            (case.latency.fastest_ns.unwrap_or(0) as f64, case.latency.slowest_ns.unwrap_or(0) as f64);
         drawing.line("axis", (x.at(fastest), y), (x.at(slowest), y));
         drawing.dot("hollow t0", (x.at(fastest), y), 3.0, &format!("{name} fastest {}", G.time(fastest)));
         drawing.dot("hollow t2", (x.at(slowest), y), 3.0, &format!("{name} slowest {}", G.time(slowest)));
@@ -93,7 +94,7 @@ fn draw(shown: &[&CaseSummary]) -> Option<Svg> {
                 &format!("{name} p50 {}", G.time(p50 as f64)),
             );
         }
-        if let Some(mean) = case.mean_ns {
+        if let Some(mean) = case.latency.mean_ns {
             let place = x.at(mean);
             let title = format!("{name} mean {}", G.time(mean));
             let (upper, lower) = (

@@ -107,7 +107,7 @@ fn ranked(part: &Part<'_>, waiting: &str) -> Table {
             Ranked::Path(case, _) => median(case),
             Ranked::Alone(ns, _) => Cell::Time((*ns).into()),
         })
-        .col("p99", |(_, row)| row.cell(|case| quantile_cell(&case.quantiles, 0.99)))
+        .col("p99", |(_, row)| row.cell(|case| quantile_cell(&case.latency.quantiles, 0.99)))
         .col("msg/s", |(_, row)| match row {
             Ranked::Path(case, _) => number_or(case.rate_per_s.as_ref(), "no rate"),
             Ranked::Alone(ns, _) => Cell::Number((1e9 / ns).into()),
@@ -230,7 +230,7 @@ fn placements(parts: &[Part<'_>]) -> Table {
 /// Largest messages as granted.
 fn limits(runs: &[(Part<'_>, &str)]) -> Table {
     let queues = runs.iter().flat_map(|(part, _)| part.measured()).filter(|case| case.case.path.transport == "mq");
-    let granted = queues.flat_map(|case| case.granted.iter().map(move |entry| (case, entry)));
+    let granted = queues.flat_map(|case| case.conditions.granted.iter().map(move |entry| (case, entry)));
     let mut seen = BTreeSet::new();
     let rows = granted.filter(|(case, entry)| {
         entry.option == "mq_msgsize" && seen.insert((case.case.path.to_string(), case.case.size, entry.end.clone()))

@@ -61,8 +61,8 @@ fn servers(part: &Part<'_>, about: &str) -> Table {
     let to_own = |case: &CaseSummary| median_of(case).zip(own).map(|(one, own)| over(one, own));
     table(format!("languages-{}", part.name), format!("run {}: {about}", part.name), part.with_programs())
         .col("far end", |case| Cell::text(name(case)))
-        .col("p50", |case| quantile_cell(&case.quantiles, 0.5))
-        .col("p99", |case| quantile_cell(&case.quantiles, 0.99))
+        .col("p50", |case| quantile_cell(&case.latency.quantiles, 0.5))
+        .col("p99", |case| quantile_cell(&case.latency.quantiles, 0.99))
         .col("to msgpath, p50", |case| ratio_or(to_own(case), "no claim at p50"))
         .col("CPU far end", |case| time_or(cpu(part, case, FAR), "not counted"))
         .col("CPU near end", |case| time_or(cpu(part, case, NEAR), "not counted"))

@@ -56,7 +56,7 @@ fn curve(points: &[Point<'_>]) -> Table {
         .col("of capacity", |(case, _)| share_of(case))
         .col("offered/s", |(_, open)| Cell::Number(open.offered_per_s.into()))
         .col("achieved/s", |(_, open)| Cell::Number((&open.achieved_per_s).into()))
-        .cols([0.5, 0.9, 0.99, 0.999], |p| name(*p), |(case, open), p| sustained(open, &case.quantiles, *p))
+        .cols([0.5, 0.9, 0.99, 0.999], |p| name(*p), |(case, open), p| sustained(open, &case.latency.quantiles, *p))
         .col("sustained", |(_, open)| if open.sustained { "yes" } else { "no" })
         .into()
 }
@@ -68,7 +68,7 @@ fn definitions(points: &[Point<'_>]) -> Table {
         .cols(
             columns,
             |(p, intended)| format!("{} {}", name(*p), if *intended { "intended" } else { "actual" }),
-            |(case, open), (p, intended)| sustained(open, if *intended { &case.quantiles } else { &open.service }, *p),
+            |(case, open), (p, intended)| sustained(open, if *intended { &case.latency.quantiles } else { &open.service }, *p),
         )
         .col("intended to actual, p99", |point| ratio_or(both(point).map(|(a, b)| over(a, b)), "no interval"))
         .col("sent late", |(_, open)| Cell::Share(open.late_share.into()))
@@ -77,7 +77,7 @@ fn definitions(points: &[Point<'_>]) -> Table {
 
 /// p99 from the intended and from the actual send, where both are claims.
 fn both((case, open): &Point<'_>) -> Option<(Value, Value)> {
-    claimed(&case.quantiles, 0.99).zip(claimed(&open.service, 0.99)).filter(|_| open.sustained)
+    claimed(&case.latency.quantiles, 0.99).zip(claimed(&open.service, 0.99)).filter(|_| open.sustained)
 }
 
 fn capacity(load: &Load<'_>) -> Answered {
@@ -135,7 +135,7 @@ fn knee(load: &Load<'_>) -> Answered {
 
 /// What the closed loop and the time from the actual send leave out.
 fn hidden(load: &Load<'_>) -> Answered {
-    let closed = load.closed.and_then(|case| Some((case, claimed(&case.quantiles, 0.99)?)));
+    let closed = load.closed.and_then(|case| Some((case, claimed(&case.latency.quantiles, 0.99)?)));
     let (case, p99) = closed.ok_or("p99 of the closed loop has no interval")?;
     let all: Vec<(&OpenLoop, (Value, Value))> =
         load.points.iter().filter_map(|point| Some((point.1, both(point)?))).collect();

@@ -91,7 +91,7 @@ fn matrix(part: &Part<'_>) -> Table {
         .col("receiver", |case| if case.case.path.wait == "quickack" { "acknowledges at once" } else { "delays" })
         .col("p50", |case| of(case, 0.5))
         .col("p99", |case| of(case, 0.99))
-        .col("slowest", |case| ns_or(case.slowest_ns, "no round trip"))
+        .col("slowest", |case| ns_or(case.latency.slowest_ns, "no round trip"))
         .col("wait 40 ms", |case| share_or(DELAYED_ACK.share(&pooled(part, case)), "no round trip"))
         .col("delayed ACKs", |case| number_or(delayed_acks(part, case), "the counter cannot be read"))
         .col("calls", |case| number_or(case.per_message(case.end(NEAR).calls.total_calls()), "no message was sent"))

@@ -656,7 +656,7 @@ mod tests {
         let case = |transport: &str, ns: u64, range: Option<(u64, u64)>, claim: bool| {
             let mut case = all[0].case.clone();
             case.case.path.transport = transport.into();
-            let median = case.quantiles.iter_mut().find(|quantile| quantile.p == 0.5).unwrap();
+            let median = case.latency.quantiles.iter_mut().find(|quantile| quantile.p == 0.5).unwrap();
             (median.ns, median.range) = (Some(ns), if claim { Range::Interval } else { Range::Levels });
             (median.lo_ns, median.hi_ns) = (range.map(|range| range.0), range.map(|range| range.1));
             case

@@ -48,7 +48,7 @@ fn what(part: Part<'_>) -> String {
 fn kernel_said(part: Part<'_>) -> Table {
     let mut cases: Vec<&CaseSummary> = part.measured().collect();
     cases.sort_by_key(|case| case.case.size);
-    let rows = cases.into_iter().map(|case| (case, case.zerocopy.unwrap_or_default()));
+    let rows = cases.into_iter().map(|case| (case, case.copied.zerocopy.unwrap_or_default()));
     let none = || Cell::text("-");
     let answered = |counts: &ZeroCopyCounts| counts.copied + counts.zero_copied;
     let count = |counts: &ZeroCopyCounts, of: u64| if counts.asked > 0 { Cell::count(of) } else { none() };
@@ -110,7 +110,9 @@ fn zero_copy<'a>(
     part: &Part<'a>,
     method: &'static str,
 ) -> impl Iterator<Item = (&'a CaseSummary, ZeroCopyCounts)> + use<'a> {
-    part.measured().filter(move |case| case.case.path.method == method).filter_map(|case| Some((case, case.zerocopy?)))
+    part.measured()
+        .filter(move |case| case.case.path.method == method)
+        .filter_map(|case| Some((case, case.copied.zerocopy?)))
 }
 
 /// The verdict line of one path.

@@ -34,7 +34,7 @@ pub(super) fn all(ladder: &Ladder<'_>) -> Vec<Answer> {
 pub(super) fn zero_copy(rows: &[Row<'_>]) -> Option<ZeroCopyCounts> {
     let mut sum = ZeroCopyCounts::default();
     let own = rows.iter().filter(|row| row.method.method == "zerocopy");
-    own.filter_map(|row| row.case.zerocopy).for_each(|counts| sum.add(&counts));
+    own.filter_map(|row| row.case.copied.zerocopy).for_each(|counts| sum.add(&counts));
     (sum.copied + sum.zero_copied > 0).then_some(sum)
 }
 
@@ -171,7 +171,7 @@ fn zero_copy_table() -> Table {
 
 fn zero_copy_rows(table: &mut Table, rows: &[Row<'_>], what: &str) {
     for row in rows.iter().filter(|row| row.method.name == "A3") {
-        let Some(counts) = row.case.zerocopy else { continue };
+        let Some(counts) = row.case.copied.zerocopy else { continue };
         let (size, threads) = (row.case.case.size, row.case.case.threads);
         let further = row.case.end(NEAR).calls.other_calls + row.case.end(FAR).calls.other_calls;
         let plain = find(rows, "A2", size, threads);

@@ -230,13 +230,13 @@ pub(super) fn shown(verdict: Verdict) -> &'static str {
 fn split(part: Part<'_>, what: &str) -> Table {
     let rows = ladder::rows(part);
     let name = format!("split-{}", part.name);
-    let why = |row: &Row<'_>| row.case.copied_why.clone();
+    let why = |row: &Row<'_>| row.case.copied.why.clone();
     let single = rows.iter().filter(|row| row.case.case.threads == 1);
     table(name, format!("Calls and copies per message, {what}, 1 thread"), single)
         .col("size", |row| Cell::size(row.case.case.size))
         .col("method", |row| format!("{}: {}", row.method.name, row.method.what))
         .col("send calls", |row| number_or(row.send_calls(), "no message"))
-        .col("bytes copied", |row| number_or(row.case.copied_bytes, &why(row)))
+        .col("bytes copied", |row| number_or(row.case.copied.bytes, &why(row)))
         .col("copies", |row| number_or(ladder::copies(&row.part, row.case), &why(row)))
         .col("throughput", |row| bits_or(row.bits().as_ref(), "no rate"))
         .col("p50", |row| time_or(row.p50(), "a stream has no round trips"))
