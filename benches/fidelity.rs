@@ -60,7 +60,7 @@ mod nothing {
     use std::hint::black_box;
     use std::io;
 
-    use msgpath_agent::loops::{Inbox, Messages, Row, echo_near};
+    use msgpath_agent::loops::{Inbox, Messages, Row, Traffic, echo_near};
     use msgpath_agent::payload::{Payload, pattern};
     use msgpath_core::plan::ChannelOptions;
     use msgpath_core::schema::Granted;
@@ -164,8 +164,8 @@ mod nothing {
             rows.clear();
             let start = clock::now();
             let range = (pass * COUNT, COUNT);
-            echo_near(&mut ends, &messages, &mut inbox, range, &mut rows, &mut Vec::new(), &mut delivery)
-                .expect("nothing goes wrong");
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            echo_near(&mut ends, traffic, &mut inbox, range, &mut rows, &mut Vec::new()).expect("nothing goes wrong");
             best = best.min((clock::now() - start) as f64 / COUNT as f64);
         }
         let (reading, step) = clock::measure(1_000_000);

@@ -12,8 +12,8 @@ use msgpath_paths::{AnyMethod, AnyWait, Channel, End, Method, Wait};
 
 use crate::event_loop::{self, EventLoop};
 use crate::loops::{
-    Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Windows, acknowledge, acknowledged, echo_far,
-    echo_near, echo_near_batch, echo_near_window, relay_far, stream_receive, stream_send,
+    Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Traffic, Windows, acknowledge, acknowledged,
+    echo_far, echo_near, echo_near_batch, echo_near_window, relay_far, stream_receive, stream_send,
 };
 use crate::open::{Flow, Generator, open_receive, open_send};
 
@@ -105,7 +105,7 @@ pub struct NearWork<'a> {
     /// How it goes about its messages.
     pub pace: Pace,
     /// What is sent and what comes back.
-    pub messages: &'a Messages<'a>,
+    pub traffic: Traffic<'a>,
     /// Where replies arrive.
     pub inbox: &'a mut Inbox,
     /// The messages in flight.
@@ -114,22 +114,18 @@ pub struct NearWork<'a> {
     pub rows: &'a mut Vec<Row>,
     /// When send calls had returned, as far as there is room.
     pub sent: &'a mut Vec<u64>,
-    /// What became of the messages.
-    pub delivery: &'a mut Delivery,
 }
 
 /// What the far end of an echo works with and fills.
 pub struct FarWork<'a> {
     /// What arrives and what is answered.
-    pub messages: &'a Messages<'a>,
+    pub traffic: Traffic<'a>,
     /// Where messages arrive.
     pub inbox: &'a mut Inbox,
     /// How it answers.
     pub answer: &'a Answer<'a>,
     /// When messages came and left.
     pub stamps: &'a mut FarStamps,
-    /// What became of them.
-    pub delivery: &'a mut Delivery,
 }
 
 /// The ends of an echo, near or far.
@@ -138,30 +134,30 @@ pub trait EchoEnds: Ends {
     ///
     /// # Errors
     /// [`LoopError`].
-    fn near(&mut self, range: (u64, u64), work: &mut NearWork<'_>) -> Done;
+    fn near(&mut self, range: (u64, u64), work: NearWork<'_>) -> Done;
     /// `count` answers on each connection, from message `first` on.
     ///
     /// # Errors
     /// [`LoopError`].
-    fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done;
+    fn far(&mut self, range: (u64, u64), work: FarWork<'_>) -> Done;
 }
 
 impl<C: Channel, S: Method<C>, W: Wait<C>> EchoEnds for Vec<End<C, S, W>> {
-    fn near(&mut self, range: (u64, u64), work: &mut NearWork<'_>) -> Done {
-        let NearWork { pace, messages, inbox, windows, rows, sent, delivery } = work;
-        match *pace {
-            Pace::Single => echo_near(self, messages, inbox, range, rows, sent, delivery),
-            Pace::Batch(batch) => echo_near_batch(&mut self[0], messages, inbox, range, batch, rows, delivery),
-            Pace::Window => echo_near_window(self, windows, messages, inbox, range, rows, delivery),
+    fn near(&mut self, range: (u64, u64), work: NearWork<'_>) -> Done {
+        let NearWork { pace, traffic, inbox, windows, rows, sent } = work;
+        match pace {
+            Pace::Single => echo_near(self, traffic, inbox, range, rows, sent),
+            Pace::Batch(batch) => echo_near_batch(&mut self[0], traffic, inbox, range, batch, rows),
+            Pace::Window => echo_near_window(self, windows, traffic, inbox, range, rows),
         }
     }
 
-    fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done {
-        let FarWork { messages, inbox, answer, stamps, delivery } = work;
+    fn far(&mut self, range: (u64, u64), work: FarWork<'_>) -> Done {
+        let FarWork { traffic, inbox, answer, stamps } = work;
         if self[0].method.relays() {
-            return relay_far(self, inbox, range, answer, stamps, delivery);
+            return relay_far(self, inbox, range, answer, stamps, traffic.delivery);
         }
-        echo_far(self, messages, inbox, range, answer, stamps, delivery)
+        echo_far(self, traffic, inbox, range, answer, stamps)
     }
 }
 
@@ -171,8 +167,6 @@ pub struct Looped<C: Channel, S> {
     pub ends: Vec<End<C, S, AnyWait<C>>>,
     /// What they wait in.
     pub event_loop: EventLoop,
-    /// Messages in flight on each.
-    pub inflight: u32,
 }
 
 impl<C: Channel, S: Method<C>> Ends for Looped<C, S> {
@@ -186,14 +180,13 @@ impl<C: Channel, S: Method<C>> Ends for Looped<C, S> {
 }
 
 impl<C: Channel, S: Method<C>> EchoEnds for Looped<C, S> {
-    fn near(&mut self, (first, count): (u64, u64), work: &mut NearWork<'_>) -> Done {
-        let bounds = (first, count, self.inflight);
-        event_loop::echo_near(&mut self.ends, &mut self.event_loop, work.messages, bounds, work.rows, work.delivery)
+    fn near(&mut self, range: (u64, u64), work: NearWork<'_>) -> Done {
+        event_loop::echo_near(&mut self.ends, &mut self.event_loop, work.traffic, range, work.rows)
     }
 
-    fn far(&mut self, range: (u64, u64), work: &mut FarWork<'_>) -> Done {
-        let FarWork { messages, answer, stamps, delivery, .. } = work;
-        event_loop::echo_far(&mut self.ends, &mut self.event_loop, messages, range, answer, stamps, delivery)
+    fn far(&mut self, range: (u64, u64), work: FarWork<'_>) -> Done {
+        let FarWork { traffic, answer, stamps, .. } = work;
+        event_loop::echo_far(&mut self.ends, &mut self.event_loop, traffic, range, answer, stamps)
     }
 }
 
@@ -205,24 +198,22 @@ pub trait OpenEnds: Ends {
     /// [`LoopError`].
     fn on_time(
         &mut self,
-        messages: &Messages<'_>,
+        traffic: Traffic<'_>,
         generator: &mut Generator<'_>,
-        range: (Range<u64>, u64),
+        range: Range<u64>,
         arrived: &mut [u64],
-        delivery: &mut Delivery,
     ) -> Done;
 }
 
 impl<C: Channel, S: Method<C>> OpenEnds for Looped<C, S> {
     fn on_time(
         &mut self,
-        messages: &Messages<'_>,
+        traffic: Traffic<'_>,
         generator: &mut Generator<'_>,
-        range: (Range<u64>, u64),
+        range: Range<u64>,
         arrived: &mut [u64],
-        delivery: &mut Delivery,
     ) -> Done {
-        event_loop::open_echo(&mut self.ends, &mut self.event_loop, messages, generator, range, arrived, delivery)
+        event_loop::open_echo(&mut self.ends, &mut self.event_loop, traffic, generator, range, arrived)
     }
 }
 
@@ -242,14 +233,7 @@ pub trait SenderEnds: Ends {
     ///
     /// # Errors
     /// [`LoopError`].
-    fn send_on_time(
-        &mut self,
-        messages: &Messages<'_>,
-        generator: &mut Generator<'_>,
-        range: Range<u64>,
-        until: u64,
-        delivery: &mut Delivery,
-    ) -> Done;
+    fn send_on_time(&mut self, traffic: Traffic<'_>, generator: &mut Generator<'_>, range: Range<u64>) -> Done;
 }
 
 impl<C: Channel, S: Method<C>> SenderEnds for Vec<End<C, S, AnyWait<C>>> {
@@ -261,15 +245,8 @@ impl<C: Channel, S: Method<C>> SenderEnds for Vec<End<C, S, AnyWait<C>>> {
         self.iter_mut().try_for_each(|end| acknowledged(&mut end.channel, &mut end.wait, messages, inbox))
     }
 
-    fn send_on_time(
-        &mut self,
-        messages: &Messages<'_>,
-        generator: &mut Generator<'_>,
-        range: Range<u64>,
-        until: u64,
-        delivery: &mut Delivery,
-    ) -> Done {
-        open_send(&mut self[0], messages, generator, range, until, delivery)
+    fn send_on_time(&mut self, traffic: Traffic<'_>, generator: &mut Generator<'_>, range: Range<u64>) -> Done {
+        open_send(&mut self[0], traffic, generator, range)
     }
 }
 
@@ -281,11 +258,10 @@ pub trait ReceiverEnds: Ends {
     /// [`LoopError`].
     fn receive(
         &mut self,
-        messages: &Messages<'_>,
+        traffic: Traffic<'_>,
         inbox: &mut Inbox,
         range: (u64, u64),
         arrivals: &mut [Arrivals],
-        delivery: &mut Delivery,
         finish: &AtomicBool,
     ) -> Result<u64, LoopError>;
     /// Acknowledges on each connection.
@@ -299,26 +275,24 @@ pub trait ReceiverEnds: Ends {
     /// [`LoopError`].
     fn receive_answers(
         &mut self,
-        messages: &Messages<'_>,
+        traffic: Traffic<'_>,
         inbox: &mut Inbox,
         flow: &Flow,
         range: Range<u64>,
         arrived: &mut [u64],
-        delivery: &mut Delivery,
     ) -> Done;
 }
 
 impl<C: Channel, W: Wait<C>> ReceiverEnds for Vec<End<C, AnyMethod<C>, W>> {
     fn receive(
         &mut self,
-        messages: &Messages<'_>,
+        traffic: Traffic<'_>,
         inbox: &mut Inbox,
         range: (u64, u64),
         arrivals: &mut [Arrivals],
-        delivery: &mut Delivery,
         finish: &AtomicBool,
     ) -> Result<u64, LoopError> {
-        stream_receive(self, messages, inbox, range, arrivals, delivery, finish)
+        stream_receive(self, traffic, inbox, range, arrivals, finish)
     }
 
     fn acknowledge(&mut self, messages: &Messages<'_>) -> Done {
@@ -327,13 +301,12 @@ impl<C: Channel, W: Wait<C>> ReceiverEnds for Vec<End<C, AnyMethod<C>, W>> {
 
     fn receive_answers(
         &mut self,
-        messages: &Messages<'_>,
+        traffic: Traffic<'_>,
         inbox: &mut Inbox,
         flow: &Flow,
         range: Range<u64>,
         arrived: &mut [u64],
-        delivery: &mut Delivery,
     ) -> Done {
-        open_receive(&mut self[0], messages, inbox, flow, range, arrived, delivery)
+        open_receive(&mut self[0], traffic, inbox, flow, range, arrived)
     }
 }

@@ -17,7 +17,7 @@ use msgpath_sys::clock;
 use msgpath_sys::ready::{Events, ReadySet, Watched};
 
 use crate::ahead::Ahead;
-use crate::loops::{Answer, FarStamps, Inbox, LoopError, Messages, Row, check};
+use crate::loops::{Answer, FarStamps, Inbox, LoopError, Messages, Row, Traffic, check};
 use crate::open::Generator;
 
 type Done = Result<(), LoopError>;
@@ -27,6 +27,8 @@ pub struct EventLoop {
     set: ReadySet,
     events: Events,
     lines: Vec<Line>,
+    /// Messages in flight on a connection.
+    inflight: u64,
     /// When the set first spoke of a connection that had nothing; ends with the next byte.
     quiet_since: Option<u64>,
     /// Replies that have come since the begin of a schedule.
@@ -49,6 +51,22 @@ struct Line {
     starts: Vec<u64>,
     /// A message is handed over in part: there was no room.
     held: bool,
+}
+
+/// A connection's place in the set of its loop.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    set: &'a ReadySet,
+    at: usize,
+}
+
+/// How far a near end may go.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// All messages are numbered below this.
+    last: u64,
+    /// Messages in flight on a connection, at most.
+    inflight: u64,
 }
 
 /// What the loops are told of a thread's messages.
@@ -90,7 +108,8 @@ impl EventLoop {
                 held: false,
             });
         }
-        let mut event_loop = Self { set, events: Events::new(ends.len()), lines, quiet_since: None, answered: 0 };
+        let (events, inflight) = (Events::new(ends.len()), u64::from(sizes.inflight));
+        let mut event_loop = Self { set, events, lines, inflight, quiet_since: None, answered: 0 };
         event_loop.begin(ends, 0).map_err(failed)?;
         Ok(event_loop)
     }
@@ -100,7 +119,7 @@ impl EventLoop {
         self.answered = 0;
         for (at, (line, end)) in self.lines.iter_mut().zip(ends).enumerate() {
             (line.sent, line.received) = (first, first);
-            line.watch(end, &self.set, at, Watched { input: true, output: false })?;
+            line.watch(end, Place { set: &self.set, at }, Watched { input: true, output: false })?;
         }
         Ok(())
     }
@@ -192,14 +211,14 @@ impl Line {
     fn watch<C: Channel, S, W: Wait<C>>(
         &mut self,
         End { channel, wait, .. }: &mut End<C, S, W>,
-        set: &ReadySet,
-        at: usize,
+        place: Place<'_>,
         now: Watched,
     ) -> io::Result<()> {
         let before = std::mem::replace(&mut self.watched, now);
         let (only_input, only_output) =
             (|of: Watched| Watched { output: false, ..of }, |of: Watched| Watched { input: false, ..of });
         let Some(Doors { input, output }) = wait.doors(channel).filter(|_| before != now) else { return Ok(()) };
+        let Place { set, at } = place;
         let token = at as u64;
         if input.as_raw_fd() == output.as_raw_fd() {
             set.change(input, before, now, token)?;
@@ -216,30 +235,24 @@ impl Line {
     fn hold<C: Channel, S, W: Wait<C>>(
         &mut self,
         end: &mut End<C, S, W>,
-        set: &ReadySet,
-        at: usize,
+        place: Place<'_>,
         listening: bool,
     ) -> io::Result<()> {
         self.held = true;
-        self.watch(end, set, at, Watched { input: listening, output: true })
+        self.watch(end, place, Watched { input: listening, output: true })
     }
 
     /// The message that was held is through.
     #[cold]
-    fn release<C: Channel, S, W: Wait<C>>(
-        &mut self,
-        end: &mut End<C, S, W>,
-        set: &ReadySet,
-        at: usize,
-    ) -> io::Result<()> {
+    fn release<C: Channel, S, W: Wait<C>>(&mut self, end: &mut End<C, S, W>, place: Place<'_>) -> io::Result<()> {
         self.held = false;
-        self.watch(end, set, at, Watched { input: true, output: false })
+        self.watch(end, place, Watched { input: true, output: false })
     }
 
     /// What arrives from now on belongs to what follows, or nothing will.
     #[cold]
-    fn rest<C: Channel, S, W: Wait<C>>(&mut self, end: &mut End<C, S, W>, set: &ReadySet, at: usize) -> io::Result<()> {
-        self.watch(end, set, at, Watched::default())
+    fn rest<C: Channel, S, W: Wait<C>>(&mut self, end: &mut End<C, S, W>, place: Place<'_>) -> io::Result<()> {
+        self.watch(end, place, Watched::default())
     }
 
     /// Whether no further message can go: one is held, or as many are in flight as may be.
@@ -261,18 +274,18 @@ impl Line {
         &mut self,
         end: &mut End<C, S, W>,
         messages: &Messages<'_>,
-        (last, inflight): (u64, u64),
-        (set, at): (&ReadySet, usize),
+        bounds: Bounds,
+        place: Place<'_>,
         delivery: &mut Delivery,
     ) -> io::Result<()> {
-        while self.sent < last && self.sent - self.received < inflight && !self.held {
+        while self.sent < bounds.last && self.sent - self.received < bounds.inflight && !self.held {
             let sequence = self.sent;
             let End { channel, method, .. } = &mut *end;
             messages.outgoing.number(method.slot(channel)?, sequence);
             *self.start(sequence) = clock::now();
             match hand_over(channel, method)? {
                 true => self.through(delivery),
-                false => self.hold(end, set, at, true)?,
+                false => self.hold(end, place, true)?,
             }
         }
         Ok(())
@@ -283,7 +296,7 @@ impl Line {
     fn take_reply<C: Channel, S: Method<C>, W: Wait<C>>(
         &mut self,
         end: &mut End<C, S, W>,
-        (set, at): (&ReadySet, usize),
+        place: Place<'_>,
         all: u64,
         quiet_since: &mut Option<u64>,
     ) -> Result<bool, LoopError> {
@@ -296,7 +309,7 @@ impl Line {
             Ok(false) => {}
             // The far end has answered everything and gone; other connections have replies in flight.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && self.received == all && !self.held => {
-                self.rest(end, set, at)?;
+                self.rest(end, place)?;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => nothing(&end.channel, quiet_since)?,
             Err(error) => return Err(error.into()),
@@ -324,20 +337,20 @@ fn hand_over<C: Channel, S: Method<C>>(channel: &mut C, method: &mut S) -> io::R
 pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     event_loop: &mut EventLoop,
-    messages: &Messages<'_>,
-    (first, count, inflight): (u64, u64, u32),
+    traffic: Traffic<'_>,
+    (first, count): (u64, u64),
     rows: &mut Vec<Row>,
-    delivery: &mut Delivery,
 ) -> Done {
+    let Traffic { messages, delivery } = traffic;
     let (connections, last, base) = (ends.len(), first + count, rows.len());
     rows.resize(base + connections * count as usize, Row { start: 0, latency: 0 });
-    let bounds = (last, u64::from(inflight));
+    let bounds = Bounds { last, inflight: event_loop.inflight };
     event_loop.begin(ends, first)?;
     let mut open = if count == 0 { 0 } else { connections };
     {
         let EventLoop { set, lines, .. } = &mut *event_loop;
         for (at, (end, line)) in ends.iter_mut().zip(lines).enumerate().filter(|_| count > 0) {
-            line.fill(end, messages, bounds, (set, at), delivery)?;
+            line.fill(end, messages, bounds, Place { set, at }, delivery)?;
         }
     }
     while open > 0 {
@@ -348,12 +361,12 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
             let (end, line) = (&mut ends[at], &mut lines[at]);
             if line.held && event.writable && hand_over(&mut end.channel, &mut end.method)? {
                 line.through(delivery);
-                line.release(end, set, at)?;
-                line.fill(end, messages, bounds, (set, at), delivery)?;
+                line.release(end, Place { set, at })?;
+                line.fill(end, messages, bounds, Place { set, at }, delivery)?;
             }
             let mut readable = event.readable;
             while readable {
-                if !line.take_reply(end, (set, at), last, quiet_since)? {
+                if !line.take_reply(end, Place { set, at }, last, quiet_since)? {
                     break;
                 }
                 let now = clock::now();
@@ -366,7 +379,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
                 if line.received == last {
                     open -= 1;
                 } else {
-                    line.fill(end, messages, bounds, (set, at), delivery)?;
+                    line.fill(end, messages, bounds, Place { set, at }, delivery)?;
                 }
                 readable = line.has_more();
             }
@@ -376,8 +389,7 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
 }
 
 /// Near end of an echo by a schedule: messages `range` of the flow take the connections in turn, each goes when it is due, or
-/// as soon after that as its connection has room; meanwhile whichever reply has come is taken. `until`: as for
-/// [`crate::open::open_send`]. `arrived` gets the time of each reply by the number of its message. Where `range` ends the
+/// as soon after that as its connection has room; meanwhile whichever reply has come is taken. `arrived` gets the time of each reply by the number of its message. Where `range` ends the
 /// flow, or a message before was the last one, all replies are waited for.
 ///
 /// # Errors
@@ -385,12 +397,12 @@ pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
 pub fn open_echo<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     event_loop: &mut EventLoop,
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     generator: &mut Generator<'_>,
-    (range, until): (Range<u64>, u64),
+    range: Range<u64>,
     arrived: &mut [u64],
-    delivery: &mut Delivery,
 ) -> Done {
+    let Traffic { messages, delivery } = traffic;
     let (connections, flow) = (ends.len() as u64, generator.flow);
     if range.start == 0 {
         event_loop.begin(ends, 0)?;
@@ -424,10 +436,10 @@ pub fn open_echo<C: Channel, S: Method<C>, W: Wait<C>>(
         }
         let EventLoop { set, lines, .. } = &mut *event_loop;
         let (end, line) = (&mut ends[at], &mut lines[at]);
-        cut = flow.goes(number, now, until);
+        cut = flow.goes(number, now, generator.until);
         match hand_over(&mut end.channel, &mut end.method)? {
             true => line.through(delivery),
-            false => line.hold(end, set, at, true)?,
+            false => line.hold(end, Place { set, at }, true)?,
         }
         generator.pacer.sent(due, now);
     }
@@ -450,18 +462,18 @@ fn take_replies<C: Channel, S: Method<C>, W: Wait<C>>(
 ) -> Done {
     let connections = ends.len() as u64;
     wait(event_loop, &mut ends[0].channel)?;
-    let EventLoop { set, events, lines, quiet_since, answered } = &mut *event_loop;
+    let EventLoop { set, events, lines, quiet_since, answered, .. } = &mut *event_loop;
     for event in events.iter() {
         let at = event.token as usize;
         let (end, line) = (&mut ends[at], &mut lines[at]);
         if line.held && event.writable && hand_over(&mut end.channel, &mut end.method)? {
             line.through(delivery);
-            line.release(end, set, at)?;
+            line.release(end, Place { set, at })?;
         }
         let mut readable = event.readable;
         while readable {
             let sent = line.sent;
-            if !line.take_reply(end, (set, at), sent, quiet_since)? {
+            if !line.take_reply(end, Place { set, at }, sent, quiet_since)? {
                 break;
             }
             if let Some(slot) = arrived.get_mut((line.received * connections) as usize + at) {
@@ -484,12 +496,12 @@ fn take_replies<C: Channel, S: Method<C>, W: Wait<C>>(
 pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     event_loop: &mut EventLoop,
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     (first, count): (u64, u64),
     answer: &Answer<'_>,
     stamps: &mut FarStamps,
-    delivery: &mut Delivery,
 ) -> Done {
+    let Traffic { messages, delivery } = traffic;
     let (connections, last) = (ends.len(), first + count);
     let working = answer.service.is_some();
     event_loop.begin(ends, first)?;
@@ -505,10 +517,10 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
                     if !hand_over(&mut end.channel, &mut end.method)? {
                         break;
                     }
-                    line.release(end, set, at)?;
+                    line.release(end, Place { set, at })?;
                 } else if line.received == last {
                     // A near end that sends by a schedule does not wait at the border of what is measured.
-                    line.rest(end, set, at)?;
+                    line.rest(end, Place { set, at })?;
                     break;
                 } else {
                     let End { channel, method, wait } = &mut *end;
@@ -538,7 +550,7 @@ pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
                         *stamp = clock::now();
                     }
                     if !hand_over(channel, method)? {
-                        line.hold(end, set, at, false)?;
+                        line.hold(end, Place { set, at }, false)?;
                         break;
                     }
                 }

@@ -243,6 +243,14 @@ pub struct Messages<'a> {
     pub lossy: bool,
 }
 
+/// What a measured loop is told of its messages, and where it counts what became of them.
+pub struct Traffic<'a> {
+    /// What is sent and what arrives.
+    pub messages: &'a Messages<'a>,
+    /// What became of them.
+    pub delivery: &'a mut Delivery,
+}
+
 /// Checks the sequence number, and every byte of a sampled message.
 #[inline(always)]
 pub(crate) fn check(payload: &Payload, bytes: &[u8], sequence: u64, delivery: &mut Delivery) -> Done {
@@ -280,13 +288,13 @@ fn check_last(payload: &Payload, bytes: &[u8], sequence: u64, delivery: &mut Del
 /// [`LoopError`].
 pub fn echo_near<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     rows: &mut Vec<Row>,
     sent: &mut Vec<u64>,
-    delivery: &mut Delivery,
 ) -> Done {
+    let Traffic { messages, delivery } = traffic;
     let traced = sent.capacity() > 0;
     for sequence in first..first + count {
         for (at, End { channel, method, wait }) in ends.iter_mut().enumerate() {
@@ -339,13 +347,13 @@ fn older(payload: &Payload, bytes: &[u8], sequence: u64) -> Option<u64> {
 /// [`LoopError`]. `count` is rounded down to whole batches.
 pub fn echo_near_batch<C: Channel, S: Method<C>, W: Wait<C>>(
     end: &mut End<C, S, W>,
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     batch: u64,
     rows: &mut Vec<Row>,
-    delivery: &mut Delivery,
 ) -> Done {
+    let Traffic { messages, delivery } = traffic;
     let End { channel, method, wait } = end;
     messages.outgoing.number(method.slot(channel)?, first);
     for of in 0..count / batch {
@@ -418,16 +426,16 @@ impl Window {
 pub fn echo_near_window<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     windows: &mut Windows,
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     rows: &mut Vec<Row>,
-    delivery: &mut Delivery,
 ) -> Done {
-    let last = first + count;
-    if messages.lossy {
-        return echo_near_window_lossy(ends, windows, messages, inbox, (first, count), rows, delivery);
+    if traffic.messages.lossy {
+        return echo_near_window_lossy(ends, windows, traffic, inbox, (first, count), rows);
     }
+    let Traffic { messages, delivery } = traffic;
+    let last = first + count;
     let ahead = windows.inflight.min(count);
     let windows = &mut windows.each;
     for sequence in first..first + ahead {
@@ -458,12 +466,12 @@ pub fn echo_near_window<C: Channel, S: Method<C>, W: Wait<C>>(
 fn echo_near_window_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
     windows: &mut Windows,
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     rows: &mut Vec<Row>,
-    delivery: &mut Delivery,
 ) -> Done {
+    let Traffic { messages, delivery } = traffic;
     for (end, window) in ends.iter_mut().zip(windows.each.iter_mut()) {
         let (mut next, mut in_flight) = (first, 0);
         while next < first + count || in_flight > 0 {
@@ -475,7 +483,8 @@ fn echo_near_window_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
             let arrived = inbox.receive(&mut end.channel, &mut end.wait, true)?;
             let now = clock::now();
             if arrived {
-                in_flight -= lossy_arrival(window, messages, inbox, (next - 1, now), rows, delivery)?;
+                let reply = Reply { bytes: inbox.bytes(), at: now, newest: next - 1 };
+                in_flight -= lossy_arrival(window, messages.incoming, reply, rows, delivery)?;
                 continue;
             }
             for sequence in next.saturating_sub(window.mask + 1)..next {
@@ -510,19 +519,25 @@ fn send_one<C: Channel, S: Method<C>, W: Wait<C>>(
     Ok(())
 }
 
-/// Notes a reply; `newest` is the number of the last message sent. Returns how many messages it answers: 1, or 0 for one
-/// that comes twice or too late.
+/// What came back while messages may be lost.
+struct Reply<'a> {
+    bytes: &'a [u8],
+    /// When it came, ns of the monotonic clock.
+    at: u64,
+    /// Number of the last message that was sent by then.
+    newest: u64,
+}
+
+/// Notes a reply. Returns how many messages it answers: 1, or 0 for one that comes twice or too late.
 fn lossy_arrival(
     window: &mut Window,
-    messages: &Messages<'_>,
-    inbox: &Inbox,
-    (newest, now): (u64, u64),
+    payload: &Payload,
+    reply: Reply<'_>,
     rows: &mut Vec<Row>,
     delivery: &mut Delivery,
 ) -> Result<u64, LoopError> {
-    let payload = messages.incoming;
-    let behind = newest.wrapping_sub(payload.sequence(inbox.bytes())) & payload.mask();
-    let Some(sequence) = newest.checked_sub(behind) else {
+    let behind = reply.newest.wrapping_sub(payload.sequence(reply.bytes)) & payload.mask();
+    let Some(sequence) = reply.newest.checked_sub(behind) else {
         // It answers nothing that was sent.
         delivery.late += 1;
         return Ok(0);
@@ -535,9 +550,9 @@ fn lossy_arrival(
     let start = std::mem::replace(window.slot(sequence), NOT_UNDER_WAY);
     delivery.reordered += u64::from(start < window.answered);
     window.answered = window.answered.max(start);
-    rows.push(Row { start, latency: now - start });
+    rows.push(Row { start, latency: reply.at - start });
     delivery.received += 1;
-    payload.compare(inbox.bytes(), sequence)?;
+    payload.compare(reply.bytes, sequence)?;
     delivery.verified += 1;
     Ok(1)
 }
@@ -606,13 +621,13 @@ pub struct FarStamps {
 /// [`LoopError`].
 pub fn echo_far<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     answer: &Answer<'_>,
     stamps: &mut FarStamps,
-    delivery: &mut Delivery,
 ) -> Done {
+    let Traffic { messages, delivery } = traffic;
     let working = answer.service.is_some();
     let (stamping, leaving) = (stamps.arrived.capacity() > 0, stamps.left.capacity() > 0);
     let end = first + count;
@@ -809,16 +824,16 @@ impl Arrivals {
 /// [`LoopError`].
 pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     (first, count): (u64, u64),
     arrivals: &mut [Arrivals],
-    delivery: &mut Delivery,
     finish: &AtomicBool,
 ) -> Result<u64, LoopError> {
-    if messages.lossy {
-        return stream_receive_lossy(ends, messages, inbox, count, arrivals, delivery, finish);
+    if traffic.messages.lossy {
+        return stream_receive_lossy(ends, traffic, inbox, count, arrivals, finish);
     }
+    let Traffic { messages, delivery } = traffic;
     for sequence in first..first + count {
         for (at, End { channel, wait, .. }) in ends.iter_mut().enumerate() {
             channel.limits().look()?;
@@ -836,13 +851,13 @@ pub fn stream_receive<C: Channel, S: Method<C>, W: Wait<C>>(
 
 fn stream_receive_lossy<C: Channel, S: Method<C>, W: Wait<C>>(
     ends: &mut [End<C, S, W>],
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     count: u64,
     arrivals: &mut [Arrivals],
-    delivery: &mut Delivery,
     finish: &AtomicBool,
 ) -> Result<u64, LoopError> {
+    let Traffic { messages, delivery } = traffic;
     let payload = messages.incoming;
     let wanted = count * ends.len() as u64;
     let before = delivery.received;

@@ -10,7 +10,7 @@ use msgpath_core::{Delivery, Histogram};
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::{clock, timer};
 
-use crate::loops::{Inbox, LOST, LoopError, Messages, Row, check, record};
+use crate::loops::{Inbox, LOST, LoopError, Row, Traffic, check, record};
 use crate::pacer::Pacer;
 use crate::wire::Load;
 
@@ -160,6 +160,8 @@ impl Flow {
 pub struct Generator<'a> {
     /// Its flow.
     pub flow: &'a Flow,
+    /// The message that is due then or later is the last one, ns after the start; 0: no limit.
+    pub(crate) until: u64,
     /// The clock work.
     pub pacer: Pacer,
     /// What was noted on the way.
@@ -169,7 +171,12 @@ pub struct Generator<'a> {
 impl<'a> Generator<'a> {
     /// A generator for the calling thread, whose timer slack it sets to 1 ns.
     pub fn new(flow: &'a Flow) -> Self {
-        Self { flow, pacer: Pacer::of_this_thread(flow.shares_cpu), noted: OpenRound::default() }
+        Self { flow, until: 0, pacer: Pacer::of_this_thread(flow.shares_cpu), noted: OpenRound::default() }
+    }
+
+    /// The message that is due at `until` or later is the last one, ns after the start; 0: no limit.
+    pub fn until(self, until: u64) -> Self {
+        Self { until, ..self }
     }
 
     /// What was noted of trimmed messages is forgotten; their debt is not.
@@ -205,19 +212,17 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// Sends messages `range` of the flow, each when it is due or at once if that is over; none is skipped. `until`: the
-/// message that is due then or later is the last one (ns after the start; 0: no limit).
+/// Sends messages `range` of the flow, each when it is due or at once if that is over; none is skipped.
 ///
 /// # Errors
 /// [`LoopError`].
 pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
     end: &mut End<C, S, W>,
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     generator: &mut Generator<'_>,
     range: std::ops::Range<u64>,
-    until: u64,
-    delivery: &mut Delivery,
 ) -> Result<(), LoopError> {
+    let Traffic { messages, delivery } = traffic;
     let End { channel, method, .. } = end;
     let flow = generator.flow;
     if range.start == 0 {
@@ -237,7 +242,7 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
         before = due - start;
         let cwnd = if idle { channel.tcp_info().map(|info| info.snd_cwnd) } else { None };
         let now = generator.pacer.wait_until(due, || channel.limits().look())?;
-        let last = flow.goes(sequence, now, until);
+        let last = flow.goes(sequence, now, generator.until);
         method.send(channel)?;
         method.flush(channel)?;
         delivery.sent += 1;
@@ -266,13 +271,13 @@ pub fn sender_is_over(flow: &Flow) {
 /// [`LoopError`].
 pub fn open_receive<C: Channel, S: Method<C>, W: Wait<C>>(
     end: &mut End<C, S, W>,
-    messages: &Messages<'_>,
+    traffic: Traffic<'_>,
     inbox: &mut Inbox,
     flow: &Flow,
     range: std::ops::Range<u64>,
     arrived: &mut [u64],
-    delivery: &mut Delivery,
 ) -> Result<(), LoopError> {
+    let Traffic { messages, delivery } = traffic;
     let End { channel, wait, .. } = end;
     if !messages.lossy {
         for sequence in range {

@@ -17,7 +17,7 @@ use msgpath_sys::{affinity, clock, priority};
 use crate::ends::{EchoEnds, Ends, FarWork, Looped, NearWork, OpenEnds, Pace, ReceiverEnds, SenderEnds, each};
 use crate::event_loop::{EventLoop, Sizes};
 use crate::events::Counting;
-use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Windows, record};
+use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Traffic, Windows, record};
 use crate::meter::Meter;
 use crate::open::{Flow, Generator, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
@@ -276,8 +276,7 @@ impl SenderDriver for LoopedEcho {
         };
         match EventLoop::new(&mut ends, sizes) {
             Ok(event_loop) => {
-                let inflight = order.inflight;
-                let mut looped = Looped { ends, event_loop, inflight };
+                let mut looped = Looped { ends, event_loop };
                 if job.role == Role::OpenEcho { job.open_echo(&mut looped) } else { job.echo(&mut looped) }
             }
             Err(reason) => {
@@ -407,14 +406,14 @@ impl Job {
         self.begin(ends)?;
         let flow = &*Arc::clone(self.flow.as_ref().expect("an open loop has a flow"));
         let mut arrived = touched(flow.count() as usize);
-        let mut generator = Generator::new(flow);
+        let mut generator = Generator::new(flow).until(self.order.patience_ns);
         let mut delivery = Delivery::default();
-        let until = self.order.patience_ns;
-        ends.on_time(messages, &mut generator, (0..flow.trim(), until), &mut arrived, &mut delivery)?;
+        let traffic = Traffic { messages, delivery: &mut delivery };
+        ends.on_time(traffic, &mut generator, 0..flow.trim(), &mut arrived)?;
         generator.forget();
         let meter = Meter::start(&self.counting, ends, delivery);
-        let measured = (flow.trim()..flow.count(), until);
-        ends.on_time(messages, &mut generator, measured, &mut arrived, &mut delivery)?;
+        let traffic = Traffic { messages, delivery: &mut delivery };
+        ends.on_time(traffic, &mut generator, flow.trim()..flow.count(), &mut arrived)?;
         let report = meter.stop(ends, clock::now(), delivery);
         let mut outcome = self.answered(flow, &arrived, report);
         if let Some(open) = &mut outcome.open {
@@ -486,7 +485,8 @@ impl Job {
         };
         let mut measure = |ends: &mut dyn EchoEnds, rows: &mut Vec<Row>, range: (u64, u64), delivery: &mut Delivery| {
             let (windows, sent) = (&mut windows, &mut sent);
-            ends.near(range, &mut NearWork { pace, messages, inbox, windows, rows, sent, delivery })
+            let traffic = Traffic { messages, delivery };
+            ends.near(range, NearWork { pace, traffic, inbox, windows, rows, sent })
         };
         let mut next = 0;
         while next < order.trim {
@@ -550,7 +550,7 @@ impl Job {
         let service = Service::new(order.service_time, order.seed);
         let answer = &Answer { same_bytes, finish: &self.finish, service: &service };
         let mut answering = |ends: &mut dyn EchoEnds, range, stamps: &mut FarStamps, delivery: &mut Delivery| {
-            ends.far(range, &mut FarWork { messages, inbox, answer, stamps, delivery })
+            ends.far(range, FarWork { traffic: Traffic { messages, delivery }, inbox, answer, stamps })
         };
         let mut delivery = Delivery::default();
         let mut no_stamps = FarStamps::default();
@@ -618,7 +618,7 @@ impl Job {
         // Without trimmed messages the first measured one of each connection starts the clock; its bytes do not count.
         let trim = order.trim.max(1).min(order.trim + order.messages - 1);
         let mut receive = |ends: &mut dyn ReceiverEnds, range, delivery: &mut Delivery| {
-            ends.receive(messages, inbox, range, &mut arrivals, delivery, &self.finish)
+            ends.receive(Traffic { messages, delivery }, inbox, range, &mut arrivals, &self.finish)
         };
         receive(ends, (0, trim), &mut delivery)?;
         let (counted_from, untimed) = match order.trim {
@@ -653,14 +653,14 @@ impl Job {
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         let mut delivery = Delivery::default();
-        let mut generator = Generator::new(flow);
-        let until = order.patience_ns;
-        ends.send_on_time(messages, &mut generator, 0..order.trim, until, &mut delivery)?;
+        let mut generator = Generator::new(flow).until(order.patience_ns);
+        ends.send_on_time(Traffic { messages, delivery: &mut delivery }, &mut generator, 0..order.trim)?;
         generator.forget();
         let meter = Meter::start(&self.counting, ends, delivery);
         // A round that was given up while its messages were trimmed has sent its last one.
         if !flow.is_cut() {
-            ends.send_on_time(messages, &mut generator, order.trim..flow.count(), until, &mut delivery)?;
+            let traffic = Traffic { messages, delivery: &mut delivery };
+            ends.send_on_time(traffic, &mut generator, order.trim..flow.count())?;
         }
         let mut report = meter.stop(ends, clock::now(), delivery);
         // The receiver says what became of the messages, and how long it took.
@@ -682,10 +682,12 @@ impl Job {
         // Where messages may be lost there is no border between trimmed and measured ones: all are received in one go,
         // and what that costs includes the trimmed ones.
         if !messages.lossy {
-            ends.receive_answers(messages, inbox, flow, 0..order.trim, &mut arrived, &mut delivery)?;
+            let traffic = Traffic { messages, delivery: &mut delivery };
+            ends.receive_answers(traffic, inbox, flow, 0..order.trim, &mut arrived)?;
         }
         let meter = Meter::start(&self.counting, ends, delivery);
-        ends.receive_answers(messages, inbox, flow, order.trim..flow.count(), &mut arrived, &mut delivery)?;
+        let traffic = Traffic { messages, delivery: &mut delivery };
+        ends.receive_answers(traffic, inbox, flow, order.trim..flow.count(), &mut arrived)?;
         let mut report = meter.stop(ends, clock::now(), delivery);
         report.tcp = None; // it is the sender's socket as well
         Ok(self.answered(flow, &arrived, report))

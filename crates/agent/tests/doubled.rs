@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use msgpath_agent::loops::{
-    Answer, FarStamps, Inbox, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_window,
+    Answer, FarStamps, Inbox, Messages, Row, Service, Traffic, Windows, echo_far, echo_near, echo_near_window,
 };
 use msgpath_agent::payload::{Payload, pattern};
 use msgpath_core::Delivery;
@@ -25,10 +25,10 @@ impl Driver for Near<'_> {
         let mut inbox = Inbox::new(self.0.len(), self.0.len(), true, 1);
         let (mut rows, mut sent): (Vec<Row>, _) = (Vec::with_capacity(2 * COUNT as usize), Vec::new());
         let (mut windows, mut delivery) = (Windows::new(1, 4), Delivery::default());
-        let alone = (0, COUNT);
-        echo_near(&mut ends, &messages, &mut inbox, alone, &mut rows, &mut sent, &mut delivery).unwrap();
-        let several = (COUNT, COUNT);
-        echo_near_window(&mut ends, &mut windows, &messages, &mut inbox, several, &mut rows, &mut delivery).unwrap();
+        let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+        echo_near(&mut ends, traffic, &mut inbox, (0, COUNT), &mut rows, &mut sent).unwrap();
+        let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+        echo_near_window(&mut ends, &mut windows, traffic, &mut inbox, (COUNT, COUNT), &mut rows).unwrap();
         delivery
     }
 }
@@ -42,7 +42,8 @@ impl Driver for Far<'_> {
         let answer = Answer { same_bytes: false, finish: &finish, service: &service };
         for range in [(0, COUNT), (COUNT, COUNT)] {
             let (mut stamps, mut delivery) = (FarStamps::default(), Delivery::default());
-            echo_far(&mut ends, &messages, &mut inbox, range, &answer, &mut stamps, &mut delivery).unwrap();
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            echo_far(&mut ends, traffic, &mut inbox, range, &answer, &mut stamps).unwrap();
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use msgpath_agent::event_loop::{EventLoop, Sizes, echo_far, echo_near, open_echo};
-use msgpath_agent::loops::{Answer, FarStamps, LoopError, Messages, Row, Service};
+use msgpath_agent::loops::{Answer, FarStamps, LoopError, Messages, Row, Service, Traffic};
 use msgpath_agent::open::{Flow, Generator, settle};
 use msgpath_agent::payload::{Payload, pattern};
 use msgpath_agent::wire::Load;
@@ -67,8 +67,8 @@ impl Driver for Near {
         let mut rows = Vec::with_capacity((shape.count as usize + FIRST as usize) * ends.len());
         let mut delivery = Delivery::default();
         let mut run = |range: (u64, u64), rows: &mut Vec<Row>| {
-            let bounds = (range.0, range.1, shape.inflight);
-            echo_near(&mut ends, &mut event_loop, &messages, bounds, rows, &mut delivery)
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            echo_near(&mut ends, &mut event_loop, traffic, range, rows)
         };
         run((0, FIRST), &mut rows)?;
         let mut result = Ok(());
@@ -94,7 +94,8 @@ impl Driver for OnTime {
         let mut generator = Generator::new(&flow);
         let mut delivery = Delivery::default();
         let mut run = |range| {
-            open_echo(&mut ends, &mut event_loop, &messages, &mut generator, (range, 0), &mut arrived, &mut delivery)
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            open_echo(&mut ends, &mut event_loop, traffic, &mut generator, range, &mut arrived)
         };
         // The border of what is measured is no place to wait at: the far end has to keep the two apart.
         run(0..flow.trim())?;
@@ -123,7 +124,8 @@ impl Driver for Far {
         let mut stamps = FarStamps { arrived: vec![0; shape.count as usize * ends.len()], left: Vec::new() };
         let mut delivery = Delivery::default();
         let mut run = |range, stamps: &mut FarStamps| {
-            echo_far(&mut ends, &mut event_loop, &messages, range, &answer, stamps, &mut delivery)
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            echo_far(&mut ends, &mut event_loop, traffic, range, &answer, stamps)
         };
         run((0, FIRST), &mut FarStamps::default())?;
         let mut result = Ok(());

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use msgpath_agent::loops::{Arrivals, Inbox, Messages, stream_receive, stream_send};
+use msgpath_agent::loops::{Arrivals, Inbox, Messages, Traffic, stream_receive, stream_send};
 use msgpath_agent::payload::{Payload, pattern};
 use msgpath_core::Delivery;
 use msgpath_core::units::Pieces;
@@ -32,7 +32,8 @@ impl Driver for Receiver<'_> {
         let (mut arrivals, finish) = (vec![Arrivals::new(COUNT)], AtomicBool::new(true));
         let mut delivery = Delivery::default();
         [(0, 1), (1, COUNT - 1)].map(|range| {
-            stream_receive(&mut ends, &messages, &mut inbox, range, &mut arrivals, &mut delivery, &finish).unwrap();
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            stream_receive(&mut ends, traffic, &mut inbox, range, &mut arrivals, &finish).unwrap();
             delivery
         })
     }

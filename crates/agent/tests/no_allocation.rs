@@ -6,8 +6,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use msgpath_agent::loops::{
-    Answer, Arrivals, FarStamps, Inbox, Messages, Row, Service, Windows, echo_far, echo_near, echo_near_window,
-    relay_far, stream_receive, stream_send,
+    Answer, Arrivals, FarStamps, Inbox, Messages, Row, Service, Traffic, Windows, echo_far, echo_near,
+    echo_near_window, relay_far, stream_receive, stream_send,
 };
 use msgpath_agent::payload::{Payload, pattern};
 use msgpath_core::Delivery;
@@ -38,13 +38,15 @@ impl Driver for Near<'_> {
         let mut windows = Windows::new(1, 2);
         let mut delivery = Delivery::default();
         rows.clear();
-        echo_near(&mut ends, &messages, &mut inbox, (0, FIRST), &mut rows, &mut sent, &mut delivery).unwrap();
+        let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+        echo_near(&mut ends, traffic, &mut inbox, (0, FIRST), &mut rows, &mut sent).unwrap();
         rows.clear();
         let counted = allocations(|| {
-            let range = (FIRST, COUNT);
-            echo_near(&mut ends, &messages, &mut inbox, range, &mut rows, &mut sent, &mut delivery).unwrap();
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            echo_near(&mut ends, traffic, &mut inbox, (FIRST, COUNT), &mut rows, &mut sent).unwrap();
             let range = (FIRST + COUNT, COUNT);
-            echo_near_window(&mut ends, &mut windows, &messages, &mut inbox, range, &mut rows, &mut delivery).unwrap();
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            echo_near_window(&mut ends, &mut windows, traffic, &mut inbox, range, &mut rows).unwrap();
             stream_send(&mut ends, &messages, (FIRST + 2 * COUNT, COUNT), &mut delivery).unwrap();
         });
         assert_eq!(delivery.received, FIRST + 2 * COUNT);
@@ -69,13 +71,17 @@ impl Driver for Far<'_> {
         let mut arrivals = vec![Arrivals::new(FIRST + 3 * COUNT)];
         let mut echo = |ends: &mut [End<C, S, W>], inbox: &mut Inbox, range, delivery: &mut Delivery| match relays {
             true => relay_far(ends, inbox, range, &answer, &mut stamps, delivery).unwrap(),
-            false => echo_far(ends, &messages, inbox, range, &answer, &mut stamps, delivery).unwrap(),
+            false => {
+                let traffic = Traffic { messages: &messages, delivery };
+                echo_far(ends, traffic, inbox, range, &answer, &mut stamps).unwrap();
+            }
         };
         echo(&mut ends, &mut inbox, (0, FIRST), &mut delivery);
         allocations(|| {
             echo(&mut ends, &mut inbox, (FIRST, 2 * COUNT), &mut delivery);
             let range = (FIRST + 2 * COUNT, COUNT);
-            stream_receive(&mut ends, &messages, &mut inbox, range, &mut arrivals, &mut delivery, &finish).unwrap();
+            let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+            stream_receive(&mut ends, traffic, &mut inbox, range, &mut arrivals, &finish).unwrap();
         })
     }
 }

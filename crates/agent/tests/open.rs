@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use msgpath_agent::loops::{Answer, FarStamps, Inbox, Messages, Service, echo_far};
+use msgpath_agent::loops::{Answer, FarStamps, Inbox, Messages, Service, Traffic, echo_far};
 use msgpath_agent::open::{Flow, Generator, open_receive, open_send};
 use msgpath_agent::payload::{Payload, pattern};
 use msgpath_agent::wire::Load;
@@ -27,9 +27,11 @@ impl Driver for Near {
         let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![], most: COUNT };
         let flow = Flow::new(&load, 0, 0, COUNT);
         let (mut arrived, mut delivery) = ([0; COUNT as usize], Delivery::default());
-        open_send(&mut ends[0], &messages, &mut Generator::new(&flow), 0..COUNT, 0, &mut delivery).unwrap();
+        let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+        open_send(&mut ends[0], traffic, &mut Generator::new(&flow), 0..COUNT).unwrap();
         // Nobody says that the sender is over: that may come after the last answer.
-        open_receive(&mut ends[0], &messages, &mut inbox, &flow, 0..COUNT, &mut arrived, &mut delivery).unwrap();
+        let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+        open_receive(&mut ends[0], traffic, &mut inbox, &flow, 0..COUNT, &mut arrived).unwrap();
         assert!(arrived.iter().all(|at| *at > 0));
         delivery
     }
@@ -43,7 +45,8 @@ impl Driver for Far {
         let (finish, service) = (AtomicBool::new(false), Service::new(None, 0));
         let answer = Answer { same_bytes: false, finish: &finish, service: &service };
         let (mut stamps, mut delivery) = (FarStamps::default(), Delivery::default());
-        echo_far(&mut ends, &messages, &mut inbox, (0, COUNT), &answer, &mut stamps, &mut delivery).unwrap();
+        let traffic = Traffic { messages: &messages, delivery: &mut delivery };
+        echo_far(&mut ends, traffic, &mut inbox, (0, COUNT), &answer, &mut stamps).unwrap();
     }
 }
 

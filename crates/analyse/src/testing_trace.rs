@@ -103,6 +103,13 @@ struct Maker<'a> {
     buffers: u64,
 }
 
+/// A task, and the CPU that it runs on.
+#[derive(Clone, Copy)]
+struct Task {
+    cpu: u16,
+    tid: i32,
+}
+
 /// Events that this set records.
 fn recorded(setup: &Setup) -> Vec<EventKind> {
     use EventKind::*;
@@ -118,11 +125,13 @@ fn recorded(setup: &Setup) -> Vec<EventKind> {
 }
 
 impl Maker<'_> {
-    fn put(&mut self, t_ns: u64, kind: EventKind, cpu: u16, tid: i32, a: u64, b: i32) {
+    fn put(&mut self, t_ns: u64, kind: EventKind, on: Task, a: u64, b: i32) {
+        let Task { cpu, tid } = on;
         self.events.push(KernelEvent { t_ns, kind, cpu, tid, a, b: b as u32, len: 0, flags: 0, end: 0 });
     }
 
-    fn packet(&mut self, t_ns: u64, kind: EventKind, cpu: u16, tid: i32, buffer: u64, len: u16) {
+    fn packet(&mut self, t_ns: u64, kind: EventKind, on: Task, buffer: u64, len: u16) {
+        let Task { cpu, tid } = on;
         self.events.push(KernelEvent { t_ns, kind, cpu, tid, a: buffer, b: 0, len, flags: 0, end: 0 });
     }
 
@@ -174,7 +183,7 @@ impl Maker<'_> {
         if full {
             let entry = self.draw(200, Kind::SendCall, slow);
             t += entry;
-            self.put(t, EventKind::SysEnter, cpu, tid, 44, 0);
+            self.put(t, EventKind::SysEnter, Task { cpu, tid }, 44, 0);
             add(first, entry);
         }
         if self.stack.has_device() {
@@ -190,7 +199,7 @@ impl Maker<'_> {
             self.buffers = (self.buffers + 1) % 4;
             let transmit = self.draw(1600, Kind::Transmit, slow);
             if full {
-                self.packet(t + transmit / 2, EventKind::NetDevQueue, cpu, tid, buffer, outer);
+                self.packet(t + transmit / 2, EventKind::NetDevQueue, Task { cpu, tid }, buffer, outer);
             }
             t += transmit;
             add(Kind::Transmit, transmit);
@@ -199,43 +208,43 @@ impl Maker<'_> {
             let context = if held > 0 { 0 } else { tid };
             add(Kind::HeldBack, held);
             t += held;
-            self.packet(t, EventKind::NetDevStartXmit, cpu, context, buffer, outer);
+            self.packet(t, EventKind::NetDevStartXmit, Task { cpu, tid: context }, buffer, outer);
             let device = self.draw(1200, Kind::Device, slow);
             if full {
-                self.packet(t + device / 3, EventKind::NetifRx, cpu, context, buffer, inner);
+                self.packet(t + device / 3, EventKind::NetifRx, Task { cpu, tid: context }, buffer, inner);
             }
             t += device;
             add(Kind::Device, device);
-            self.packet(t, EventKind::NetifReceiveSkb, cpu, context, buffer, inner);
+            self.packet(t, EventKind::NetifReceiveSkb, Task { cpu, tid: context }, buffer, inner);
             if self.setup.foreign && self.random.bool() {
                 self.foreign(t, buffer);
             }
             let softirq = self.draw(1800, Kind::Softirq, slow);
             if full {
-                self.put(t + softirq / 2, EventKind::TcpProbe, cpu, context, buffer, 0);
+                self.put(t + softirq / 2, EventKind::TcpProbe, Task { cpu, tid: context }, buffer, 0);
             }
             t += softirq;
             add(Kind::Softirq, softirq);
             if self.stack == Stack::Frames {
                 // Every listening socket gets a copy, the sender's own first.
-                self.put(t - 1, EventKind::SkDataReady, cpu, context, 0xaaaa, COOKIES[sender] as i32);
+                self.put(t - 1, EventKind::SkDataReady, Task { cpu, tid: context }, 0xaaaa, COOKIES[sender] as i32);
             }
-            self.put(t, EventKind::SkDataReady, cpu, context, 0xbbbb, COOKIES[receiver] as i32);
+            self.put(t, EventKind::SkDataReady, Task { cpu, tid: context }, 0xbbbb, COOKIES[receiver] as i32);
         } else if self.stack.has_ready() {
             let handed = self.draw(1300, Kind::Transmit, slow);
             t += handed;
             add(Kind::Transmit, handed);
             if found == Found::Woken {
-                self.put(t - 1, EventKind::SchedWaking, cpu, tid, 0, other);
+                self.put(t - 1, EventKind::SchedWaking, Task { cpu, tid }, 0, other);
             }
-            self.put(t, EventKind::SkDataReady, cpu, tid, 0xbbbb, COOKIES[receiver] as i32);
+            self.put(t, EventKind::SkDataReady, Task { cpu, tid }, 0xbbbb, COOKIES[receiver] as i32);
         }
         let ready = t;
         if self.setup.path.ends_with("sigio") && !coalesced {
             let signal = self.draw(300, Kind::Signal, slow);
             t += signal;
             add(Kind::Signal, signal);
-            self.put(t, EventKind::SignalGenerate, cpu, tid, other as u64, 29);
+            self.put(t, EventKind::SignalGenerate, Task { cpu, tid }, other as u64, 29);
         }
         let mut occupant = 0;
         match found {
@@ -257,12 +266,12 @@ impl Maker<'_> {
                     let wake = self.draw(450, Kind::WakeCall, slow);
                     t += wake;
                     add(Kind::WakeCall, wake);
-                    self.put(t, EventKind::SchedWaking, cpu, tid, 0, other);
+                    self.put(t, EventKind::SchedWaking, Task { cpu, tid }, 0, other);
                 }
                 let flight = self.draw(4_000, Kind::InFlight, slow);
                 add(Kind::InFlight, flight);
                 t += flight;
-                self.put(t, EventKind::SchedWakeup, home, 0, 0, other);
+                self.put(t, EventKind::SchedWakeup, Task { cpu: home, tid: 0 }, 0, other);
                 let delay = self.draw(800, Kind::Delay, slow);
                 add(Kind::Delay, delay);
                 t += delay;
@@ -277,7 +286,7 @@ impl Maker<'_> {
             self.leave(ready, sender, then);
         }
         if full && !self.setup.same_core {
-            self.put(t - 1, EventKind::CpuIdle, home, 0, u64::from(u32::MAX), 0);
+            self.put(t - 1, EventKind::CpuIdle, Task { cpu: home, tid: 0 }, u64::from(u32::MAX), 0);
         }
         self.switch(t, home, occupant, other, false);
         if self.setup.same_core {
@@ -288,7 +297,7 @@ impl Maker<'_> {
             t += run;
             add(Kind::Return, run);
             if !coalesced {
-                self.put(t, EventKind::SignalDeliver, home, other, 0, 29);
+                self.put(t, EventKind::SignalDeliver, Task { cpu: home, tid: other }, 0, 29);
             }
             let handler = self.draw(900, Kind::Deliver, slow);
             t += handler;
@@ -296,7 +305,7 @@ impl Maker<'_> {
         } else {
             let back = self.draw(2_600, Kind::Return, slow);
             if full {
-                self.put(t + back / 2, EventKind::SysExit, home, other, 64, 0);
+                self.put(t + back / 2, EventKind::SysExit, Task { cpu: home, tid: other }, 64, 0);
             }
             t += back;
             add(Kind::Return, back);
@@ -313,7 +322,7 @@ impl Maker<'_> {
             Found::Asleep | Found::Woken => {
                 self.switch(t_ns + 1, cpu, tid, 0, false);
                 if self.setup.set == StageSet::Full {
-                    self.put(t_ns + 2, EventKind::CpuIdle, cpu, 0, 2, 0);
+                    self.put(t_ns + 2, EventKind::CpuIdle, Task { cpu, tid: 0 }, 2, 0);
                 }
             }
             Found::Preempted => self.switch(t_ns + 1, cpu, tid, HOG, true),
@@ -323,12 +332,12 @@ impl Maker<'_> {
 
     /// A packet of somebody else in the same buffer on another CPU, and tasks that nobody asked about.
     fn foreign(&mut self, t_ns: u64, buffer: u64) {
-        self.packet(t_ns + 1, EventKind::NetDevStartXmit, 2, STRANGER, buffer, 200);
-        self.packet(t_ns + 2, EventKind::NetifReceiveSkb, 2, STRANGER, buffer, 186);
-        self.put(t_ns + 3, EventKind::SkDataReady, 2, STRANGER, 0xcccc, 0x77);
+        self.packet(t_ns + 1, EventKind::NetDevStartXmit, Task { cpu: 2, tid: STRANGER }, buffer, 200);
+        self.packet(t_ns + 2, EventKind::NetifReceiveSkb, Task { cpu: 2, tid: STRANGER }, buffer, 186);
+        self.put(t_ns + 3, EventKind::SkDataReady, Task { cpu: 2, tid: STRANGER }, 0xcccc, 0x77);
         self.switch(t_ns + 4, 2, STRANGER, 32, true);
         self.switch(t_ns + 5, 2, 32, STRANGER, false);
-        self.put(t_ns + 6, EventKind::SchedWaking, 2, STRANGER, 0, 32);
+        self.put(t_ns + 6, EventKind::SchedWaking, Task { cpu: 2, tid: STRANGER }, 0, 32);
     }
 }
 

@@ -108,7 +108,13 @@ pub fn verify_with(
             against(case, rounds, &headline, &mut check);
         }
     }
-    let mut found = check.ended(stored, &summary, summary.status, damage, &header.version, version);
+    let mut found = check.ended(
+        stored,
+        &summary,
+        summary.status,
+        damage,
+        Versions { written_by: &header.version, checked_by: version },
+    );
     if run.end.as_ref().is_some_and(|end| end.header_crc32.is_none()) {
         found.notes.push("run.json is not protected: the version that wrote it kept no checksum of it".into());
     }
@@ -136,8 +142,17 @@ pub fn verify_tracers(header: &TracersHeader, texts: usize, version: &str) -> Ve
         verb: "import".into(),
         name: header.name.clone(),
         texts: texts as u64,
-        ..Check::default().verified(None, &header.version, version)
+        ..Check::default().verified(None, Versions { written_by: &header.version, checked_by: version })
     }
+}
+
+/// Versions of msgpath.
+#[derive(Clone, Copy)]
+pub struct Versions<'a> {
+    /// The one that wrote the record.
+    pub written_by: &'a str,
+    /// The one that checks it.
+    pub checked_by: &'a str,
 }
 
 /// What is compared so far.
@@ -169,9 +184,9 @@ impl Check {
         summary: &impl Serialize,
         status: Status,
         damage: Option<String>,
-        written_by: &str,
-        checked_by: &str,
+        versions: Versions<'_>,
     ) -> Verification {
+        let Versions { written_by, checked_by } = versions;
         let (before, mut notes) = (self.agreed, Vec::new());
         match stored.map(serde_json::from_slice::<Value>) {
             _ if damage.is_some() => notes.push("the stored summary was not compared: the record is not whole".into()),
@@ -189,10 +204,10 @@ impl Check {
             ));
         }
         let numbers = self.agreed - before;
-        Verification { numbers, notes, ..self.verified(damage, written_by, checked_by) }
+        Verification { numbers, notes, ..self.verified(damage, versions) }
     }
 
-    fn verified(self, damage: Option<String>, written_by: &str, checked_by: &str) -> Verification {
+    fn verified(self, damage: Option<String>, versions: Versions<'_>) -> Verification {
         Verification {
             schema: SCHEMA.into(),
             status: match (&damage, self.disagreements.is_empty()) {
@@ -202,8 +217,8 @@ impl Check {
             },
             verb: String::new(),
             name: String::new(),
-            written_by: written_by.into(),
-            checked_by: checked_by.into(),
+            written_by: versions.written_by.into(),
+            checked_by: versions.checked_by.into(),
             damage,
             rounds: 0,
             pairs: 0,

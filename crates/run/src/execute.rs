@@ -709,7 +709,8 @@ impl<'a> Run<'a> {
             open: measured.open.clone(),
             trace,
         };
-        let messages = self.message_rows(case, trim, pace.batch, place, &measured, keep);
+        let numbering = Numbering { first: trim, step: pace.batch };
+        let messages = self.message_rows(case, place.pass, numbering, &measured, keep);
         match record.trace {
             Some(_) => self.reserved = self.reserved.saturating_sub(messages.len() as u64),
             None => self.kept += messages.len() as u64,
@@ -726,9 +727,8 @@ impl<'a> Run<'a> {
     fn message_rows(
         &self,
         case: &Case,
-        trim: u64,
-        batch: u64,
-        place: Place,
+        pass: u32,
+        numbering: Numbering,
         round: &Round,
         keep: usize,
     ) -> Vec<MessageRow> {
@@ -739,9 +739,9 @@ impl<'a> Run<'a> {
                 let Kept { row, far_ns, late_ns, far_sent_ns, sent_ns, received_ns, replied_ns } = kept;
                 MessageRow {
                     case: case.id,
-                    pass: place.pass,
+                    pass,
                     connection: (thread as u64 * share + at % share) as u32,
-                    sequence: trim + at / share * batch,
+                    sequence: numbering.first + at / share * numbering.step,
                     start_ns: self.since_start(row.start),
                     latency_ns: (row.latency != LOST).then_some(row.latency),
                     late_ns: *late_ns,
@@ -755,6 +755,15 @@ impl<'a> Run<'a> {
         });
         rows.take(keep).collect()
     }
+}
+
+/// Which messages of a connection have a row.
+#[derive(Clone, Copy)]
+struct Numbering {
+    /// Number of the first that is measured.
+    first: u64,
+    /// Messages from one row to the next: those that share a stamp pair.
+    step: u64,
 }
 
 /// Where a round stands in the run.

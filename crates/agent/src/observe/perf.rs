@@ -249,7 +249,8 @@ fn translate<'a>(points: &[Point], rings: impl Iterator<Item = &'a [u8]>) -> Vec
                     events.push(event);
                 }
                 Record::Switch { t, cpu, prev, next, out, preempted } => {
-                    events.extend(switches.next(t, cpu, prev, next, out, preempted).into_iter().flatten());
+                    let switch = Switch { t_ns: t, cpu, prev, next, out, preempted };
+                    events.extend(switches.next(switch).into_iter().flatten());
                 }
                 // What was lost the events count themselves; names are taken apart.
                 Record::Lost(_) | Record::Named { .. } | Record::Forked { .. } | Record::Other => {}
@@ -284,6 +285,20 @@ fn names<'a>(rings: impl Iterator<Item = &'a [u8]>) -> BTreeMap<i32, String> {
     names
 }
 
+/// What one record says of a switch.
+struct Switch {
+    t_ns: u64,
+    cpu: u32,
+    /// The task that leaves.
+    prev: i32,
+    /// The task that comes.
+    next: i32,
+    /// The record is that of the task that leaves.
+    out: bool,
+    /// The task that leaves could have gone on.
+    preempted: bool,
+}
+
 /// Joins the two records of a switch on one CPU: one of the task that leaves, which alone knows whether it could have gone on,
 /// and one of the task that comes. Either may be missing.
 #[derive(Default)]
@@ -293,15 +308,8 @@ struct Switches {
 }
 
 impl Switches {
-    fn next(
-        &mut self,
-        t_ns: u64,
-        cpu: u32,
-        prev: i32,
-        next: i32,
-        out: bool,
-        preempted: bool,
-    ) -> [Option<KernelEvent>; 2] {
+    fn next(&mut self, switch: Switch) -> [Option<KernelEvent>; 2] {
+        let Switch { t_ns, cpu, prev, next, out, preempted } = switch;
         let event = KernelEvent {
             t_ns,
             kind: EventKind::SchedSwitch,
@@ -386,7 +394,8 @@ mod tests {
     fn the_two_records_of_a_switch_become_one_event() {
         let mut switches = Switches::default();
         let mut step = |t, prev, next, out, preempted| {
-            switches.next(t, 1, prev, next, out, preempted).into_iter().flatten().collect::<Vec<_>>()
+            let switch = Switch { t_ns: t, cpu: 1, prev, next, out, preempted };
+            switches.next(switch).into_iter().flatten().collect::<Vec<_>>()
         };
         assert!(step(10, 7, 8, true, true).is_empty());
         let whole = step(11, 7, 8, false, false);

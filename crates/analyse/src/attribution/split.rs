@@ -192,6 +192,26 @@ impl Watch for Unwatched {
     fn runnable(&mut self, _host: &Host, _receiver: usize, _stretch: Stretch, _row: u32) {}
 }
 
+/// A message that is sent, ns of the clock of the run.
+#[derive(Clone, Copy)]
+struct Sending {
+    /// The stamp before the send.
+    start: u64,
+    /// What is looked for came before.
+    end: u64,
+    /// When the send call had returned.
+    returned: Option<u64>,
+}
+
+/// When a message may have come, ns.
+#[derive(Clone, Copy)]
+struct Awaited {
+    after: u64,
+    end: u64,
+    /// What makes the socket readable in this time is the message; else only the last that does.
+    own: bool,
+}
+
 /// A message between two hosts: what each of them knows by itself, and where it left one and came to the other.
 struct Crossing {
     waiting: u64,
@@ -359,12 +379,13 @@ impl<'a> Round<'a> {
             return Err(Reason::Disorder);
         }
         let time = |ns: u64| row.start_ns.saturating_add(ns);
-        let returned = row.sent_ns.map(time);
+        let request = Sending { start: time(late), end: time(far), returned: row.sent_ns.map(time) };
+        let reply = Sending { start: time(far_sent), end: time(latency), returned: None };
         let [there, back] = both;
         let host = self.at(NEAR);
         let mut runnable = |receiver, stretch| watch.runnable(host, receiver, stretch, at);
-        let request = self.leg(host, there, (time(late), time(far)), returned, &mut runnable)?;
-        let reply = self.leg(host, back, (time(far_sent), time(latency)), None, &mut runnable)?;
+        let request = self.leg(host, there, request, &mut runnable)?;
+        let reply = self.leg(host, back, reply, &mut runnable)?;
         let split = Split { row: at, waiting: short(late)?, handler: short(far_sent - far)?, legs: [request, reply] };
         debug_assert_eq!(split.total(), latency);
         Ok(split)
@@ -415,17 +436,18 @@ impl<'a> Round<'a> {
         let mut legs = [Leg { ns: [0; LEGS], state: State::Running, idle: AWAKE, elsewhere: false }; 2];
         let [there, back] = both;
         let returned = row.sent_ns.map(time).transpose()?;
-        let left = self.sent_between(near, there, (start, end), returned, &mut legs[0])?;
+        let left = self.sent_between(near, there, Sending { start, end, returned }, &mut legs[0])?;
         // It cannot have come before it was sent, nor before the message ahead of it was answered.
         let before = there.answered.replace((row.sequence, sent));
         let before = before.filter(|(ahead, _)| ahead.checked_add(1) == Some(row.sequence)).map(|(_, sent)| sent);
         let earliest = arrived.saturating_sub(latency - late);
-        let window = (before.unwrap_or(0).max(earliest), arrived);
-        let came = self.came(far, there, window, before.is_some(), &mut legs[0], &mut |receiver, stretch| {
+        let awaited = Awaited { after: before.unwrap_or(0).max(earliest), end: arrived, own: before.is_some() };
+        let came = self.came(far, there, awaited, &mut legs[0], &mut |receiver, stretch| {
             watch.runnable(far, receiver, stretch, at);
         })?;
-        let went = self.sent_between(far, back, (sent, NEVER), None, &mut legs[1])?;
-        let home = self.came(near, back, (left, end), true, &mut legs[1], &mut |receiver, stretch| {
+        let went = self.sent_between(far, back, Sending { start: sent, end: NEVER, returned: None }, &mut legs[1])?;
+        let awaited = Awaited { after: left, end, own: true };
+        let home = self.came(near, back, awaited, &mut legs[1], &mut |receiver, stretch| {
             watch.runnable(near, receiver, stretch, at);
         })?;
         let by_clock = |ns: u64| i64::try_from(ns).ok()?.checked_add(apart.origin_ns);
@@ -433,15 +455,9 @@ impl<'a> Round<'a> {
         Ok(Crossing { waiting: late, handler: sent - arrived, legs, left, far, back: home })
     }
 
-    /// When a message left the sender's host, its stages up to there; at `start` where the sender is not traced.
-    fn sent_between(
-        &self,
-        host: &Host,
-        between: &mut Between,
-        (start, end): (u64, u64),
-        returned: Option<u64>,
-        leg: &mut Leg,
-    ) -> Result<u64, Reason> {
+    /// When a message left the sender's host, its stages up to there; at the start where the sender is not traced.
+    fn sent_between(&self, host: &Host, between: &mut Between, sending: Sending, leg: &mut Leg) -> Result<u64, Reason> {
+        let Sending { start, end, .. } = sending;
         if !self.shape(between).sender {
             return Ok(start);
         }
@@ -451,21 +467,20 @@ impl<'a> Round<'a> {
         let packet = host.own_packet(self.question.case, between, start, end, true).ok_or(Reason::NoPacket)?;
         let left = Some(packet.xmit_ns).filter(|t| *t != NEVER && (start..=end).contains(t));
         let left = left.ok_or(Reason::NoPacket)?;
-        self.handed_over(host, between, &packet, (start, left), returned, leg)?;
+        self.handed_over(host, between, &packet, Sending { end: left, ..sending }, leg)?;
         Ok(left)
     }
 
-    /// When a message came to the receiver's host, its stages from there on; at `end` where the receiver is not traced.
-    /// `own`: what makes the socket readable in this time is the message; else only the last that does.
+    /// When a message came to the receiver's host, its stages from there on; at the end where the receiver is not traced.
     fn came(
         &self,
         host: &Host,
         between: &mut Between,
-        (after, end): (u64, u64),
-        own: bool,
+        awaited: Awaited,
         leg: &mut Leg,
         runnable: &mut impl FnMut(usize, Stretch),
     ) -> Result<u64, Reason> {
+        let Awaited { after, end, own } = awaited;
         let shape = self.shape(between);
         if !shape.receiver {
             return Ok(end);
@@ -513,17 +528,17 @@ impl<'a> Round<'a> {
         &self,
         host: &Host,
         between: &mut Between,
-        (start, end): (u64, u64),
-        returned: Option<u64>,
+        sending: Sending,
         runnable: &mut impl FnMut(usize, Stretch),
     ) -> Result<Leg, Reason> {
+        let Sending { start, end, .. } = sending;
         let shape = self.shape(between);
         if !host.seen {
             return Err(Reason::NoEvents);
         }
         let mut leg = Leg { ns: [0; LEGS], state: State::Running, idle: AWAKE, elsewhere: false };
         let readable = if shape.stack.has_device() {
-            self.packet_stages(host, between, (start, end), returned, &mut leg)?
+            self.packet_stages(host, between, sending, &mut leg)?
         } else if shape.stack.has_ready() {
             let ready = host.ready(shape, between, start, end, Some(host.tasks[between.sender]))?;
             leg.ns[slot(Kind::Transmit)] = short(ready - start)?;
@@ -591,10 +606,10 @@ impl<'a> Round<'a> {
         &self,
         host: &Host,
         between: &mut Between,
-        (start, end): (u64, u64),
-        returned: Option<u64>,
+        sending: Sending,
         leg: &mut Leg,
     ) -> Result<u64, Reason> {
+        let Sending { start, end, .. } = sending;
         let shape = self.shape(between);
         let packet = match host.own_packet(self.question.case, between, start, end, false) {
             Some(packet) => packet,
@@ -615,7 +630,7 @@ impl<'a> Round<'a> {
         // The end of the transmit stack: the driver, or where the discipline of the queue is bypassed the arrival.
         let left = [packet.xmit_ns, packet.arrival_ns, packet.receive_ns].into_iter().find(|t| *t != NEVER);
         let left = left.filter(|t| (start..=end).contains(t)).ok_or(Reason::NoPacket)?;
-        self.handed_over(host, between, &packet, (start, left), returned, leg)?;
+        self.handed_over(host, between, &packet, Sending { end: left, ..sending }, leg)?;
         let begun = received.unwrap_or(left);
         let readable = host.ready(shape, between, begun, end, None)?;
         match received {
@@ -629,16 +644,16 @@ impl<'a> Round<'a> {
         Ok(readable)
     }
 
-    /// Send call and transmit stack, and what held the packet back that left at `left`.
+    /// Send call and transmit stack, and what held the packet back that left at the end.
     fn handed_over(
         &self,
         host: &Host,
         between: &mut Between,
         packet: &Packet,
-        (start, left): (u64, u64),
-        returned: Option<u64>,
+        sending: Sending,
         leg: &mut Leg,
     ) -> Result<(), Reason> {
+        let Sending { start, end: left, returned } = sending;
         let entered = if self.shape(between).calls { host.entered(between, start, left) } else { None };
         // Until when the send call worked on it.
         let handed = match returned {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use msgpath_analyse::verify::{Check, Verification};
+use msgpath_analyse::verify::{Check, Verification, Versions};
 use serde::Serialize;
 
 use super::MeshSummary;
@@ -84,7 +84,8 @@ impl MeshCheck {
         let damage = mesh.damage.as_ref().map(ToString::to_string).or_else(cut_short);
         let status = mesh.end.as_ref().map_or(summary.status, |end| end.status);
         let computed = Stored { summary, totals: &self.totals };
-        let found = self.check.ended(stored, &computed, status, damage, &header.version, version);
+        let versions = Versions { written_by: &header.version, checked_by: version };
+        let found = self.check.ended(stored, &computed, status, damage, versions);
         let Totals { pairs, rounds, .. } = self.totals;
         Verification { verb: "mesh".into(), name: header.name.clone(), pairs, rounds, ..found }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_analyse::verify::{Check, Verification};
+use msgpath_analyse::verify::{Check, Verification, Versions};
 use msgpath_core::schema::Status;
 use msgpath_core::watch::{ServiceCounts, Times};
 
@@ -19,7 +19,8 @@ pub fn verify_watched(watched: &Watched, stored: Option<&[u8]>, version: &str) -
         counts(watched, end, &mut check);
     }
     let damage = summary.cut_short.clone();
-    let found = check.ended(stored, &summary, Status::Ok, damage, &header.version, version);
+    let versions = Versions { written_by: &header.version, checked_by: version };
+    let found = check.ended(stored, &summary, Status::Ok, damage, versions);
     let requests = watched.rows.len() as u64 + watched.not_adding_up;
     Verification { verb: "watch".into(), name: header.name.clone(), requests, ..found }
 }

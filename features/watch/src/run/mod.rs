@@ -139,85 +139,95 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
         slow_ns: request.slow_ns,
         slowest: request.slowest,
     };
-    let mut writer = WatchWriter::create(&request.folder, &header, request.rows)?;
+    let writer = WatchWriter::create(&request.folder, &header, request.rows)?;
     watch.switch(true);
-    let mut child = Child::start(&request.command, request.user.as_ref())?;
+    let child = Child::start(&request.command, request.user.as_ref())?;
     if let Some(child) = &child {
         watch.watch_process(child.id()).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
         targets.started(child.id(), &mut watch);
     }
-    let end = follow(request, &mut watch, &mut targets, &mut writer, &mut child, live, stop)?;
-    writer.finish(end)?;
+    let mut watching = Watching { child, writer, targets, watch };
+    let end = watching.follow(request, live, stop)?;
+    watching.writer.finish(end)?;
     Ok(())
 }
 
-/// Takes rows until the time is over, the record is full, the command has ended, or somebody stops it.
-fn follow(
-    request: &WatchRequest,
-    watch: &mut Watch,
-    targets: &mut Targets,
-    writer: &mut WatchWriter,
-    child: &mut Option<Child>,
-    live: &mut dyn FnMut(&Live),
-    stop: &AtomicBool,
-) -> Result<WatchEnd, Problem> {
-    let (begin, cpu, ticks) = (Instant::now(), clock::thread_cpu(), ticks());
-    let mut sampling = Sampling::new(request.slow_ns);
-    let mut requests = Requests::new(request.framing.unwrap_or_default());
-    let mut cost = Counting::new();
-    let mut slices = Slices::new(begin);
-    let (mut rows, mut recent) = (Vec::new(), Vec::new());
-    let (mut followed, mut shown) = (begin, begin);
-    let (mut missing, mut next) = (Missing::new(), FOLLOW);
-    loop {
-        watch.wait(next).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
-        let new = requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
-        next = if new { SOON } else { FOLLOW };
-        let now = Instant::now();
-        if now - followed >= FOLLOW {
-            followed = now;
-            writer.requests(&rows)?;
-            recent.append(&mut rows);
-            let services = requests.services(watch);
-            sampling.follow(watch, &services);
-            cost.follow(watch, &services, now - begin);
-            slices.follow(&services, now);
-            missing.extend(watch.attach_datagrams(false));
+/// What is watched, and where it is written.
+struct Watching {
+    /// The command that was started to be watched. It ends first.
+    child: Option<Child>,
+    writer: WatchWriter,
+    targets: Targets,
+    watch: Watch,
+}
+
+impl Watching {
+    /// Takes rows until the time is over, the record is full, the command has ended, or somebody stops it.
+    fn follow(
+        &mut self,
+        request: &WatchRequest,
+        live: &mut dyn FnMut(&Live),
+        stop: &AtomicBool,
+    ) -> Result<WatchEnd, Problem> {
+        let Self { child, writer, targets, watch } = self;
+        let (begin, cpu, ticks) = (Instant::now(), clock::thread_cpu(), ticks());
+        let mut sampling = Sampling::new(request.slow_ns);
+        let mut requests = Requests::new(request.framing.unwrap_or_default());
+        let mut cost = Counting::new();
+        let mut slices = Slices::new(begin);
+        let (mut rows, mut recent) = (Vec::new(), Vec::new());
+        let (mut followed, mut shown) = (begin, begin);
+        let (mut missing, mut next) = (Missing::new(), FOLLOW);
+        loop {
+            watch.wait(next).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
+            let new = requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
+            next = if new { SOON } else { FOLLOW };
+            let now = Instant::now();
+            if now - followed >= FOLLOW {
+                followed = now;
+                writer.requests(&rows)?;
+                recent.append(&mut rows);
+                let services = requests.services(watch);
+                sampling.follow(watch, &services);
+                cost.follow(watch, &services, now - begin);
+                slices.follow(&services, now);
+                missing.extend(watch.attach_datagrams(false));
+            }
+            if now - shown >= SHOW {
+                shown = now;
+                targets.again(watch);
+                live(&Live { elapsed: now - begin, services: &requests.services(watch), rows: &recent });
+                recent.clear();
+            }
+            let ended = child.as_mut().is_some_and(Child::has_ended);
+            if ended || now - begin >= request.time || writer.is_full() || stop.load(Ordering::Relaxed) {
+                break;
+            }
         }
-        if now - shown >= SHOW {
-            shown = now;
-            targets.again(watch);
-            live(&Live { elapsed: now - begin, services: &requests.services(watch), rows: &recent });
-            recent.clear();
-        }
-        let ended = child.as_mut().is_some_and(Child::has_ended);
-        if ended || now - begin >= request.time || writer.is_full() || stop.load(Ordering::Relaxed) {
-            break;
-        }
+        let (over, duration) = (Instant::now(), begin.elapsed());
+        watch.switch(false);
+        grace();
+        requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
+        writer.requests(&rows)?;
+        let (totals, services) = (watch.totals(), requests.services(watch));
+        let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });
+        Ok(WatchEnd {
+            duration_ns: duration.as_nanos() as u64,
+            connections: totals.connections,
+            lost: totals.lost,
+            no_room: totals.no_room,
+            ambiguous: totals.ambiguous,
+            rows_kept: 0,
+            rows_not_kept: 0,
+            header_crc32: 0,
+            stolen: stolen(ticks),
+            steal_split: watch.tells_steal(),
+            slices: slices.finish(&services, over),
+            services,
+            cost,
+            missing: missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
+        })
     }
-    let (over, duration) = (Instant::now(), begin.elapsed());
-    watch.switch(false);
-    grace();
-    requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
-    writer.requests(&rows)?;
-    let (totals, services) = (watch.totals(), requests.services(watch));
-    let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });
-    Ok(WatchEnd {
-        duration_ns: duration.as_nanos() as u64,
-        connections: totals.connections,
-        lost: totals.lost,
-        no_room: totals.no_room,
-        ambiguous: totals.ambiguous,
-        rows_kept: 0,
-        rows_not_kept: 0,
-        header_crc32: 0,
-        stolen: stolen(ticks),
-        steal_split: watch.tells_steal(),
-        slices: slices.finish(&services, over),
-        services,
-        cost,
-        missing: missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
-    })
 }
 
 fn ticks() -> Option<Ticks> {
