@@ -99,7 +99,7 @@ fn several_methods_are_told_apart_by_name() {
     assert!(sentences[1].starts_with("V01 read: in this run half"), "{sentences:?}");
     let summary = summarise_with(&run, &logs);
     assert!(summary.comparison.is_none() && summary.load_curves.is_empty());
-    assert!(summary.cases.iter().all(|case| case.rate_per_s.is_some() && case.copied_bytes.is_none()));
+    assert!(summary.cases.iter().all(|case| case.rate_per_s.is_some() && case.copied.bytes.is_none()));
 }
 
 #[test]

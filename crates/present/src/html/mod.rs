@@ -12,8 +12,6 @@ mod scene;
 mod tables;
 mod tracers;
 
-use msgpath_core::units::Glyphs;
-
 use crate::section;
 use crate::svg::{self, escape};
 pub use embed::DEFAULT_EMBED;
@@ -21,14 +19,12 @@ pub use embed::pack;
 #[cfg(any(test, feature = "testing"))]
 pub use embed::testing as embed_testing;
 pub use encode::{base64, json_block};
-use page::Page;
+use page::{G, Page};
 pub use scene::{Earlier, Messages, Scene};
 pub use tracers::tracers;
 
 /// What a browser may do with the file: show it. It cannot call home, and a hostile name cannot fetch anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
-
-const G: Glyphs = Glyphs::Unicode;
 
 /// Colours and classes of the pictures.
 pub(crate) const FIGURES: &str = include_str!("style/figures.css");

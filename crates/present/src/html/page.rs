@@ -1,8 +1,11 @@
 //! The body of the report, being written: sections, figures, tables.
 
 use msgpath_analyse::summary::Confidence;
+use msgpath_core::units::Glyphs;
 
 use crate::svg::escape;
+
+pub(super) const G: Glyphs = Glyphs::Unicode;
 
 /// How sure a sentence is, as a class of the style sheet.
 pub(crate) fn class(confidence: Confidence) -> &'static str {

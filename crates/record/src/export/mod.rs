@@ -53,6 +53,7 @@ pub fn exporter(name: &str) -> Option<&'static dyn Exporter> {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::schema::RpcFacts;
     use std::io::{self, Write};
 
     use msgpath_core::foreign::shown;

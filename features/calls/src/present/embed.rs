@@ -1,6 +1,5 @@
 //! The log of calls inside the report: at most so many, chosen as messages are, as columns of varints.
 
-use crate::analyse::RpcSummary;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::analyse::PairClock;
@@ -173,6 +172,7 @@ impl Packer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analyse::RpcSummary;
     use crate::present::fixture;
     use miniz_oxide::inflate::decompress_to_vec;
     use msgpath_present::html::embed_testing::unbase64;

@@ -1,7 +1,6 @@
 //! What the processes of client and server spent for a call, how the connection came about, and what went over it.
 
 use crate::analyse::RpcKind;
-use crate::analyse::RpcSummary;
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::schema::{FAR, NEAR};
@@ -110,6 +109,7 @@ pub(super) fn way(page: &mut Page, run: &Run, summary: &Summary, kinds: &[RpcKin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analyse::RpcSummary;
     use crate::present::fixture;
     use msgpath_present::terminal::Style;
 

@@ -16,6 +16,7 @@ mod data;
 mod heat;
 pub mod lanes;
 mod load;
+mod picture;
 mod points;
 mod ridges;
 mod rounds;
@@ -42,47 +43,10 @@ use super::scene::Scene;
 pub use axes::{chosen, every, round_axis, short, tick_name, time_ticks_left};
 pub use data::{DataTable, Datum};
 pub use lanes::{Bar, Lanes, wide};
+use picture::HUES;
+pub use picture::{Drawn, Figure, Picture};
+pub use picture::{SERIES, hue, some_of};
 pub use stages::{HATCH, colour, hatched};
-
-/// A picture of the report.
-#[derive(Debug)]
-pub struct Figure {
-    /// What is typed after `--figure`.
-    pub name: &'static str,
-    /// The heading.
-    pub question: &'static str,
-    /// One line: how to read it.
-    pub how: &'static str,
-    /// Draws it.
-    pub draw: fn(&Scene<'_>) -> Drawn,
-}
-
-/// What became of a figure.
-pub enum Drawn {
-    /// It does not concern this run; the page does not mention it.
-    Nothing,
-    /// It would concern the run, but the data is not there: why, and what to type to have it.
-    Unavailable(String),
-    /// Here it is.
-    Picture(Picture),
-}
-
-/// A picture with its numbers.
-#[derive(Default)]
-pub struct Picture {
-    /// One or more drawings, side by side where there is room.
-    pub panels: Vec<Svg>,
-    /// Where the drawings are views of the same thing: the name of each view and how many drawings it has. One view is
-    /// shown at a time.
-    pub views: Vec<(String, usize)>,
-    /// The numbers, shown in a folded table and offered as CSV; no table where there is no head.
-    pub data: DataTable,
-    /// What this run adds to [`Figure::how`]; may be empty.
-    pub note: String,
-    /// Markup behind the drawings: a canvas, buttons, JSON blocks. Text of others must have gone through
-    /// [`escape`].
-    pub after: String,
-}
 
 /// Every figure, in the order of the page.
 pub static FIGURES: &[Figure] = &[
@@ -118,22 +82,6 @@ pub fn all() -> Vec<&'static Figure> {
 /// The figure of this name.
 pub fn figure(name: &str) -> Option<&'static Figure> {
     all().into_iter().find(|figure| figure.name == name)
-}
-
-/// Paths or sizes in one drawing.
-pub const SERIES: usize = 16;
-/// Colours, each with a dash pattern of its own (`s0` ... of the style sheet). Where there are more series than that, the
-/// label at the end of a line tells those of one colour apart.
-const HUES: usize = 8;
-
-/// The colour of the n-th series.
-pub fn hue(at: usize) -> usize {
-    at % HUES
-}
-
-/// What a figure says where it shows some of the cases.
-pub fn some_of(shown: usize, all: usize) -> Option<String> {
-    (shown < all).then(|| format!("{shown} of {all} cases are shown."))
 }
 
 /// A figure and what became of it.
