@@ -25,6 +25,15 @@ fn short_help_fits_one_screen_and_starts_with_examples() {
     assert!(rendered(&["msgpath", "--help"]).contains("Exit codes"));
 }
 
+#[test]
+fn processes_have_names_of_their_own() {
+    let mut names: Vec<_> = FEATURES.iter().flat_map(|feature| feature.processes).map(|one| one.name).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all, "{names:?}");
+}
+
 /// The words behind `msgpath` in a line of a shell; `None`: it starts another program.
 fn in_a_shell(line: &str) -> Option<Vec<String>> {
     let line = line.trim_start().trim_start_matches("$ ");

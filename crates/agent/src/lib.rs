@@ -8,7 +8,7 @@
 //! | `session` | the session of an end, near or far, for an agent and for `serve` alike |
 //! | `confine` | what `serve` and an agent on another host take from themselves before they measure, and who starts the threads that measure: a filter of system calls holds for the others only |
 //! | `launched` | an agent on another host: its first bytes, and the address that it finds for data connections |
-//! | `role` | the first order of an agent: an end of messages or calls, a component, a server of calls, what a lab needs |
+//! | `role` | the first order of an agent: an end of messages or calls, a component, a server of calls, a process of a feature |
 //! | `wire`, `greeting` | the framed protocol of orders and reports; what `serve` says before anything is sent to it |
 //! | `serve` | the far end started by hand, one session per near end |
 //! | `token`, `handshake` | who may come to it: a shared secret; how both sides prove to have it, bound to one channel and its addresses |

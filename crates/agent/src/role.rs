@@ -10,6 +10,7 @@ use msgpath_core::plan::EndPlace;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::signal;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::rpc::server::ServerOptions;
 use crate::seal::Seals;
@@ -70,10 +71,13 @@ pub enum Role {
         /// How it behaves.
         options: Box<ServerOptions>,
     },
-    /// Holds the network namespace of a lab.
-    Holder,
-    /// Passes on the frames of a lab whose kernel has no netem.
-    Relay,
+    /// A process of a feature.
+    Of {
+        /// The feature's name for it.
+        process: String,
+        /// What it must know from the start.
+        body: Value,
+    },
 }
 
 /// A network namespace: the same for all that are in it.
@@ -146,6 +150,14 @@ impl Frame for Role {
 }
 
 impl Role {
+    /// A process of a feature.
+    ///
+    /// # Panics
+    /// `body` is no JSON.
+    pub fn of(process: &str, body: &impl Serialize) -> Self {
+        Role::Of { process: process.into(), body: serde_json::to_value(body).expect("plain values") }
+    }
+
     /// Says it to an agent that was just started.
     ///
     /// # Errors

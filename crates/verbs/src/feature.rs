@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::Result;
-use msgpath_core::Problem;
+use msgpath_core::{Exit, Problem};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::beside::Beside;
 use crate::cli::options::Look;
@@ -27,8 +29,40 @@ pub struct Feature {
     pub servers: &'static [&'static dyn Server],
     /// What it measures beside a run.
     pub besides: &'static [&'static dyn Beside],
+    /// Processes that it starts of this program.
+    pub processes: &'static [Process],
     /// What it makes known elsewhere before anything else is done, such as paths.
     pub begin: fn(),
+}
+
+/// A process of a feature: this program again, which [`Role::Of`](msgpath_agent::role::Role::Of) told over its standard input that it is one.
+pub struct Process {
+    /// As its role has it; no two processes have the same.
+    pub name: &'static str,
+    /// Runs until it ends. Behind the role, standard input and output are its own.
+    ///
+    /// # Errors
+    /// What it ended with.
+    pub run: fn(Told) -> Result<ExitCode>,
+}
+
+/// What a process of a feature begins with.
+pub struct Told {
+    /// When it began, ns ([`msgpath_sys::clock::now`]).
+    pub begun: u64,
+    /// From its role.
+    pub body: Value,
+}
+
+impl Told {
+    /// The body.
+    ///
+    /// # Errors
+    /// E17: it is something else.
+    pub fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
+        serde_json::from_value(self.body)
+            .map_err(|error| Problem::new("E17", Exit::Unfinished, format!("the agent ended: {error}")))
+    }
 }
 
 /// Files of other programs that `msgpath import` takes, beside logs of calls.
@@ -57,8 +91,16 @@ pub struct Imported<'a> {
 }
 
 /// Of a feature that has nothing of it.
-pub const NOTHING: Feature =
-    Feature { verbs: &[], kinds: &[], importers: &[], schema: "", servers: &[], besides: &[], begin: || () };
+pub const NOTHING: Feature = Feature {
+    verbs: &[],
+    kinds: &[],
+    importers: &[],
+    schema: "",
+    servers: &[],
+    besides: &[],
+    processes: &[],
+    begin: || (),
+};
 
 static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 

@@ -19,6 +19,9 @@ use super::spec::LabSpec;
 use super::{napi, needs_relay, offloads, within};
 use crate::launch::local;
 
+/// The process that holds the far end's place ([`hold`]).
+pub const HOLDER: &str = "lab-holder";
+
 /// The device of each place.
 const DEVICE: &str = "mp0";
 
@@ -125,7 +128,8 @@ impl HeldLab {
     }
 
     fn start_holder() -> io::Result<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
-        let (mut holder, input, output) = local::start(&mut local::program(), MakerEnds::Kills, &Role::Holder)?;
+        let (mut holder, input, output) =
+            local::start(&mut local::program(), MakerEnds::Kills, &Role::of(HOLDER, &()))?;
         let mut output = BufReader::new(output);
         let mut line = String::new();
         output.by_ref().take(256).read_line(&mut line)?;

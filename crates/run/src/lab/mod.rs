@@ -22,9 +22,9 @@ use msgpath_core::{Exit, Problem};
 
 use msgpath_agent::team::no_thread;
 
-pub use held::{HELD_NEAR, HeldLab, hold};
+pub use held::{HELD_NEAR, HOLDER, HeldLab, hold};
 pub use kept::{KeptLab, KeptRelay, LabState, LostRelay};
-pub use relay::{Counts, serve as relay};
+pub use relay::{Counts, ROLE as RELAY, serve as relay};
 pub use shape::Shape;
 pub use spec::LabSpec;
 

@@ -22,6 +22,7 @@ use msgpath_run::rpc::own;
 use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::say;
 
+use crate::feature::{self, Process, Told};
 use crate::log::Log;
 use crate::problems::usage;
 use crate::verb::Group;
@@ -77,9 +78,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     match role {
         None => {}
         Some(Role::OnHost(known)) => return Ok(launched::on_host(*known, arguments.host, reach, channel)),
-        Some(_) if arguments.joined => {
-            return Err(Problem::new("E17", Exit::Unfinished, "the agent ended: it was to be something else").into());
-        }
+        Some(_) if arguments.joined => return Err(no_role().into()),
         Some(Role::End { places }) => return Ok(agent(places.as_deref())),
         Some(Role::Component) => return Ok(periodic::process::process(begun)),
         Some(Role::Server { parent, namespace, options }) => {
@@ -87,11 +86,36 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             let mut wrong = |line: &str| log.say(&format!("server: {line}"));
             own::serve_for(parent, namespace.as_deref(), *options, &mut wrong)?;
         }
-        Some(Role::Holder) => lab::hold()?,
-        Some(Role::Relay) => lab::relay()?,
+        Some(Role::Of { process, body }) => {
+            let mut processes = feature::all().iter().flat_map(|feature| feature.processes).chain(&PROCESSES);
+            let found = processes.find(|one| one.name == process);
+            return (found.ok_or_else(no_role)?.run)(Told { begun, body });
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
+
+fn no_role() -> Problem {
+    Problem::new("E17", Exit::Unfinished, "the agent ended: it was to be something else")
+}
+
+/// Processes of a lab.
+const PROCESSES: [Process; 2] = [
+    Process {
+        name: lab::HOLDER,
+        run: |_| {
+            lab::hold()?;
+            Ok(ExitCode::SUCCESS)
+        },
+    },
+    Process {
+        name: lab::RELAY,
+        run: |_| {
+            lab::relay()?;
+            Ok(ExitCode::SUCCESS)
+        },
+    },
+];
 
 /// Comes to a coordinator, and is an agent as often as it is let in.
 fn join(arguments: &Arguments, to: &str) -> Result<ExitCode> {

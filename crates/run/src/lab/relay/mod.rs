@@ -27,6 +27,8 @@ use order::Order;
 pub use process::serve;
 pub use queue::Counts;
 
+/// What it is told to be ([`serve`]).
+pub const ROLE: &str = "lab-relay";
 /// Name of the process (`/proc/PID/comm`).
 pub(super) const NAME: &str = "msgpath-relay";
 /// Connections that are tried for one figure of [`added`].
@@ -52,7 +54,8 @@ impl Relay {
         let (name, namespace) = lab.unzip();
         let mut command = local::program();
         command.args(name).current_dir("/").stderr(Stdio::null());
-        let (child, input, output) = local::start(&mut command, MakerEnds::Kills, &Role::Relay).map_err(broken)?;
+        let (child, input, output) =
+            local::start(&mut command, MakerEnds::Kills, &Role::of(ROLE, &())).map_err(broken)?;
         let mut relay = Self { child, input, output: BufReader::new(output), stays: false };
         relay.order(&Order::Enter {
             namespace: namespace.map(Path::to_owned),
