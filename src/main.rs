@@ -14,6 +14,8 @@ static ALLOCATOR: memory::Allocator = memory::Allocator;
 
 /// What this program can beyond echo, stream and compare: a line each.
 const FEATURES: &[&Feature] = &[
+    #[cfg(feature = "namespaces")]
+    &msgpath_namespaces::FEATURE,
     #[cfg(feature = "tools")]
     &msgpath_tools::FEATURE,
     #[cfg(feature = "courses")]

@@ -206,7 +206,7 @@ fn what_is_damaged_newer_or_of_another_kind_is_refused() {
         ("msgpath/run/2", "msgpath/run/3", "error[E37]", "written by a newer version"),
         ("msgpath/run/2", "msgpath/run/1", "error[E37]", "written by an older version"),
         ("\"workload\": \"echo\"", "\"workload\": \"rpc\"", "error[E59]", "made in one go"),
-        ("\"between\": null", OWN_LAB, "error[E59]", "its lab is gone"),
+        ("\"between\": null", OWN_LAB, "error[E59]", "its network namespaces are gone"),
         ("\"pilots\"", "\"pilates\"", "error[E59]", "what the pilot found"),
         ("\"message_ns\"", "\"message_ns\": 0.0, \"was\"", "error[E59]", "what the pilot found"),
         ("\"target\": \"this machine\"", "\"target\": \"no target\"", "error[E59]", "is not a target"),

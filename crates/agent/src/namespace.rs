@@ -13,6 +13,6 @@ pub fn enter(file: &str) -> Result<(), Problem> {
     let path = PathBuf::from(file);
     netns::enter(&path).map_err(|error| {
         Problem::new("E40", Exit::CannotStart, format!("the namespace {} cannot be entered: {error}", path.display()))
-            .hint("as root, or --between lab, which makes one of your own")
+            .hint("as root")
     })
 }

@@ -397,7 +397,7 @@ pub enum Family {
 pub struct EndPlace {
     /// As the user reads it.
     pub name: String,
-    /// The file by which it is entered; of a lab that a run made for itself it is gone afterwards.
+    /// The file by which it is entered; of a place that was made for the run it is gone afterwards.
     pub namespace: String,
     /// Its address there.
     pub address: String,
@@ -408,7 +408,7 @@ pub struct EndPlace {
 pub struct Between {
     /// Where each end is.
     pub ends: Vec<EndPlace>,
-    /// What the run asked of the link of its own lab, in the words of `--link`; `None`: nothing, or the lab was there.
+    /// What the run asked of the link that was made for it, in words; `None`: nothing, or the link was there.
     #[serde(default)]
     pub link: Option<String>,
     /// What the link does to what passes, for people; empty: nothing but carry it.
@@ -421,6 +421,11 @@ impl Between {
     pub fn of(&self, end: usize) -> &EndPlace {
         static NONE: LazyLock<EndPlace> = LazyLock::new(EndPlace::default);
         self.ends.get(end).unwrap_or(&NONE)
+    }
+
+    /// Whether the places of a run outlive it: they are namespaces with names, not held by processes of the run.
+    pub fn is_kept(&self) -> bool {
+        self.ends.len() == 2 && self.ends.iter().all(|place| place.namespace.starts_with("/run/netns/"))
     }
 }
 

@@ -28,7 +28,7 @@ use crate::pilot::{Pace, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
-use crate::{capacity, lab, program, reach, replicas, simulate, suspects, traces};
+use crate::{capacity, places, program, reach, replicas, simulate, suspects, traces};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ pub fn execute(
         unused: false,
     };
     let between = run.header.plan.options.between.clone();
-    let explain = |problem| lab::explain(between.as_ref(), problem);
+    let explain = |problem| places::explain(between.as_ref(), problem);
     run.pilot_all(progress, stop).map_err(explain)?;
     run.open_tracer()?;
     run.header.programs = run.pair.programs.values().cloned().collect();
@@ -174,7 +174,7 @@ pub(crate) fn carry_out(
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     let between = run.header.plan.options.between.clone();
-    let explain = |problem| lab::explain(between.as_ref(), problem);
+    let explain = |problem| places::explain(between.as_ref(), problem);
     // Who used the CPUs is known from sample to sample: without one before the first round, that of a short run is lost.
     run.others.sample();
     run.begin = clock::now();

@@ -17,7 +17,7 @@
 //! | `simulate` | the near end's loop under cachegrind |
 //! | `replicas` | the traced replica of each case: stages come from it, and what tracing costs |
 //! | `traces` | who traces the kernel under each end; events of both in one list |
-//! | `lab` | network namespaces: put up by hand, or held by a run's own processes; the relay that delays and loses where the kernel has no netem |
+//! | `places` | two ends in network namespaces of this machine, and the link between them |
 //! | `rpc` | runs of calls: commands become cases, and a server of a run's own |
 //! | `periodic` | runs of processes that send by a clock, one to many |
 //!
@@ -29,10 +29,8 @@
 //! come back before its report, by its own clock (`KernelEvent::end`, `EndTrace`). `analyse`
 //! rebuilds what each receiver did at every moment and charges every nanosecond to a stage.
 //!
-//! **Where the ends are.** `--between` puts the ends into network namespaces: the coordinator moves to the near one before it has a
-//! second thread, and the near end starts there; the far end is told where to go. A lab that a run makes for itself has no name: its two namespaces are held by the
-//! coordinator and by a child of it, and end with them, whatever ends these. A lab of `msgpath lab up` is written down before it
-//! is made; what is not written down is never removed.
+//! **Where the ends are.** `Between` puts the ends into network namespaces: who asks for the run moves this process to the near one before it
+//! has a second thread, and the near end starts there; the far end is told where to go.
 //!
 //! **Programs of others.** With `--far` the agent of the far end measures nothing: it starts the program when the first round asks for it,
 //! offers its address, reads its CPU time at both ends of a round, and ends it when it ends itself. The near end connects without a key,
@@ -60,7 +58,6 @@ mod capacity;
 mod diagnose;
 pub mod examples;
 mod execute;
-pub mod lab;
 pub mod launch;
 mod link;
 mod orders;
@@ -68,6 +65,7 @@ mod others;
 pub mod periodic;
 mod pilot;
 mod placement;
+pub mod places;
 mod program;
 mod reach;
 mod replicas;

@@ -14,7 +14,7 @@ use msgpath_record::{CutShort, Run as Recorded};
 use crate::execute::{NextPhase, Progress, Run, carry_out, with_resume};
 use crate::link::{Link, Pair};
 use crate::pilot::Pace;
-use crate::{lab, program};
+use crate::program;
 
 /// What a record holds already, for a run that goes on; by default nothing.
 #[derive(Default)]
@@ -70,10 +70,10 @@ pub fn check(cut: &CutShort) -> Result<(), Problem> {
             .why(why)
             .hint(again()));
     }
-    if header.plan.options.between.as_ref().is_some_and(|between| !lab::is_kept(between)) {
-        return Err(refused(format!("{name} cannot be resumed: its lab is gone"))
-            .why("it was made for this run alone and went with its processes")
-            .hint(format!("{}   or a lab that stays: msgpath lab up", again())));
+    if header.plan.options.between.as_ref().is_some_and(|between| !between.is_kept()) {
+        return Err(refused(format!("{name} cannot be resumed: its network namespaces are gone"))
+            .why("they were made for this run alone and went with its processes")
+            .hint(again()));
     }
     target(header)?;
     paces(header)?;

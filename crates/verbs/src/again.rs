@@ -12,7 +12,6 @@ use msgpath_core::program::{Program, Source};
 use msgpath_core::schema::{FAR, NEAR, RunHeader};
 use msgpath_core::{Exit, Launch, Problem, Target};
 use msgpath_record::{owner, store};
-use msgpath_run::lab::HELD_NEAR;
 
 use crate::problems::usage;
 use crate::typed;
@@ -157,8 +156,8 @@ pub fn run(header: &RunHeader, folder: &Path, verb: &str, typed: &Typed) -> Resu
     } else if between.is_none() && programs.is_empty() && header.target != Target::Local.to_string() {
         says.push(said("--target", &header.target));
     }
-    // A lab of the run itself is made anew, or is gone.
-    if let Some(between) = between.as_ref().filter(|between| between.of(NEAR).name != HELD_NEAR) {
+    // Places of the run itself are made anew, or are gone.
+    if let Some(between) = between.as_ref().filter(|between| between.is_kept()) {
         says.push(said("--between", format!("{},{}", between.of(NEAR).name, between.of(FAR).name)));
     }
     says.extend(token_file.iter().map(|file| said("--token-file", file)));

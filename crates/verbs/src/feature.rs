@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::beside::Beside;
 use crate::cli::options::Look;
 use crate::kind::Kind;
+use crate::places::Maker;
 use crate::servers::Server;
 use crate::verb::AnyVerb;
 
@@ -29,6 +30,8 @@ pub struct Feature {
     pub servers: &'static [&'static dyn Server],
     /// What it measures beside a run.
     pub besides: &'static [&'static dyn Beside],
+    /// What makes places for the two ends of a run; of one feature at most.
+    pub places: Option<&'static dyn Maker>,
     /// Processes that it starts of this program.
     pub processes: &'static [Process],
     /// What it makes known elsewhere before anything else is done, such as paths.
@@ -98,6 +101,7 @@ pub const NOTHING: Feature = Feature {
     schema: "",
     servers: &[],
     besides: &[],
+    places: None,
     processes: &[],
     begin: || (),
 };

@@ -15,6 +15,7 @@ pub mod measure;
 pub mod metrics;
 pub mod output;
 pub mod place;
+pub mod places;
 pub mod problems;
 pub mod progress;
 pub mod report;

@@ -15,13 +15,14 @@ use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target};
 use msgpath_record::Run;
-use msgpath_run::{examples, lab};
+use msgpath_run::examples;
 use msgpath_stats::quantile::Range;
 use msgpath_sys::say;
 
 use crate::cli::options::{Look, Options};
 use crate::output::{self, OutputFile, write_typed};
 use crate::place::Place;
+use crate::places::Places;
 use crate::request::{Request, Verb};
 use crate::{gates, looks, problems, progress, runs};
 
@@ -30,7 +31,7 @@ use crate::{gates, looks, problems, progress, runs};
 /// # Errors
 /// What kept the run from starting or from finishing, or a file that could not be written.
 pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
-    if options.connection.between.is_some() && request.target != Target::Local {
+    if options.connection.places.is_asked() && request.target != Target::Local {
         return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
     }
     let mut options = options.clone();
@@ -39,9 +40,7 @@ pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<S
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.
-    let connection = &options.connection;
-    let mut places =
-        connection.between.as_deref().map(|named| lab::places(named, connection.link.as_ref())).transpose()?;
+    let mut places = options.connection.places.find()?;
     request.plan.options.between = places.as_ref().map(|places| places.between.clone());
     if options.result.quiet == 0 {
         for note in request.notes.iter().chain(places.iter().flat_map(|places| &places.notes)) {
@@ -73,7 +72,7 @@ pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<S
         .map(drop)
     };
     let ended = recorded(verb.name(), each, options, execute);
-    if let Some(left) = places.as_mut().and_then(lab::Places::after) {
+    if let Some(left) = places.as_mut().and_then(Places::after) {
         say!("warning: {}", shown(&left));
     }
     ended

@@ -1,7 +1,7 @@
-//! The modules of `msgpath-run` alone, for a fuzz target.
+//! The modules of `msgpath-namespaces` alone, for a fuzz target.
 
 pub mod relay;
-#[path = "../../../crates/run/src/lab/shape.rs"]
+#[path = "../../../features/namespaces/src/lab/shape.rs"]
 mod shape;
 
 pub use shape::Shape;

@@ -1,8 +1,8 @@
-//! The modules of `msgpath-run` alone, for a fuzz target.
+//! The modules of `msgpath-namespaces` alone, for a fuzz target.
 
-#[path = "../../../crates/run/src/lab/relay/order.rs"]
+#[path = "../../../features/namespaces/src/lab/relay/order.rs"]
 pub mod order;
-#[path = "../../../crates/run/src/lab/relay/queue.rs"]
+#[path = "../../../features/namespaces/src/lab/relay/queue.rs"]
 mod queue;
 
 use queue::Queue;

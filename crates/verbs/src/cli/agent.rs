@@ -16,13 +16,12 @@ use msgpath_agent::seal::Seals;
 use msgpath_agent::token::{self, ENVIRONMENT, Token};
 use msgpath_agent::{Reach, agent, launched, periodic};
 use msgpath_core::{Exit, Problem};
-use msgpath_run::lab;
 use msgpath_run::launch::local::VERB;
 use msgpath_run::rpc::own;
 use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::say;
 
-use crate::feature::{self, Process, Told};
+use crate::feature::{self, Told};
 use crate::log::Log;
 use crate::problems::usage;
 use crate::verb::Group;
@@ -30,8 +29,8 @@ use crate::verb::Group;
 /// An agent
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The lab that it belongs to: by this a relay is found again
-    lab: Option<String>,
+    /// What it belongs to: by this word a process that stays is found again
+    belongs_to: Option<String>,
     /// A launcher started it, so that something else may be before it in the pipe
     #[arg(long)]
     launched: bool,
@@ -87,7 +86,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             own::serve_for(parent, namespace.as_deref(), *options, &mut wrong)?;
         }
         Some(Role::Of { process, body }) => {
-            let mut processes = feature::all().iter().flat_map(|feature| feature.processes).chain(&PROCESSES);
+            let mut processes = feature::all().iter().flat_map(|feature| feature.processes);
             let found = processes.find(|one| one.name == process);
             return (found.ok_or_else(no_role)?.run)(Told { begun, body });
         }
@@ -98,24 +97,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn no_role() -> Problem {
     Problem::new("E17", Exit::Unfinished, "the agent ended: it was to be something else")
 }
-
-/// Processes of a lab.
-const PROCESSES: [Process; 2] = [
-    Process {
-        name: lab::HOLDER,
-        run: |_| {
-            lab::hold()?;
-            Ok(ExitCode::SUCCESS)
-        },
-    },
-    Process {
-        name: lab::RELAY,
-        run: |_| {
-            lab::relay()?;
-            Ok(ExitCode::SUCCESS)
-        },
-    },
-];
 
 /// Comes to a coordinator, and is an agent as often as it is let in.
 fn join(arguments: &Arguments, to: &str) -> Result<ExitCode> {

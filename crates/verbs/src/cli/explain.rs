@@ -5,10 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use msgpath_core::Workload;
-use msgpath_core::schema::{FAR, NEAR, RunHeader};
+use msgpath_core::schema::RunHeader;
 use msgpath_core::{CaseRole, Plan, Problem, Target};
-
-use msgpath_run::lab::{HELD_NEAR, Shape};
 
 use super::options::EvidenceOptions;
 use super::options::{Options, StagesArg};
@@ -124,17 +122,14 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         program: launch.program.clone(),
         far: options.far.far.clone(),
         target: None,
-        between: connection.between.clone().filter(|_| run.header.plan.options.between.is_some()),
+        between: connection.places.named().filter(|_| run.header.plan.options.between.is_some()).map(str::to_owned),
         token_file: launch.token_file.clone(),
     };
     again::run(&run.header, &run.folder, "explain", &typed)?;
     if let Some(between) = &run.header.plan.options.between
-        && options.connection.between.is_none()
+        && !options.connection.places.is_asked()
     {
-        // The lab of that run has ended with it.
-        let [near, far] = [NEAR, FAR].map(|end| between.of(end).name.as_str());
-        options.connection.between = Some(if near == HELD_NEAR { "lab".into() } else { format!("{near},{far}") });
-        options.connection.link = between.link.as_deref().and_then(|words| Shape::parse(words).ok());
+        options.connection.places.be_alike(between);
     }
     let again = Request {
         plan: again(&run.header.plan, &options)?,
@@ -144,7 +139,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     measure::measure(Verb::Explain, again, &options, words)
 }
 
-/// Where a run was measured: its header has the target as people read it, and `this machine` and the ends of a lab are no
+/// Where a run was measured: its header has the target as people read it, and `this machine` and ends in places are no
 /// addresses.
 fn target_of(header: &RunHeader) -> Target {
     match header.plan.options.between {

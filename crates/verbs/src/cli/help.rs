@@ -190,7 +190,10 @@ mod tests {
             let command = crate::cli::command();
             let known: Vec<&str> =
                 command.find_subcommand(verb).unwrap().get_arguments().filter_map(clap::Arg::get_long).collect();
-            assert!(shown.split(' ').all(|option| known.contains(&option)), "{verb}: {shown:?} of {known:?}");
+            assert!(
+                shown.split(' ').all(|option| known.contains(&option) || option == crate::places::OPTION),
+                "{verb}: {shown:?} of {known:?}"
+            );
             let (short, long) = (rendered(&["msgpath", verb, "-h"]), rendered(&["msgpath", verb, "--help"]));
             let options = |text: &str| text.lines().filter(|line| line.trim_start().starts_with('-')).count();
             assert!(options(&short) <= 14 && options(&long) > options(&short), "{short}");

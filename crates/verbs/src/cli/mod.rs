@@ -11,7 +11,6 @@ mod explain;
 mod export;
 mod help;
 mod import;
-mod lab;
 mod man;
 pub mod options;
 mod paths;
@@ -55,7 +54,6 @@ static BASE: &[AnyVerb] = &[
     AnyVerb::of::<import::Arguments>(),
     AnyVerb::of::<doctor::Arguments>(),
     AnyVerb::of::<paths::Arguments>(),
-    AnyVerb::of::<lab::Arguments>(),
     AnyVerb::of::<completions::Arguments>(),
     AnyVerb::of::<man::Arguments>(),
     AnyVerb::of::<schema::Arguments>(),

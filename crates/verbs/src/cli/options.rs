@@ -10,10 +10,10 @@ use msgpath_core::plan::{Expectation, Metric, Placement, ServiceTime, StageSet, 
 use msgpath_core::program::{Framing, Program};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::units::{self, BitUnits, Pieces};
-use msgpath_run::lab::Shape;
 
 use crate::beside::Besides;
 use crate::metrics::MetricsTo;
+use crate::places::{Asked, Terms};
 use crate::typed::{self, List, PathArg};
 
 /// Options of `echo`, `stream` and `compare`.
@@ -202,14 +202,9 @@ pub struct ConnectionOptions {
     /// IPv6 only
     #[arg(short = '6', long, conflicts_with = "ipv4")]
     pub ipv6: bool,
-    /// Network namespaces of the two ends: lab (that of `msgpath lab up`, else one made for this run), a lab's name, or two
-    /// places: lab.a,lab.c, or two namespaces by name
-    #[arg(long, value_name = "PLACES", conflicts_with_all = ["bind", "port", "launch"])]
-    pub between: Option<String>,
-    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
-    /// mtu=1400,offloads=off,netem=no,napi=on
-    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
-    pub link: Option<Shape>,
+    /// Places on this machine, for both
+    #[command(flatten)]
+    pub places: Asked<TwoEnds>,
     /// Speed of the wire between the ends in bits a second, where their devices do not tell it: 54M
     #[arg(long, value_name = "RATE", value_parser = units::parse_count)]
     pub wire: Option<u64>,
@@ -262,6 +257,15 @@ pub struct ConnectionOptions {
     /// The wait sigio takes a queued real-time signal for every event (F_SETSIG), not SIGIO, of which one stands for many
     #[arg(long)]
     pub queued_signals: bool,
+}
+
+/// `--between` of two ends.
+#[derive(Clone, Debug, Default)]
+pub struct TwoEnds;
+
+impl Terms for TwoEnds {
+    const HELP: (&'static str, &'static str) = ("Network namespaces of the two ends: ", "");
+    const EXCLUDES: &'static [&'static str] = &["bind", "port", "launch"];
 }
 
 /// How the far end gets to its host, where nobody started it there.

@@ -9,11 +9,11 @@ use msgpath_core::gate::Gate;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem};
-use msgpath_run::lab;
 use msgpath_run::periodic::{Mac, Periodic, Request, Start};
 use msgpath_sys::say;
 
 use super::options::{Options, ResultOptions};
+use crate::places::{Asked, Terms};
 use crate::request::{channel_of, random_seed, resolve};
 use crate::typed::{self, List, PathArg};
 use crate::verb::{Group, Planned};
@@ -76,13 +76,8 @@ pub(crate) struct Arguments {
     /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'cpu > 20us', 'loss > 0.1%'; repeatable
     #[arg(long, value_name = "GATE", value_parser = typed::gate)]
     fail_if: Vec<Gate>,
-    /// Network namespaces of the two halves of the processes: lab (made for this run unless one is up), a lab's name, or two
-    /// places. Frames of eth cross the link between them; shm knows no network
-    #[arg(long, value_name = "PLACES", conflicts_with = "interface", help_heading = "Connection and place")]
-    between: Option<String>,
-    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
-    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Connection and place")]
-    link: Option<lab::Shape>,
+    #[command(flatten, next_help_heading = "Connection and place")]
+    places: Asked<Processes>,
     /// Device of the transport eth [default: lo]
     #[arg(long, value_name = "NAME", help_heading = "Connection and place")]
     interface: Option<String>,
@@ -222,6 +217,18 @@ impl Arguments {
     }
 }
 
+/// `--between` of processes.
+#[derive(Clone, Debug)]
+struct Processes;
+
+impl Terms for Processes {
+    const HELP: (&'static str, &'static str) = (
+        "Network namespaces of the two halves of the processes: ",
+        ". Frames of eth cross the link between them; shm knows no network",
+    );
+    const EXCLUDES: &'static [&'static str] = &["interface"];
+}
+
 impl crate::verb::Verb for Arguments {
     const NAME: &str = "periodic";
     const GROUP: Group = Group::Measure;
@@ -245,14 +252,13 @@ impl crate::verb::Verb for Arguments {
 fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let (options, periodic) = (arguments.shared(), arguments.periodic());
     let mut plan = arguments.plan(&periodic, &options)?;
-    if arguments.between.is_some() && periodic.processes < 2 {
+    if arguments.places.is_asked() && periodic.processes < 2 {
         return Err(crate::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
     }
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;
     // Before there is any other thread.
-    let link = arguments.link.as_ref();
-    let places = arguments.between.as_deref().map(|named| lab::places(named, link)).transpose()?;
+    let places = arguments.places.find()?;
     if let Some(places) = &places {
         for note in &places.notes {
             say!("note: {}", shown(note));

@@ -9,13 +9,13 @@ use msgpath_core::Problem;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::RunHeader;
 use msgpath_record::CutShort;
-use msgpath_run::{lab, resume};
+use msgpath_run::resume;
 use msgpath_sys::say;
 
 use super::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
 use crate::measure::{self, next_phase};
 use crate::verb::Group;
-use crate::{again, progress, runs};
+use crate::{again, places, progress, runs};
 
 /// Go on with a run that was cut short
 #[derive(Args, Debug)]
@@ -112,7 +112,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let metrics = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.
     let between = cut.run.header.plan.options.between.as_ref();
-    let _places = between.map(lab::places_again).transpose()?;
+    let _places = between.map(places::again).transpose()?;
     note(in_words(&cut));
     let stop: &AtomicBool = msgpath_sys::signal::stop_flag();
     let mut progress = progress::progress(&options.result, metrics);

@@ -26,7 +26,6 @@ use msgpath_core::{Exit, Problem};
 use msgpath_record::Run;
 use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
-use msgpath_run::lab::{self, Places};
 use msgpath_run::rpc::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
 use msgpath_run::rpc::own::OwnServer;
 use msgpath_sys::say;
@@ -35,6 +34,7 @@ use super::options::{ArrivalsArg, Options, ResultOptions};
 use crate::measure::{self, View};
 use crate::output::{self, OutputFile, write_typed};
 use crate::place::Place;
+use crate::places::{Asked, Places, Terms};
 use crate::problems::{self, cannot_write, nothing_came, usage};
 use crate::request::random_seed;
 use crate::verb::Group;
@@ -120,13 +120,8 @@ pub(crate) struct Arguments {
     /// How long connecting may take
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "5s", help_heading = "Calls")]
     connect_timeout: u64,
-    /// With the target here: network namespaces of client and server: lab (made for this run unless one is up), a lab's
-    /// name, or two places
-    #[arg(long, value_name = "PLACES", help_heading = "Calls")]
-    between: Option<String>,
-    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%
-    #[arg(long, value_name = "SHAPE", requires = "between", value_parser = lab::Shape::parse, help_heading = "Calls")]
-    link: Option<lab::Shape>,
+    #[command(flatten, next_help_heading = "Calls")]
+    places: Asked<ClientAndServer>,
     /// With the target here: options of the server, as of msgpath serve --rpc: "--lock-hog 2ms/5ms --threads 1"
     #[arg(long, value_name = "OPTIONS", value_parser = server_options, allow_hyphen_values = true, help_heading = "Calls")]
     serve: Option<ServerOptions>,
@@ -325,14 +320,14 @@ impl Arguments {
     /// there is any other thread.
     fn own_server(&self) -> Result<Option<(OwnServer, Option<Places>, RpcTarget)>, Problem> {
         if !self.is_here() {
-            let option = self.between.as_ref().map(|_| "--between").or(self.serve.as_ref().map(|_| "--serve"));
+            let option = self.places.named().map(|_| "--between").or(self.serve.as_ref().map(|_| "--serve"));
             return match option {
                 Some(option) => Err(usage(format!("{option} is about a server that this run starts itself"))
                     .hint(format!("msgpath rpc here ... {option}"))),
                 None => Ok(None),
             };
         }
-        let places = self.between.as_deref().map(|named| lab::places(named, self.link.as_ref())).transpose()?;
+        let places = self.places.find()?;
         for note in places.iter().flat_map(|places| &places.notes) {
             say!("note: {}", shown(note));
         }
@@ -501,6 +496,15 @@ fn lab_log(file: &Path) -> Result<(PathBuf, BufWriter<File>), Problem> {
     };
     let log = file.open()?.in_place().map_err(|error| cannot_write(file.path(), &error))?;
     Ok((file.path().to_path_buf(), BufWriter::new(log)))
+}
+
+/// `--between` of a client and the server of its run.
+#[derive(Debug)]
+struct ClientAndServer;
+
+impl Terms for ClientAndServer {
+    const HELP: (&'static str, &'static str) = ("With the target here: network namespaces of client and server: ", "");
+    const EXCLUDES: &'static [&'static str] = &[];
 }
 
 impl crate::verb::Verb for Arguments {

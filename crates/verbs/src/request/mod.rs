@@ -180,7 +180,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     plan.validate()?;
     let request = Request { plan, target, notes };
     for (beside, _) in options.evidence.besides.asked() {
-        beside.fit(&request, options.connection.launch.launch.is_some() || options.connection.between.is_some())?;
+        beside.fit(&request, options.connection.launch.launch.is_some() || options.connection.places.is_asked())?;
     }
     Ok(request)
 }

@@ -17,4 +17,4 @@ pub static FEATURE: Feature = Feature {
 
 /// What presets name, for tests.
 #[cfg(test)]
-const ALONE: &[&Feature] = &[&FEATURE, &msgpath_tools::FEATURE];
+const ALONE: &[&Feature] = &[&FEATURE, &msgpath_namespaces::FEATURE, &msgpath_tools::FEATURE];

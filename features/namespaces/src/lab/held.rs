@@ -16,8 +16,10 @@ use super::iproute::{Program, batch};
 use super::relay::{self, Counts, Relay};
 use super::shape::Shape;
 use super::spec::LabSpec;
-use super::{napi, needs_relay, offloads, within};
-use crate::launch::local;
+use msgpath_run::places::within;
+
+use super::{napi, needs_relay, offloads};
+use msgpath_run::launch::local;
 
 /// The process that holds the far end's place ([`hold`]).
 pub const HOLDER: &str = "lab-holder";

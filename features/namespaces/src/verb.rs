@@ -9,13 +9,12 @@ use msgpath_core::Exit;
 use msgpath_core::foreign::shown;
 use msgpath_core::units;
 use msgpath_present::terminal::{Align, Page, Paint, Table};
-use msgpath_run::lab::{KeptLab, LabSpec, LabState, LostRelay, Shape, shape};
 use msgpath_sys::say;
+use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::verb::Group;
+use msgpath_verbs::{looks, output, typed};
 
-use super::options::Look;
-use crate::output;
-use crate::verb::Group;
-use crate::{looks, typed};
+use crate::lab::{KeptLab, LabSpec, LabState, LostRelay, Shape, shape};
 
 /// The name of a lab when nobody gives one.
 const NAME: &str = "lab";
@@ -127,7 +126,7 @@ fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
     parsed.ok_or_else(|| format!("{text:?} is not a network, such as 10.66.0.0/24"))
 }
 
-impl crate::verb::Verb for Arguments {
+impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "lab";
     const GROUP: Group = Group::Prepare;
     const BESIDE: Option<&str> = Some("which paths work here; make namespaces");
@@ -227,4 +226,17 @@ fn passed(lab: &KeptLab) -> String {
         text += &format!(", {count} {what}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    const ALONE: &[&msgpath_verbs::feature::Feature] = &[&crate::FEATURE];
+
+    #[test]
+    fn what_is_not_known_leads_to_the_help_of_its_verb() {
+        msgpath_verbs::feature::set(ALONE);
+        let words = ["msgpath", "lab", "up", "--what"];
+        let error = msgpath_verbs::cli::command().try_get_matches_from(words).unwrap_err();
+        assert_eq!(msgpath_verbs::problems::from_clap(&error).unwrap().hint, "msgpath lab up -h");
+    }
 }

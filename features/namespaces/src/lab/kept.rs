@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::iproute::{Program, batch};
 use super::relay::{self, Counts, Relay};
 use super::spec::LabSpec;
-use super::{needs_relay, offloads, within};
+use msgpath_run::places::within;
+
+use super::{needs_relay, offloads};
 
 /// The device of each place.
 const DEVICE: &str = "mp0";

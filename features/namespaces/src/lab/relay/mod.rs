@@ -21,7 +21,7 @@ use msgpath_sys::child::MakerEnds;
 use msgpath_sys::pidfd;
 
 use super::Shape;
-use crate::launch::local;
+use msgpath_run::launch::local;
 
 use order::Order;
 pub use process::serve;
