@@ -6,5 +6,6 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     msgpath_record::fuzz_header(bytes);
     msgpath_mesh::record::fuzz_header(bytes);
+    msgpath_tracers::record::fuzz_header(bytes);
     msgpath_watch::record::fuzz(bytes);
 });

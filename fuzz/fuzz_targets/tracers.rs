@@ -3,8 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use msgpath_analyse::tracers::{COLUMNS, summarise};
-use msgpath_record::tracers::{Tracer, TracersHeader, fuzz_text, parse};
+use msgpath_tracers::analyse::{COLUMNS, summarise};
+use msgpath_tracers::parse::{Tracer, fuzz_text, parse};
+use msgpath_tracers::record::TracersHeader;
 
 fuzz_target!(|bytes: &[u8]| {
     fuzz_text(bytes);

@@ -10,7 +10,7 @@ use msgpath_core::{Case, Histogram, Launch, Plan, Workload};
 use msgpath_mesh::analyse::{Fold, MeshCheck};
 use msgpath_mesh::record::{MeshWriter, PairBlock};
 use msgpath_mesh::schema::{MeshHeader, PairCase, PairRecord, PairRound, Slot};
-use msgpath_record::tracers::{self, TracersHeader};
+use msgpath_tracers::record::{self as tracers, TracersHeader};
 use msgpath_watch::analyse::{Choice, summarise};
 use msgpath_watch::record::{self as watch, WatchWriter};
 use msgpath_watch::record::{SCHEMA, WatchEnd, WatchHeader};

@@ -63,7 +63,6 @@ pub mod testing_queue;
 mod testing_trace;
 pub mod threads;
 pub mod throughput;
-pub mod tracers;
 pub mod trials;
 pub mod verify;
 pub mod words;

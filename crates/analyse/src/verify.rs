@@ -7,7 +7,6 @@ use msgpath_core::plan::Plan;
 use msgpath_core::schema::{FAR, NEAR, RoundRecord, Status};
 use msgpath_core::units::three_digits;
 use msgpath_core::{Histogram, SparseHistogram};
-use msgpath_record::tracers::TracersHeader;
 use msgpath_record::{Messages, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +47,7 @@ pub struct Verification {
     pub pairs: u64,
     /// Of a watch: requests whose stages were added up.
     pub requests: u64,
-    /// Of an import from tracers: texts whose checksum was compared.
+    /// Of an import that stays text: texts whose checksum was compared.
     pub texts: u64,
     /// Rounds whose histogram was built again from single messages.
     pub rounds_from_messages: u64,
@@ -136,16 +135,6 @@ pub fn verify_with(
     }
 }
 
-/// Checks texts of tracers that were read: each fits its checksum, and no other number is stored.
-pub fn verify_tracers(header: &TracersHeader, texts: usize, version: &str) -> Verification {
-    Verification {
-        verb: "import".into(),
-        name: header.name.clone(),
-        texts: texts as u64,
-        ..Check::default().verified(None, Versions { written_by: &header.version, checked_by: version })
-    }
-}
-
 /// Versions of msgpath.
 #[derive(Clone, Copy)]
 pub struct Versions<'a> {
@@ -207,7 +196,8 @@ impl Check {
         Verification { numbers, notes, ..self.verified(damage, versions) }
     }
 
-    fn verified(self, damage: Option<String>, versions: Versions<'_>) -> Verification {
+    /// What was found, where no summary is stored.
+    pub fn verified(self, damage: Option<String>, versions: Versions<'_>) -> Verification {
         Verification {
             schema: SCHEMA.into(),
             status: match (&damage, self.disagreements.is_empty()) {

@@ -42,7 +42,6 @@ mod programs;
 pub mod section;
 pub mod svg;
 pub mod terminal;
-pub mod tracers;
 pub mod view;
 pub mod words;
 
@@ -50,4 +49,4 @@ pub mod words;
 pub mod fixture;
 
 pub use terminal::Style;
-pub use words::{about_size, counted, senders_until};
+pub use words::{about_size, counted, percent, senders_until};

@@ -499,10 +499,6 @@ pub fn fuzz_header(bytes: &[u8]) {
         let again = crate::reader::header_bytes(&header).expect("what was read can be written");
         assert_eq!(crate::reader::parse_header(file, &again).expect("what was written can be read"), header);
     }
-    if let Ok(header) = crate::tracers::parse_header(file, bytes) {
-        let again = crate::reader::header_bytes(&header).expect("what was read can be written");
-        assert_eq!(crate::tracers::parse_header(file, &again).expect("what was written can be read"), header);
-    }
     if let Ok(end) = decode_end(bytes) {
         assert_eq!(decode_end(&encode_end(&end).expect("what was read can be written")), Ok(end));
     }

@@ -13,8 +13,7 @@
 //! | `tools.jsonl` | what measuring tools of others said between the rounds, where any were asked for |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! Texts of tracers of others are a folder of their own kind, see [`tracers`]. Features have further kinds, which are made of the same
-//! blocks and columns.
+//! Features have further kinds of folders, which are made of the same blocks and columns.
 //!
 //! [`block`] describes the bytes of the `.mpl` files.
 //!
@@ -33,8 +32,6 @@ pub mod columns;
 mod error;
 pub mod export;
 #[cfg(test)]
-mod fifos;
-#[cfg(test)]
 mod golden;
 pub mod import;
 mod messages;
@@ -48,7 +45,6 @@ mod temporary;
 #[cfg(test)]
 mod test_run;
 mod tools;
-pub mod tracers;
 pub mod utc;
 mod writer;
 

@@ -1,17 +1,29 @@
 //! Texts of tracers of others (`perf sched timehist`, `strace`): `msgpath import` keeps them as they are, `show` and `report` say what
 //! they say of waits for a CPU, of calls and of threads in the course of time.
+//!
+//! | module | what |
+//! |---|---|
+//! | `parse` | the texts, line by line |
+//! | `record` | the folder in which they are kept as they were |
+//! | `analyse` | waits for a CPU, calls and their times, threads in the course of time |
+//! | `present` | questions and answers of these; the page with a lane for each thread |
 #![forbid(unsafe_code)]
+
+pub mod analyse;
+#[cfg(test)]
+mod fifos;
+pub mod parse;
+mod present;
+pub mod record;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use msgpath_analyse::tracers::summarise;
-use msgpath_analyse::verify::{Verification, verify_tracers};
+use msgpath_analyse::verify::Verification;
 use msgpath_core::foreign::shown_json;
 use msgpath_core::{Exit, Problem};
-use msgpath_present::{answers, html};
-use msgpath_record::tracers::{self, MAX_TEXT, MAX_TEXTS, SCHEMA, TRACERS, TracersHeader};
+use msgpath_present::answers;
 use msgpath_record::utc;
 
 use msgpath_verbs::cli::options::Look;
@@ -20,6 +32,9 @@ use msgpath_verbs::kind::{Kind, Verbosity};
 use msgpath_verbs::place::Place;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::{input, looks, output};
+
+use analyse::summarise;
+use record::{MAX_TEXT, MAX_TEXTS, SCHEMA, TRACERS, TracersHeader};
 
 /// The whole of it.
 pub static FEATURE: Feature = Feature {
@@ -65,7 +80,7 @@ fn begin(files: &[PathBuf]) -> Result<bool, Problem> {
 /// Only of regular files: what is taken from a pipe to look at it is gone.
 fn begins_as_one(file: &Path) -> bool {
     let regular = file.metadata().is_ok_and(|facts| facts.is_file());
-    regular && tracers::begin(file).is_some_and(|begin| tracers::tracer_of(&begin).is_some())
+    regular && parse::begin(file).is_some_and(|begin| parse::tracer_of(&begin).is_some())
 }
 
 /// Keeps the texts, and shows what they say.
@@ -76,8 +91,7 @@ fn import(imported: &Imported<'_>) -> Result<ExitCode> {
         input::read(file, MAX_TEXT).map_err(cannot)
     };
     let texts: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_, _>>()?;
-    let says =
-        |text: &Vec<u8>| tracers::tracer_of(text).is_some_and(|tracer| !tracers::parse(tracer, "", text).is_empty());
+    let says = |text: &Vec<u8>| parse::tracer_of(text).is_some_and(|tracer| !parse::parse(tracer, "", text).is_empty());
     if !texts.iter().any(says) {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         let problem = Problem::new("E31", Exit::CannotStart, format!("{} has no calls", names.join(", ")));
@@ -93,14 +107,14 @@ fn import(imported: &Imported<'_>) -> Result<ExitCode> {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         ..TracersHeader::default()
     };
-    tracers::write(&place.folder, &header, &texts).map_err(Problem::from)?;
+    record::write(&place.folder, &header, &texts).map_err(Problem::from)?;
     show(&place.folder, look, Verbosity::Usual)
 }
 
 /// What the texts in `folder` say.
 fn show(folder: &Path, look: &Look, _: Verbosity) -> Result<ExitCode> {
-    let (header, texts) = tracers::read(folder).map_err(Problem::from)?;
-    let page = msgpath_present::tracers::page(&summarise(&header, &texts));
+    let (header, texts) = record::read(folder).map_err(Problem::from)?;
+    let page = present::page(&summarise(&header, &texts));
     let text = match look.json {
         true => shown_json(&serde_json::to_string_pretty(&page)?).into_owned() + "\n",
         false => answers::text(&page, looks::stdout(look)),
@@ -111,12 +125,12 @@ fn show(folder: &Path, look: &Look, _: Verbosity) -> Result<ExitCode> {
 
 /// The page of the texts in `folder`.
 fn page(folder: &Path) -> Result<String, Problem> {
-    let (header, texts) = tracers::read(folder)?;
-    Ok(html::tracers(&summarise(&header, &texts)))
+    let (header, texts) = record::read(folder)?;
+    Ok(present::html(&summarise(&header, &texts)))
 }
 
 /// What can be checked of them: that they are the texts which were imported.
 fn verify(folder: &Path, _: Option<&[u8]>, version: &str) -> Result<Verification, Problem> {
-    let (header, texts) = tracers::read(folder)?;
-    Ok(verify_tracers(&header, texts.len(), version))
+    let (header, texts) = record::read(folder)?;
+    Ok(analyse::verify(&header, texts.len(), version))
 }

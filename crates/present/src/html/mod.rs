@@ -10,7 +10,6 @@ pub(crate) mod page;
 pub mod png;
 mod scene;
 mod tables;
-mod tracers;
 
 use crate::section;
 use crate::svg::{self, escape};
@@ -21,7 +20,6 @@ pub use embed::testing as embed_testing;
 pub use encode::{base64, json_block};
 use page::{G, Page};
 pub use scene::{Earlier, Messages, Scene};
-pub use tracers::tracers;
 
 /// What a browser may do with the file: show it. It cannot call home, and a hostile name cannot fetch anything.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";

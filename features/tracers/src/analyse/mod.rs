@@ -5,8 +5,11 @@ mod calls;
 mod strip;
 mod waits;
 
-use msgpath_record::tracers::{Lines, Text, Thread, Tracer, TracersHeader};
+use msgpath_analyse::verify::{Check, Verification, Versions};
 use msgpath_stats::describe::percentile;
+
+use crate::parse::{Lines, Text, Thread, Tracer};
+use crate::record::TracersHeader;
 
 pub use calls::{Calls, LongCall, OfCall, OfError};
 pub use strip::{COLUMNS, Lane, Part, Strip};
@@ -100,6 +103,16 @@ fn text(text: &Text) -> TextSummary {
         calls,
         counted: calls::counted(text),
         strips,
+    }
+}
+
+/// Checks texts of tracers that were read: each fits its checksum, and no other number is stored.
+pub fn verify(header: &TracersHeader, texts: usize, version: &str) -> Verification {
+    Verification {
+        verb: "import".into(),
+        name: header.name.clone(),
+        texts: texts as u64,
+        ..Check::default().verified(None, Versions { written_by: &header.version, checked_by: version })
     }
 }
 

@@ -1,6 +1,6 @@
 //! How long threads waited for a CPU, from lines of `perf sched timehist`.
 
-use msgpath_record::tracers::{Slice, Text};
+use crate::parse::{Slice, Text};
 
 use super::strip::{self, Asked, Span, Strip, cut};
 use super::{Times, name};
@@ -141,7 +141,7 @@ pub(super) fn strips(text: &Text, all: (u64, u64)) -> Vec<Strip> {
 
 #[cfg(test)]
 mod tests {
-    use msgpath_record::tracers::{Tracer, parse};
+    use crate::parse::{Tracer, parse};
 
     use super::super::{TextSummary, text};
 

@@ -122,7 +122,7 @@ fn digits(text: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::super::{Tracer, parse};
     use super::*;
 

@@ -264,7 +264,7 @@ fn row<'a>(columns: &Columns, line: &'a str) -> Option<(&'a str, Counted)> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::super::{Tracer, parse};
     use super::*;
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::RecordError;
-use crate::tracers::{self, TracersHeader};
+use msgpath_record::RecordError;
+
+use crate::record::{self, TracersHeader};
 
 fn fifo(folder: &Path, name: &str) {
     let file = folder.join(name);
@@ -29,12 +30,12 @@ fn texts_of_tracers() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("traced");
     let header = TracersHeader {
-        schema: tracers::SCHEMA.into(),
+        schema: record::SCHEMA.into(),
         name: "a".into(),
         files: vec!["sched.txt".into()],
         ..TracersHeader::default()
     };
-    tracers::write(&folder, &header, &[b"text".to_vec()]).unwrap();
+    record::write(&folder, &header, &[b"text".to_vec()]).unwrap();
     fifo(&folder, "1.txt");
-    is_named(tracers::read(&folder), "1.txt");
+    is_named(record::read(&folder), "1.txt");
 }

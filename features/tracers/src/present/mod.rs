@@ -1,14 +1,18 @@
 //! Imported texts of tracers (`perf sched timehist`, `strace`) as a page of questions and answers. Every number is one of the
 //! text, or a sum of them; nothing is said of why.
 
+mod lanes;
+
 use msgpath_analyse::summary::Confidence;
-use msgpath_analyse::tracers::{Calls, LONG_NS, OfCall, TextSummary, TracersSummary, Waits};
 use msgpath_core::foreign::shown;
 use msgpath_core::units::Glyphs;
-use msgpath_record::tracers::{Lines, Tracer};
+use msgpath_present::answers::{Answer, Cell, Page, Table};
+use msgpath_present::{counted, percent};
 
-use crate::answers::{Answer, Cell, Page, Table};
-use crate::words::{counted, percent};
+use crate::analyse::{Calls, LONG_NS, MOST, OfCall, TextSummary, TracersSummary, Waits};
+use crate::parse::{Lines, Tracer};
+
+pub use lanes::html;
 
 const G: Glyphs = Glyphs::Unicode;
 /// Of so many long delays it is said when they were.
@@ -211,7 +215,7 @@ fn table(text: &TextSummary) -> Vec<Answer> {
     let (count, failed) = text.counted.iter().fold((0_u64, 0_u64), |(count, failed), row| {
         (count.saturating_add(row.calls), failed.saturating_add(row.failed))
     });
-    let rows = &text.counted[..text.counted.len().min(msgpath_analyse::tracers::MOST)];
+    let rows = &text.counted[..text.counted.len().min(MOST)];
     let mut note = "strace -c counts the CPU time of the kernel, so a call that waits takes next to nothing; with -w it counts from begin \
                     to end. The text does not say which."
         .to_owned();
@@ -258,12 +262,12 @@ fn understood(text: &TextSummary) -> Answer {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use msgpath_analyse::tracers::summarise;
-    use msgpath_record::tracers::{Tracer, TracersHeader, parse};
+    use crate::analyse::summarise;
+    use crate::parse::{Tracer, parse};
+    use crate::record::TracersHeader;
 
     use super::*;
-    use crate::answers;
-    use crate::terminal::Style;
+    use msgpath_present::{Style, answers};
 
     /// TEST DATA: what nobody traced.
     const SCHED: &str = "\

@@ -2,16 +2,14 @@
 
 use std::fmt::Write;
 
-use msgpath_analyse::tracers::{COLUMNS, Lane, Strip, TextSummary, TracersSummary};
-use msgpath_record::tracers::Tracer;
+use msgpath_present::answers::{self, Pictured};
+use msgpath_present::html::figures::{HATCH, tick_name};
+use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, escape, round_step};
+use msgpath_present::{counted, percent};
 
-use super::G;
-use super::figures::stages::HATCH;
-use super::figures::tick_name;
-use crate::answers::{Pictured, html};
-use crate::svg::{Anchor, Drawing, Scale, Svg, escape, round_step};
-use crate::tracers::page;
-use crate::words::{self, counted};
+use super::{G, page};
+use crate::analyse::{COLUMNS, Lane, Strip, TextSummary, TracersSummary};
+use crate::parse::Tracer;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 190.0;
@@ -28,9 +26,9 @@ const TICKS: f64 = 8.0;
 const LETTER: f64 = 6.2;
 
 /// The page as one HTML file that needs no network.
-pub fn tracers(summary: &TracersSummary) -> String {
+pub fn html(summary: &TracersSummary) -> String {
     let pictures: Vec<Pictured> = summary.texts.iter().enumerate().flat_map(of_text).collect();
-    html(&page(summary), &pictures)
+    answers::html(&page(summary), &pictures)
 }
 
 fn of_text((number, text): (usize, &TextSummary)) -> Vec<Pictured> {
@@ -139,7 +137,7 @@ fn shapes(drawing: &mut Drawing, lane: &Lane, (kind, name): (usize, &str), (colo
     }
     let all: f64 = lane.sums_ns.iter().sum();
     let sum = lane.sums_ns[kind];
-    let share = words::percent(if all > 0.0 { sum / all } else { 0.0 });
+    let share = percent(if all > 0.0 { sum / all } else { 0.0 });
     let title = escape(&format!("{}, {name}: {}, {share} of what is drawn", lane.name, G.time(sum)));
     drawing.raw(&format!("<path class=\"st{colour}\" d=\"{path}\"><title>{title}</title></path>"));
     if hatched {
@@ -150,11 +148,11 @@ fn shapes(drawing: &mut Drawing, lane: &Lane, (kind, name): (usize, &str), (colo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracers::tests::summary;
+    use crate::present::tests::summary;
 
     #[test]
     fn the_page_has_lanes_and_answers() {
-        let page = tracers(&summary());
+        let page = html(&summary());
         for part in [
             "When did threads run, and when did they wait for a CPU? (sched.txt)",
             "What was around the longest wait for a CPU, of planted[10]?",
@@ -176,13 +174,13 @@ mod tests {
         summary.texts[0].strips[0].lanes[0].name = hostile.into();
         summary.texts[1].strips[0].kinds[0] = hostile.into();
         summary.texts[0].waits.as_mut().unwrap().worst[0].thread = hostile.into();
-        assert!(!tracers(&summary).contains(hostile));
+        assert!(!html(&summary).contains(hostile));
     }
 
     #[test]
     fn a_text_without_times_has_a_page_without_lanes() {
         let mut summary = summary();
         summary.texts.iter_mut().for_each(|text| text.strips.clear());
-        assert!(tracers(&summary).contains("In which calls was the time?"));
+        assert!(html(&summary).contains("In which calls was the time?"));
     }
 }

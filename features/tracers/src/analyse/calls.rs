@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_record::tracers::{Call, Text};
+use crate::parse::{Call, Text};
 
 use super::strip::{self, Asked, Span, Strip, cut};
 use super::{Times, name};
@@ -158,7 +158,7 @@ fn order(kinds: &mut [OfCall]) {
 /// The table of `strace -c`.
 pub(super) fn counted(text: &Text) -> Vec<OfCall> {
     let all: f64 = text.counted.iter().map(|row| row.ns as f64).sum();
-    let one = |row: &msgpath_record::tracers::Counted| OfCall {
+    let one = |row: &crate::parse::Counted| OfCall {
         name: row.name.clone(),
         calls: row.calls,
         failed: row.errors,
@@ -210,7 +210,7 @@ pub(super) fn strips(text: &Text, all: (u64, u64)) -> Vec<Strip> {
 
 #[cfg(test)]
 mod tests {
-    use msgpath_record::tracers::{Tracer, parse};
+    use crate::parse::{Tracer, parse};
 
     use super::super::{TextSummary, text};
 
