@@ -12,6 +12,8 @@ mod agreement;
 mod book;
 #[path = "program/borders.rs"]
 mod borders;
+#[path = "program/circles.rs"]
+mod circles;
 #[path = "program/citations.rs"]
 mod citations;
 #[path = "program/command.rs"]

@@ -7,35 +7,18 @@ mod answered;
 mod evidence;
 pub mod ladder;
 mod pages;
+mod part;
 mod published;
 #[cfg(test)]
 mod testing;
 mod words;
 
 use crate::preset::Preset;
-use msgpath_analyse::{Logs, Summary};
-use msgpath_record::Run;
-
 use msgpath_present::answers::columns;
 pub use msgpath_present::answers::{Answer, Cell, Missing, Page, Table, cell};
 pub use pages::nagle_trap::{Waits, waits};
 pub use pages::write_shape::{ClassicRow, classic};
-
-/// A run of a preset, as pages look at it.
-#[derive(Clone, Copy)]
-pub struct Part<'a> {
-    /// Its name in the preset.
-    pub name: &'a str,
-    /// As recorded.
-    pub run: &'a Run,
-    /// Its numbers.
-    pub summary: &'a Summary,
-    /// Its logs.
-    pub logs: &'a Logs,
-}
-
-/// Makes a page of the runs of a preset.
-pub type Make = fn(&[Part<'_>]) -> Page;
+pub use part::{Make, Part, part};
 
 /// Every page: the name that a preset gives, and what makes it.
 pub const PAGES: &[(&str, Make)] = pages::ALL;
@@ -58,9 +41,4 @@ pub fn page(preset: &Preset, title: &str, parts: &[Part<'_>], missing: Vec<Missi
     page.answers = page.answers.into_iter().map(Answer::whole).collect();
     let findings = parts.iter().map(|part| (part.name.to_owned(), part.summary.findings.clone()));
     Page { title: title.into(), findings: findings.collect(), missing, ..page }
-}
-
-/// A run by its name in the preset.
-pub fn part<'a>(parts: &[Part<'a>], name: &str) -> Option<Part<'a>> {
-    parts.iter().copied().find(|part| part.name == name)
 }
