@@ -7,6 +7,7 @@ use msgpath_core::doctor::{Check, parse_report};
 use msgpath_core::foreign::shown;
 use msgpath_rpc::command::MAX_CALLS;
 use role::{Found, Role};
+use rpc::client::orders::{Answer, Order};
 use seal::{Key, Sealing, Seals};
 use wire::{Admits, FromDoor, FromEnd, Incoming, Joining, Opening, Proves, ToEnd};
 
@@ -72,7 +73,8 @@ fuzz_target!(|bytes: &[u8]| {
         {
             assert!(order.largest() > 0 && order.reply_pieces().total() > 0);
         }
-        if let Some(ToEnd::Call(order)) = frame(bytes)
+        if let Some(ToEnd::For { body, .. }) = frame(bytes)
+            && let Ok(Order::Call(order)) = body.read()
             && order.check().is_ok()
         {
             assert!(order.steps.iter().all(|step| (1..=MAX_CALLS).contains(&step.calls())));
@@ -89,6 +91,12 @@ fuzz_target!(|bytes: &[u8]| {
             Some(FromEnd::Failed(failure)) => {
                 let problem = Problem::from(failure);
                 assert!(matches!(problem.exit.code(), 3 | 4) && problem.code.len() == 3);
+            }
+            Some(FromEnd::For { body }) => {
+                if let Ok(said) = body.read::<Answer>() {
+                    let again = said.said().expect("what was read can be said");
+                    assert!(Answer::of(again).is_ok_and(|again| again == said));
+                }
             }
             _ => {}
         }

@@ -86,4 +86,4 @@ pub mod wire;
 pub use memory::Budget;
 pub use privileges::{Peer, Reach, Spinning};
 pub use serve::{ServeAddress, ServeOptions, serve};
-pub use session::{Begun, Lease, Terms, agent, session, started};
+pub use session::{Begun, Lease, Terms, agent, roles, session, started};

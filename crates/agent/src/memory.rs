@@ -7,24 +7,18 @@ use msgpath_core::Unavailable;
 use msgpath_core::plan::Stamps;
 use msgpath_core::units::size;
 use msgpath_paths::{Family, is_lossy, most_unread, traits, transport};
-use msgpath_rpc::command::Step;
 use msgpath_sys::memory;
 
-use crate::rpc::client::orders::{CallOrder, MOST_CALLS_A_ROUND};
 use crate::thread::MAX_STAMPS;
 use crate::wire::{MAX_BYTES, RoundOrder};
 
 /// What a thread takes: its stack, as far as it is touched. Its histograms are pages that are not there until something is
 /// recorded ([`memory::keep_little`]).
-const PER_THREAD: u64 = 64 << 10;
+pub const PER_THREAD: u64 = 64 << 10;
 /// What the process takes for itself beyond what it had when it began to listen: pages of the program, what sessions say.
 const OWN: u64 = 16 << 20;
 /// What a connection takes beside its messages: its socket and its descriptors in the kernel, what is known of it here.
-const PER_CONNECTION: u64 = 16 << 10;
-/// What a call takes until its round is reported: its row, its record, and what is noted of request and reply.
-const PER_CALL: u64 = 1 << 10;
-/// What a connection to a server takes of itself: the buffer of its first reply.
-const PER_REPLY: u64 = 72 << 10;
+pub const PER_CONNECTION: u64 = 16 << 10;
 
 impl RoundOrder {
     /// Bytes that this end takes for the round, at most: what a limit is compared with before anything is taken.
@@ -73,17 +67,6 @@ impl RoundOrder {
         let said = stamps.saturating_mul(u64::from(self.connections)).min(MAX_BYTES as u64) * 2;
         let own = threads.saturating_add(said).saturating_add(working_set);
         each.saturating_mul(u64::from(self.connections)).saturating_add(own)
-    }
-}
-
-impl CallOrder {
-    /// Bytes that this end takes for the longest of its rounds, at least: replies may be longer than what asks for them.
-    pub fn memory(&self) -> u64 {
-        let body = self.steps.iter().map(Step::body_bytes).max().unwrap_or(0) as u64;
-        let calls = self.steps.iter().map(Step::calls).max().unwrap_or(0).min(MOST_CALLS_A_ROUND);
-        let each = PER_CONNECTION.saturating_add(PER_REPLY).saturating_add(body.saturating_mul(2));
-        let connections = each.saturating_mul(u64::from(self.connections));
-        connections.saturating_add(PER_THREAD.saturating_mul(u64::from(self.threads))).saturating_add(calls * PER_CALL)
     }
 }
 
@@ -260,15 +243,6 @@ pub(crate) mod tests {
         assert!(lent.memory() < 1 << 20, "who answers has read it: {}", lent.memory());
         let lent = RoundOrder { workload: Workload::STREAM, ..lent };
         assert!(lent.memory() > 4 << 20, "what both buffers hold is lent: {}", lent.memory());
-    }
-
-    #[test]
-    fn what_calls_take_is_a_product_as_well() {
-        let order = crate::rpc::client::orders::tests::order;
-        let many = CallOrder { connections: 10_000, threads: 10, ..order("ping -value v 1000000") };
-        assert!(many.memory() >= 10_000 * 2_000_000, "each connection has its own buffers: {}", many.memory());
-        assert!(order("-k 1000000 -rep 50 ping").memory() < 512 << 20, "a round is bounded");
-        assert!(order("ping").memory() < 1 << 20);
     }
 
     #[test]

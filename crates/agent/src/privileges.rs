@@ -48,8 +48,8 @@ pub(crate) enum Privilege {
     Tracing,
     /// Lower bounds are measured.
     LowerBounds,
-    /// Calls are made to a server.
-    Calls,
+    /// A role of a feature is played: it connects to whatever its orders name.
+    Roles,
     /// The client names the address of the other end; a coordinator has none that others see.
     OtherAddress,
     /// This end connects to an address that the client names.
@@ -72,7 +72,7 @@ impl Peer {
             Privilege::Programs
             | Privilege::Tracing
             | Privilege::LowerBounds
-            | Privilege::Calls
+            | Privilege::Roles
             | Privilege::OtherAddress
             | Privilege::Connecting
             | Privilege::OtherCpus => parent,

@@ -23,13 +23,13 @@ use msgpath_core::workload::Workload;
 use msgpath_core::{Histogram, PathName, SparseHistogram, Unavailable};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::failure::Failure;
-use crate::rpc::client::orders::{Batch, CallOrder, Called, CallsOrder};
 use crate::seal::{SEAL, Seal};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 10;
+pub const VERSION: u8 = 11;
 /// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
 /// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
@@ -191,17 +191,20 @@ pub enum ToEnd {
         #[serde(deserialize_with = "one_a_connection")]
         locals: Vec<String>,
     },
-    /// The near end: connect to this server, for a run of calls.
-    Call(Box<CallOrder>),
-    /// The near end of a run of calls: make this round ready.
-    Calls(CallsOrder),
+    /// The near end, in a role of a feature: what only that understands.
+    For {
+        /// The role, by its name.
+        role: String,
+        /// The order.
+        body: Body,
+    },
     /// The near end: make the threads ready.
     Start,
     /// The near end: the threads may begin. Answered when their part is over.
     Go,
     /// The near end: the round does not take place.
     Leave,
-    /// The near end's part of the round is over: report. Calls may be told before they are over, and end then.
+    /// The near end's part of the round is over: report. Rounds of a role may be told before they are over, and end then.
     Finish,
     /// Nothing new, but alive.
     Alive,
@@ -275,17 +278,11 @@ pub enum FromEnd {
         /// The slowest connect, ns.
         connect_ns: u64,
     },
-    /// Answer to `Call`.
-    Calling {
-        /// Where the first connection comes from.
-        from: SocketAddr,
-        /// Kernel counters that are read around its rounds, by name.
-        counters: Vec<String>,
+    /// Of a role: answer to `For`, or to `Finish` of one of its rounds. Bytes may follow.
+    For {
+        /// What it says.
+        body: Body,
     },
-    /// Before `Called`: some of what single calls left behind.
-    Calls(Batch),
-    /// Answer to `Finish` of a round of calls; the histograms follow.
-    Called(Box<Called>),
     /// Answer to `Leave`.
     Left,
     /// Answer to `Go`: the near end's part of the round is over, well or not.
@@ -296,7 +293,7 @@ pub enum FromEnd {
         /// Lengths of the columns.
         counts: [u32; 4],
     },
-    /// Answer to `Connect`, to `Start` and to `Calls`: the threads wait for messages, or for the word to go.
+    /// Answer to `Connect` and to `Start`, and of a role that has made a round ready: the threads wait for messages, or for the word to go.
     Ready {
         /// Options of the first connection.
         granted: Vec<Granted>,
@@ -329,6 +326,39 @@ pub enum FromEnd {
     Unavailable(Unavailable),
     /// The round failed here.
     Failed(Failure),
+}
+
+/// What only a role understands: JSON, as long as a frame at most, that nobody has looked into before. Read from there it takes no more
+/// memory than in its frame.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Body(Box<RawValue>);
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl Body {
+    /// What a role says.
+    ///
+    /// # Errors
+    /// `InvalidInput`: it cannot be said in JSON.
+    pub fn of(said: &impl Serialize) -> io::Result<Self> {
+        serde_json::value::to_raw_value(said)
+            .map(Self)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    }
+
+    /// What it says to its role.
+    ///
+    /// # Errors
+    /// `InvalidData`: nothing.
+    pub fn read<T: DeserializeOwned>(&self) -> io::Result<T> {
+        let nothing = |error| invalid(format!("a role is told nothing: {}", bounded(&error)));
+        serde_json::from_str(self.0.get()).map_err(nothing)
+    }
 }
 
 /// What no message is faster than: between whom.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::Result;
+use msgpath_agent::roles::{self, ListedRole};
 use msgpath_core::{Exit, Problem};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -28,6 +29,8 @@ pub struct Feature {
     pub schema: &'static str,
     /// What `msgpath serve` can be instead.
     pub servers: &'static [&'static dyn Server],
+    /// What sessions of this program can be for it.
+    pub roles: &'static [ListedRole],
     /// What it measures beside a run.
     pub besides: &'static [&'static dyn Beside],
     /// What makes places for the two ends of a run; of one feature at most.
@@ -100,6 +103,7 @@ pub const NOTHING: Feature = Feature {
     importers: &[],
     schema: "",
     servers: &[],
+    roles: &[],
     besides: &[],
     places: None,
     processes: &[],
@@ -111,7 +115,11 @@ static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 /// Tells the base which features there are; once, before anything else.
 pub fn set(features: &'static [&'static Feature]) {
     if ALL.set(features).is_ok() {
-        features.iter().for_each(|feature| (feature.begin)());
+        roles::add(&[msgpath_agent::rpc::client::SESSION]);
+        for feature in features {
+            roles::add(feature.roles);
+            (feature.begin)();
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod control;
 mod home;
 mod lease;
 mod programs;
+pub mod roles;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use agent::{agent, started};
 use control::{Control, Heard};
 pub use lease::Lease;
 use programs::Watched;
+use roles::{Context, Goes, SessionRole};
 use round::{Dialled, Prepared, Started};
 
 use crate::loops::LoopError;
@@ -33,12 +35,10 @@ use crate::observe::{self, Tracer};
 use crate::presence::{self, Says, has_closed};
 use crate::privileges::{Peer, Privilege, Reach, Spinning};
 use crate::program::{Programs, first_reply};
-use crate::rpc::client::orders::{CallOrder, CallsOrder};
-use crate::rpc::client::{Calling, Goes};
 use crate::seal::{Sealing, Seals, Veil};
 use crate::team::{Team, no_thread, problem};
 use crate::thread::ThreadError;
-use crate::wire::{self, Dial, FloorsOrder, FromEnd, Incoming, RoundOrder, ToEnd};
+use crate::wire::{self, Body, Dial, FloorsOrder, FromEnd, Incoming, RoundOrder, ToEnd};
 use crate::{confine, counters, doctor, environment, events, floors};
 
 /// Between two looks at the lease and at the time of a round.
@@ -116,7 +116,7 @@ pub fn session(
             programs: Programs::default(),
             watched: None,
             dialled: None,
-            calling: None,
+            role: None,
             tracer: None,
             going: None,
         };
@@ -153,7 +153,8 @@ struct Session<'s, 'c, F, W> {
     watched: Option<Watched>,
     /// The near end's round, until its threads start.
     dialled: Option<Dialled>,
-    calling: Option<Calling>,
+    /// The role that it has beside, once one was ordered.
+    role: Option<(&'static str, Box<dyn SessionRole>)>,
     tracer: Option<Tracer>,
     /// The round that has threads.
     going: Option<Started>,
@@ -278,8 +279,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
                 Ok(Answer::Say(FromEnd::Left))
             }
             ToEnd::Finish => self.finish(),
-            ToEnd::Call(order) => self.call(*order),
-            ToEnd::Calls(order) => self.prepare_calls(order),
+            ToEnd::For { role, body } => self.order_role(&role, &body),
             ToEnd::Alive => Ok(Answer::Nothing),
             ToEnd::Bye => Ok(Answer::End),
         }
@@ -432,8 +432,8 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
     }
 
     fn go(&mut self) -> io::Result<Answer> {
-        if self.calling.is_some() {
-            return self.go_calling();
+        if self.role.is_some() {
+            return self.go_in_role();
         }
         let Some(started) = self.going.as_mut().filter(|started| started.stall.is_some()) else {
             return out_of_turn("a word to go for a round that was not started");
@@ -448,10 +448,10 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         if let Some(watched) = self.watched.take() {
             return Ok(Answer::Say(watched.end(&mut self.programs)));
         }
-        if let Some(calling) = &mut self.calling {
-            return match calling.report(self.to)? {
-                Some((answer, bytes)) => Ok(Answer::With(answer, bytes)),
-                None => out_of_turn("the end of a round that was not begun"),
+        if let Some((_, role)) = &mut self.role {
+            return match role.report(self.to)? {
+                true => Ok(Answer::Nothing),
+                false => out_of_turn("the end of a round that was not begun"),
             };
         }
         let Some(mut started) = self.going.take() else { return out_of_turn("the end of a round that was not begun") };
@@ -486,31 +486,24 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         })
     }
 
-    fn call(&mut self, order: CallOrder) -> io::Result<Answer> {
-        if !self.peer.may(Privilege::Calls) {
+    fn order_role(&mut self, name: &str, body: &Body) -> io::Result<Answer> {
+        if !self.peer.may(Privilege::Roles) {
             return out_of_turn("an order that only a parent gives");
         }
-        // Whoever reads what the parent prints may keep it waiting: that its pipe ends says enough.
-        self.control.lease.lasts(None);
-        Ok(Answer::Say(match Calling::connect(order, self.control.presence.flag()) {
-            Ok((connected, answer)) => {
-                self.calling = Some(connected);
-                answer
-            }
-            Err(answer) => answer,
-        }))
+        let listed = match roles::find(name) {
+            Ok(listed) => listed,
+            Err(problem) => return Ok(Answer::Say(FromEnd::Failed(problem.into()))),
+        };
+        let (_, role) = match self.role.take().filter(|(own, _)| *own == listed.name) {
+            Some(own) => self.role.insert(own),
+            None => self.role.insert((listed.name, (listed.begin)())),
+        };
+        let context = Context { gone: self.control.presence.flag(), lease: self.control.lease };
+        role.order(body, &context).map(Answer::Say)
     }
 
-    fn prepare_calls(&mut self, order: CallsOrder) -> io::Result<Answer> {
-        let prepared = self.calling.as_mut().ok_or("a round of nobody who calls");
-        match prepared.and_then(|calling| calling.prepare(order)) {
-            Ok(ready) => Ok(Answer::Say(ready)),
-            Err(what) => out_of_turn(what),
-        }
-    }
-
-    fn go_calling(&mut self) -> io::Result<Answer> {
-        let heard = self.calling.as_mut().map_or(Ok(Heard::End), |calling| calls(calling, self.control))?;
+    fn go_in_role(&mut self) -> io::Result<Answer> {
+        let heard = self.role.as_mut().map_or(Ok(Heard::End), |(_, role)| play(role.as_mut(), self.control))?;
         match heard {
             Heard::End => return Ok(Answer::End),
             Heard::Nothing => {}
@@ -521,10 +514,10 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
     }
 }
 
-/// A round of calls: until it is over, or something else than a sign of life is heard, which ends it.
-fn calls<F: Read + AsFd>(calling: &mut Calling, control: &mut Control<'_, F>) -> io::Result<Heard> {
+/// A round of a role: until it is over, or something else than a sign of life is heard, which ends it.
+fn play<F: Read + AsFd>(role: &mut dyn SessionRole, control: &mut Control<'_, F>) -> io::Result<Heard> {
     let mut heard = Ok(Heard::Nothing);
-    let went = calling.go(|| {
+    let went = role.go(&mut || {
         if matches!(heard, Ok(Heard::Nothing | Heard::Message(ToEnd::Alive))) {
             heard = control.hear(Duration::ZERO);
         }
@@ -536,7 +529,7 @@ fn calls<F: Read + AsFd>(calling: &mut Calling, control: &mut Control<'_, F>) ->
     });
     match went {
         true => heard,
-        false => Err(io::Error::new(io::ErrorKind::InvalidData, "a word to go for calls that were not made ready")),
+        false => out_of_turn("a word to go for a round that was not made ready"),
     }
 }
 

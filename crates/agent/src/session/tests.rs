@@ -401,6 +401,7 @@ type Begins = Box<dyn FnOnce(&mut Near) + Send>;
 
 /// Every kind of order, by its name.
 fn orders() -> Vec<(String, Begins)> {
+    roles::add(&roles::tests::ROLES);
     let mut all: Vec<(String, Begins)> = Vec::new();
     let mut add = |name: &str, begins: Begins| all.push((name.to_owned(), begins));
     let says = |order: ToEnd| -> Begins { Box::new(move |near: &mut Near| near.say(&order)) };
@@ -473,27 +474,12 @@ fn orders() -> Vec<(String, Begins)> {
     add("program that does not listen", says(ToEnd::Round(Box::new(with_program("sleep 60")))));
     let ignores = "sh -c 'trap \"\" TERM; sleep 60 & wait; sleep 60'";
     add("program that does not end", says(ToEnd::Round(Box::new(with_program(ignores)))));
-    let calls = |address| {
-        let calls = crate::rpc::client::orders::tests::order("-k 3 ping");
-        ToEnd::Call(Box::new(crate::rpc::client::orders::CallOrder { address, ..calls }))
-    };
+    add("order of a role", says(roles::tests::told("wait")));
     add(
-        "call",
+        "round of a role",
         Box::new(move |near| {
-            let full = Full::new();
-            near.say(&calls(full.address));
-            near.kept.push(Box::new(full));
-        }),
-    );
-    add(
-        "calls",
-        Box::new(move |near| {
-            let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            assert!(matches!(near.asks(&calls(silent.local_addr().unwrap())), FromEnd::Calling { .. }));
-            let round = crate::rpc::client::orders::CallsOrder { step: 0, calls: 0..3, pass: 0, keep: 9 };
-            assert!(matches!(near.asks(&ToEnd::Calls(round)), FromEnd::Ready { .. }));
+            assert!(matches!(near.asks(&roles::tests::told("round")), FromEnd::Ready { .. }));
             near.say(&ToEnd::Go);
-            near.kept.push(Box::new(silent));
         }),
     );
     add(

@@ -10,20 +10,21 @@ use msgpath_core::Unavailable;
 use msgpath_core::schema::EndRound;
 
 use crate::memory::can_be_had;
-use crate::wire::{self, FromEnd, put_histograms};
+use crate::roles::{Context, Goes, ListedRole, SessionRole};
+use crate::wire::{self, Body, FromEnd, put_histograms};
 use crate::{counters, speed};
 
 use super::connection::Connection;
 use super::http::Http;
 use super::loops::{Line, Shared};
 use super::maker::Draws;
-use super::orders::{Batch, CallOrder, Called, CallsOrder, Speaks};
+use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Order, ROLE, Speaks};
 use super::part::Part;
-use super::team::{Goes, Team};
+use super::team::Team;
 use super::wire::Wire;
 
 /// A run of calls, connected.
-pub(crate) struct Calling {
+struct Calling {
     shared: Arc<Shared>,
     team: Team,
     counters: counters::Reader,
@@ -55,12 +56,49 @@ fn wire(speaks: &Speaks, address: SocketAddr) -> Wire {
     }
 }
 
+/// As a session has it.
+pub const SESSION: ListedRole = ListedRole { name: ROLE, begin: || Box::new(Caller(None)) };
+
+/// An end that calls, once it was told whom.
+struct Caller(Option<Calling>);
+
+impl SessionRole for Caller {
+    fn order(&mut self, body: &Body, context: &Context<'_>) -> io::Result<FromEnd> {
+        match body.read()? {
+            Order::Call(order) => {
+                // Whoever reads what the parent prints may keep it waiting.
+                context.silence_is_fine();
+                match Calling::connect(*order, context.gone) {
+                    Ok((connected, answer)) => {
+                        self.0 = Some(connected);
+                        answer.said()
+                    }
+                    Err(refused) => Ok(refused),
+                }
+            }
+            Order::Calls(order) => {
+                let prepared = self.0.as_mut().ok_or("a round of nobody who calls");
+                let prepared = prepared.and_then(|calling| calling.prepare(order));
+                prepared.map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))
+            }
+        }
+    }
+
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool {
+        self.0.as_mut().is_some_and(|calling| calling.go(goes))
+    }
+
+    fn report(&mut self, mut to: &mut dyn Write) -> io::Result<bool> {
+        self.0.as_mut().map_or(Ok(false), |calling| calling.report(&mut to))
+    }
+}
+
 impl Calling {
     /// Connects unless `stop` is set meanwhile, and makes the threads. Returns what is said to that.
     ///
     /// # Errors
     /// What is said to what cannot be had.
-    pub(crate) fn connect(order: CallOrder, stop: &AtomicBool) -> Result<(Self, FromEnd), FromEnd> {
+    fn connect(order: CallOrder, stop: &AtomicBool) -> Result<(Self, Answer), FromEnd> {
         let refused = |what: &str| FromEnd::Unavailable(Unavailable::new(format!("the near end refused: {what}"), ""));
         order.check().map_err(refused)?;
         can_be_had(order.memory()).map_err(FromEnd::Unavailable)?;
@@ -75,7 +113,7 @@ impl Calling {
         let lines = lines.map(|(connection, draws)| Line::new(connection, wire.clone(), draws, &shared)).collect();
         let team = Team::new(lines, &shared).map_err(|problem| FromEnd::Failed(problem.into()))?;
         let counters = counters::Reader::new(&shared.order.cpus);
-        let answer = FromEnd::Calling { from, counters: counters.names() };
+        let answer = Answer::Calling { from, counters: counters.names() };
         Ok((Self { shared, team, counters, round: None }, answer))
     }
 
@@ -83,33 +121,33 @@ impl Calling {
     ///
     /// # Errors
     /// It is none of this run.
-    pub(crate) fn prepare(&mut self, order: CallsOrder) -> Result<FromEnd, &'static str> {
+    fn prepare(&mut self, order: CallsOrder) -> Result<FromEnd, &'static str> {
         order.check(&self.shared.order)?;
         self.round = Some(Round { order, speed_ns: speed::probe(), before: self.counters.read(), part: None });
         Ok(FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() })
     }
 
     /// Measures the round that was made ready; see [`Team::round`]. `false`: there is none.
-    pub(crate) fn go(&mut self, goes: impl FnMut() -> Goes) -> bool {
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool {
         let Some(round) = self.round.as_mut().filter(|round| round.part.is_none()) else { return false };
         round.part = Some(self.team.round(&round.order, goes));
         true
     }
 
-    /// Brings the round home: what its calls left behind is said at once, the rest is returned. `None`: there is none.
+    /// Brings the round home. `false`: there is none.
     ///
     /// # Errors
     /// As the writer.
-    pub(crate) fn report(&mut self, to: &mut impl Write) -> io::Result<Option<(FromEnd, Vec<u8>)>> {
+    fn report(&mut self, to: &mut impl Write) -> io::Result<bool> {
         let kernel = self.counters.read();
         let Some((round, mut part)) =
             self.round.take().and_then(|mut round| round.part.take().map(|part| (round, part)))
         else {
-            return Ok(None);
+            return Ok(false);
         };
         part.in_order(round.order.keep);
         for (batch, bytes) in Batch::all(&part.rows, &part.records, &part.texts) {
-            wire::write(to, &FromEnd::Calls(batch), &bytes)?;
+            wire::write(to, &Answer::Calls(batch).said()?, &bytes)?;
         }
         part.report.elapsed_ns = part.end.saturating_sub(part.begin);
         let mut bytes = Vec::new();
@@ -134,7 +172,8 @@ impl Calling {
             last_status: part.last_status,
             broken: part.broken,
         };
-        Ok(Some((FromEnd::Called(Box::new(called)), bytes)))
+        wire::write(to, &Answer::Called(Box::new(called)).said()?, &bytes)?;
+        Ok(true)
     }
 }
 
@@ -150,10 +189,13 @@ mod tests {
     use crate::wire::ToEnd;
     use crate::{Lease, Peer, Reach, Terms};
 
+    static ROLES: [ListedRole; 1] = [SESSION];
+
     type Ended = JoinHandle<io::Result<()>>;
 
     /// The coordinator's end of a session.
     fn session(reach: Reach) -> (UnixStream, Ended) {
+        crate::roles::add(&ROLES);
         let (control, mut from) = UnixStream::pair().unwrap();
         let ended = std::thread::spawn(move || {
             let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
@@ -171,14 +213,22 @@ mod tests {
         wire::read(control).unwrap().unwrap().0
     }
 
+    fn call(order: CallOrder) -> ToEnd {
+        Order::Call(Box::new(order)).said().unwrap()
+    }
+
+    fn calls(calls: std::ops::Range<u64>) -> ToEnd {
+        Order::Calls(CallsOrder { step: 0, calls, pass: 0, keep: 9 }).said().unwrap()
+    }
+
     /// The first round of a run with a server that says nothing, told to go.
     fn going(order: CallOrder) -> (UnixStream, Ended, TcpListener) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let (mut control, ended) = session(Reach::Own);
-        says(&mut control, ToEnd::Call(Box::new(CallOrder { address: server.local_addr().unwrap(), ..order })));
-        let FromEnd::Calling { from, counters } = hears(&mut control) else { panic!("not connected") };
+        says(&mut control, call(CallOrder { address: server.local_addr().unwrap(), ..order }));
+        let Ok(Answer::Calling { from, counters }) = Answer::of(hears(&mut control)) else { panic!("not connected") };
         assert!(from.ip().is_loopback() && !counters.is_empty(), "{from} {counters:?}");
-        says(&mut control, ToEnd::Calls(CallsOrder { step: 0, calls: 0..3, pass: 0, keep: 9 }));
+        says(&mut control, calls(0..3));
         assert!(matches!(hears(&mut control), FromEnd::Ready { .. }));
         says(&mut control, ToEnd::Go);
         (control, ended, server)
@@ -186,9 +236,9 @@ mod tests {
 
     /// What is reported of one call without a reply.
     fn reported(control: &mut UnixStream) -> Called {
-        let FromEnd::Calls(batch) = hears(control) else { panic!("no rows") };
+        let Ok(Answer::Calls(batch)) = Answer::of(hears(control)) else { panic!("no rows") };
         assert_eq!((batch.rows, batch.records), (1, 0));
-        let FromEnd::Called(called) = hears(control) else { panic!("no report") };
+        let Ok(Answer::Called(called)) = Answer::of(hears(control)) else { panic!("no report") };
         let sent = called.near.report.delivery;
         assert_eq!((sent.sent, sent.received, sent.lost), (1, 0, 1));
         *called
@@ -219,20 +269,19 @@ mod tests {
 
     #[test]
     fn only_a_parent_orders_calls_and_only_in_turn() {
-        let call = || ToEnd::Call(Box::new(order("ping")));
         let (mut control, ended) = session(Reach::Joined);
-        says(&mut control, call());
+        says(&mut control, call(order("ping")));
         assert!(ended.join().unwrap().unwrap_err().to_string().contains("only a parent"));
         let (mut control, ended) = session(Reach::Own);
-        says(&mut control, ToEnd::Calls(CallsOrder { step: 0, calls: 0..1, pass: 0, keep: 1 }));
+        says(&mut control, calls(0..1));
         assert!(ended.join().unwrap().is_err());
         // Nobody listens there; what cannot be is refused before.
         let (mut control, _) = session(Reach::Own);
-        says(&mut control, call());
+        says(&mut control, call(order("ping")));
         assert!(
             matches!(hears(&mut control), FromEnd::Failed(failure) if msgpath_core::Problem::from(failure.clone()).code == "E01")
         );
-        says(&mut control, ToEnd::Call(Box::new(CallOrder { connections: 0, ..order("ping") })));
+        says(&mut control, call(CallOrder { connections: 0, ..order("ping") }));
         assert!(matches!(hears(&mut control), FromEnd::Unavailable(reason) if reason.why.contains("refused")));
     }
 }

@@ -9,11 +9,11 @@ pub mod http;
 mod ledger;
 mod loops;
 mod maker;
+mod memory;
 pub mod orders;
 mod part;
 pub mod redis;
 mod team;
 pub mod wire;
 
-pub(crate) use calling::Calling;
-pub(crate) use team::Goes;
+pub use calling::SESSION;

@@ -1,5 +1,6 @@
 //! What an end that calls a server is told and what it brings home, in the frames of [`crate::wire`].
 
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -11,6 +12,7 @@ use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::wire::{Body, FromEnd, ToEnd};
 
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;
@@ -22,6 +24,67 @@ const MOST_BYTES: usize = 2 * (4 + MAX_BODY);
 const A_FRAME: usize = 1 << 16;
 /// Texts of one frame: each has 4096 characters at most.
 const TEXTS_A_FRAME: usize = 64;
+
+/// The role of an end that calls a server.
+pub const ROLE: &str = "calls";
+
+/// What it is told, in [`ToEnd::For`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Connect to this server, for a run of calls.
+    Call(Box<CallOrder>),
+    /// Make this round ready.
+    Calls(CallsOrder),
+}
+
+impl Order {
+    /// As it is said to an end.
+    ///
+    /// # Errors
+    /// As [`Body::of`].
+    pub fn said(&self) -> io::Result<ToEnd> {
+        Ok(ToEnd::For { role: ROLE.into(), body: Body::of(self)? })
+    }
+}
+
+/// What it says, in [`FromEnd::For`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Answer to `Call`.
+    Calling {
+        /// Where the first connection comes from.
+        from: SocketAddr,
+        /// Kernel counters that are read around its rounds, by name.
+        counters: Vec<String>,
+    },
+    /// Before `Called`: some of what single calls left behind.
+    Calls(Batch),
+    /// Answer to `Finish`; the histograms follow.
+    Called(Box<Called>),
+}
+
+impl Answer {
+    /// As an end says it.
+    ///
+    /// # Errors
+    /// As [`Body::of`].
+    pub fn said(&self) -> io::Result<FromEnd> {
+        Ok(FromEnd::For { body: Body::of(self)? })
+    }
+
+    /// What an end says in this role. Anything else stays as it is.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn of(said: FromEnd) -> Result<Self, FromEnd> {
+        match &said {
+            FromEnd::For { body } => body.read().map_err(|_| said),
+            _ => Err(said),
+        }
+    }
+}
 
 /// What is spoken to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -392,10 +455,10 @@ pub(crate) mod tests {
         let (mut home, mut frames) = ((Vec::new(), Vec::new(), Vec::new()), 0);
         for (batch, bytes) in Batch::all(&rows, &records, &texts) {
             let mut frame = Vec::new();
-            let message = crate::wire::FromEnd::Calls(batch);
+            let message = Answer::Calls(batch).said().unwrap();
             crate::wire::write(&mut frame, &message, &bytes).expect("it has room in a frame");
-            let read = crate::wire::read(&mut frame.as_slice()).unwrap().unwrap();
-            let (crate::wire::FromEnd::Calls(batch), bytes) = read else { panic!("{read:?}") };
+            let (said, bytes) = crate::wire::read(&mut frame.as_slice()).unwrap().unwrap();
+            let Answer::Calls(batch) = Answer::of(said).unwrap() else { panic!("something else") };
             let (rows, records) = batch.read(&bytes).expect("what it says");
             home.0.extend(rows);
             home.1.extend(records);

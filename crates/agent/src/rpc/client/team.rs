@@ -9,6 +9,7 @@ use std::time::Duration;
 use msgpath_core::Problem;
 use msgpath_sys::{affinity, clock};
 
+use crate::roles::Goes;
 use crate::team::thread_problem;
 
 use super::connection::Watch;
@@ -20,17 +21,6 @@ use super::part::Part;
 const LOOK: Duration = Duration::from_millis(50);
 /// After an interruption a reply in progress is awaited so long, ns.
 const GRACE_NS: u64 = 1_000_000_000;
-
-/// How a round goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goes {
-    /// As it is.
-    On,
-    /// It ends early, with the replies in progress.
-    ToItsEnd,
-    /// Nobody waits for its end.
-    Nowhere,
-}
 
 /// The threads, waiting for orders. They end with it.
 pub struct Team {

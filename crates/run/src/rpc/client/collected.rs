@@ -1,7 +1,7 @@
 //! What is collected from the near end after a round of calls.
 
-use msgpath_agent::rpc::client::orders::{Called, Record};
-use msgpath_agent::wire::{FromEnd, read_histograms};
+use msgpath_agent::rpc::client::orders::{Answer, Called, Record};
+use msgpath_agent::wire::read_histograms;
 use msgpath_core::schema::RpcRow;
 use msgpath_core::{Histogram, Problem};
 
@@ -27,18 +27,20 @@ impl Collected {
     pub(super) fn fetch(near: &mut Link) -> Result<Self, Problem> {
         let (mut rows, mut records, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            match near.answer()? {
-                (FromEnd::Calls(batch), bytes) => {
+            let (said, bytes) = near.answer()?;
+            match Answer::of(said) {
+                Ok(Answer::Calls(batch)) => {
                     let (more, also) = batch.read(&bytes).ok_or_else(out_of_turn)?;
                     rows.extend(more);
                     records.extend(also);
                     texts.extend(batch.texts);
                 }
-                (FromEnd::Called(called), bytes) => {
+                Ok(Answer::Called(called)) => {
                     let histograms = read_histograms(called.histograms, &bytes).ok_or_else(out_of_turn)?;
                     return Ok(Self { called: *called, histograms, rows, records, texts });
                 }
-                (answer, _) => return Err(super::had(answer).err().unwrap_or_else(out_of_turn)),
+                Ok(Answer::Calling { .. }) => return Err(out_of_turn()),
+                Err(other) => return Err(super::had(other).err().unwrap_or_else(out_of_turn)),
             }
         }
     }

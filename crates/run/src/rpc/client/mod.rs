@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use msgpath_agent::rpc::client::orders::{Broken, CallOrder, Called, CallsOrder, Speaks};
+use msgpath_agent::rpc::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, Speaks};
 use msgpath_agent::rpc::client::wire::random_seed;
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
@@ -207,11 +207,11 @@ pub fn call(
     let address = resolve(&request.target)?;
     let begin = begin();
     let mut near = Link::near_here()?;
-    near.send(&ToEnd::Call(Box::new(order(&request, address, begin))))?;
+    send(&mut near, &Order::Call(Box::new(order(&request, address, begin))))?;
     // Connecting takes as long as it may.
     let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(request.connections);
     let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
-    let FromEnd::Calling { from, counters } = had(answer)? else { return Err(out_of_turn()) };
+    let Ok(Answer::Calling { from, counters }) = Answer::of(had(answer)?) else { return Err(out_of_turn()) };
     let connected = Connected { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
     listener.connected(&connected);
     let here = connected.between.is_none() && connected.same_machine().is_some();
@@ -260,6 +260,12 @@ pub fn call(
         (Err(error), None) => Err(error.into()),
         _ => Ok(outcome),
     }
+}
+
+/// Gives an order of this role.
+fn send(near: &mut Link, order: &Order) -> Result<(), Problem> {
+    let order = order.said().map_err(|error| near.vanished(error))?;
+    near.send(&order)
 }
 
 /// What an end answers, if it is neither that something is unavailable nor that it failed.
@@ -379,7 +385,7 @@ impl Run<'_> {
 
     /// Has one round measured, and records it. `Ok(false)`: it is the last one.
     fn round(&mut self, order: &CallsOrder, of: u64, stop: &AtomicBool) -> Result<bool, Problem> {
-        self.near.send(&ToEnd::Calls(order.clone()))?;
+        send(self.near, &Order::Calls(order.clone()))?;
         let FromEnd::Ready { .. } = had(self.near.answer()?.0)? else { return Err(out_of_turn()) };
         let steal = environment::steal_ticks();
         self.processes.iter_mut().for_each(Watched::begin);

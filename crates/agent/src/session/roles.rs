@@ -1,0 +1,198 @@
+//! What a session can be beside an end of messages: roles of features. Each has orders that nobody else understands; its rounds
+//! begin and end as those of messages do.
+
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+use std::sync::{PoisonError, RwLock};
+
+use msgpath_core::foreign::shown_bytes;
+use msgpath_core::{Exit, Problem};
+
+use super::Lease;
+use crate::wire::{Body, FromEnd};
+
+/// Most characters of the name of a role that is not there.
+const MAX_NAME: usize = 40;
+
+/// A session in a role. Only orders come here; what is measured is the role's own.
+pub trait SessionRole: Send {
+    /// Carries out an order of this role. Returns what is said to it.
+    ///
+    /// # Errors
+    /// `InvalidData` for what is no order, or not now: it ends the session.
+    fn order(&mut self, body: &Body, context: &Context<'_>) -> io::Result<FromEnd>;
+
+    /// Measures the round that was made ready, until it is over; `goes` is asked now and then how it goes on. `false`: there is none.
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool;
+
+    /// Says what the round has measured. `false`: there is none.
+    ///
+    /// # Errors
+    /// As the writer.
+    fn report(&mut self, to: &mut dyn Write) -> io::Result<bool>;
+}
+
+/// What a role has of its session.
+pub struct Context<'a> {
+    /// The near end has gone.
+    pub gone: &'a AtomicBool,
+    pub(super) lease: &'a Lease,
+}
+
+impl Context<'_> {
+    /// From now on the near end may be silent for ever: that its pipe ends says enough.
+    pub fn silence_is_fine(&self) {
+        self.lease.lasts(None);
+    }
+}
+
+/// How a round goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goes {
+    /// As it is.
+    On,
+    /// It ends early, with the replies in progress.
+    ToItsEnd,
+    /// Nobody waits for its end.
+    Nowhere,
+}
+
+/// A role, as a feature lists it.
+pub struct ListedRole {
+    /// As orders name it.
+    pub name: &'static str,
+    /// For one session.
+    pub begin: fn() -> Box<dyn SessionRole>,
+}
+
+static ADDED: RwLock<Vec<&'static ListedRole>> = RwLock::new(Vec::new());
+
+/// Makes roles known, before there is a session.
+pub fn add(roles: &'static [ListedRole]) {
+    ADDED.write().unwrap_or_else(PoisonError::into_inner).extend(roles);
+}
+
+/// A role by its name.
+///
+/// # Errors
+/// It was not built in.
+pub(super) fn find(name: &str) -> Result<&'static ListedRole, Problem> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    added.iter().find(|role| role.name == name).copied().ok_or_else(|| {
+        let name = shown_bytes(name.as_bytes(), MAX_NAME);
+        Problem::new("E05", Exit::CannotStart, format!("this end has no role {name}"))
+            .why("msgpath was built there without the feature that has it")
+            .hint("the same build of msgpath at both ends")
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::Ordering;
+    use std::thread::JoinHandle;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wire::{self, ToEnd};
+    use crate::{Begun, Peer, Reach, Terms};
+
+    pub static ROLES: [ListedRole; 1] = [ListedRole { name: "test", begin: || Box::new(Patient::default()) }];
+
+    /// An order of the role below.
+    pub fn told(what: &str) -> ToEnd {
+        ToEnd::For { role: ROLES[0].name.into(), body: Body::of(&what).unwrap() }
+    }
+
+    /// Waits until nobody waits for it any more: on `wait` at once, after `round` when it goes.
+    #[derive(Default)]
+    struct Patient {
+        ready: bool,
+        measured: bool,
+    }
+
+    impl SessionRole for Patient {
+        fn order(&mut self, body: &Body, context: &Context<'_>) -> io::Result<FromEnd> {
+            match body.read::<String>()?.as_str() {
+                "wait" => {
+                    while !context.gone.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+                "round" => self.ready = true,
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            }
+            Ok(FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() })
+        }
+
+        fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool {
+            while self.ready && goes() == Goes::On {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            self.measured = self.ready;
+            std::mem::take(&mut self.ready)
+        }
+
+        fn report(&mut self, mut to: &mut dyn Write) -> io::Result<bool> {
+            if self.measured {
+                wire::write(&mut to, &FromEnd::For { body: Body::of(&7)? }, &[1, 2, 3])?;
+            }
+            Ok(std::mem::take(&mut self.measured))
+        }
+    }
+
+    fn session(reach: Reach) -> (UnixStream, JoinHandle<io::Result<()>>) {
+        add(&ROLES);
+        let (control, mut from) = UnixStream::pair().unwrap();
+        let ended = std::thread::spawn(move || {
+            let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
+            let lease = Lease::new(Duration::from_secs(60));
+            crate::session(&mut from, &mut to, Begun::default(), peer, &Terms::default(), &lease)
+        });
+        (control, ended)
+    }
+
+    fn says(control: &mut UnixStream, message: &ToEnd) {
+        wire::write(control, message, &[]).unwrap();
+    }
+
+    fn hears(control: &mut UnixStream) -> (FromEnd, Vec<u8>) {
+        wire::read(control).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_round_of_a_role_begins_and_ends_as_one_of_messages() {
+        let (mut control, ended) = session(Reach::Own);
+        says(&mut control, &told("round"));
+        assert!(matches!(hears(&mut control).0, FromEnd::Ready { .. }));
+        says(&mut control, &ToEnd::Go);
+        says(&mut control, &ToEnd::Alive);
+        says(&mut control, &ToEnd::Finish);
+        assert_eq!(hears(&mut control).0, FromEnd::Over);
+        assert_eq!(hears(&mut control), (FromEnd::For { body: Body::of(&7).unwrap() }, vec![1, 2, 3]));
+        says(&mut control, &ToEnd::Finish);
+        assert!(ended.join().unwrap().is_err(), "it was reported");
+        let (mut control, ended) = session(Reach::Own);
+        says(&mut control, &told("round"));
+        says(&mut control, &ToEnd::Go);
+        says(&mut control, &ToEnd::Finish);
+        says(&mut control, &ToEnd::Go);
+        assert!(ended.join().unwrap().is_err(), "it was not made ready again");
+    }
+
+    #[test]
+    fn only_a_parent_gives_a_role_and_only_one_that_there_is() {
+        for reach in [Reach::Joined, Reach::Machine, Reach::Network] {
+            let (mut control, ended) = session(reach);
+            says(&mut control, &told("round"));
+            assert!(ended.join().unwrap().unwrap_err().to_string().contains("only a parent"));
+        }
+        let (mut control, ended) = session(Reach::Own);
+        says(&mut control, &ToEnd::For { role: "x\u{1b}".repeat(1000), body: Body::of(&()).unwrap() });
+        let FromEnd::Failed(failure) = hears(&mut control).0 else { panic!("it is there") };
+        let problem = Problem::from(failure);
+        assert!(problem.what.contains("this end has no role x") && problem.what.len() < 300, "{problem}");
+        says(&mut control, &told("something else"));
+        assert!(ended.join().unwrap().is_err(), "an order that the role does not know");
+    }
+}
