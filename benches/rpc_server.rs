@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use msgpath_agent::rpc::server::{Server, ServerOptions};
+use msgpath_calls::agent::server::{Server, ServerOptions};
 use msgpath_core::Workload;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES, put_string};
 use msgpath_sys::duplex::{recv_stamped_now, stamp_received};

@@ -14,6 +14,10 @@ static ALLOCATOR: memory::Allocator = memory::Allocator;
 
 /// What this program can beyond echo, stream and compare: a line each.
 const FEATURES: &[&Feature] = &[
+    #[cfg(feature = "calls")]
+    &msgpath_calls::FEATURE,
+    #[cfg(feature = "periodic")]
+    &msgpath_periodic::FEATURE,
     #[cfg(feature = "namespaces")]
     &msgpath_namespaces::FEATURE,
     #[cfg(feature = "tools")]

@@ -11,6 +11,9 @@ use rpc::client::orders::{Batch, CallOrder, Called};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+// Features name its modules by the crate that they are of.
+extern crate self as msgpath_agent;
+
 // The modules alone, as in `wire`.
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/failure.rs"]

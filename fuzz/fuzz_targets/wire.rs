@@ -11,6 +11,9 @@ use rpc::client::orders::{Answer, Order};
 use seal::{Key, Sealing, Seals};
 use wire::{Admits, FromDoor, FromEnd, Incoming, Joining, Opening, Proves, ToEnd};
 
+// Features name its modules by the crate that they are of.
+extern crate self as msgpath_agent;
+
 // The modules alone: the measured loops beside it, generic over every path, take minutes to compile for a fuzzer.
 #[allow(dead_code)]
 #[path = "../../crates/agent/src/failure.rs"]

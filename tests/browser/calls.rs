@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::rpc::{ClockPiece, PairClock, RpcKind, RpcSummary};
+use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcSummary};
 use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Plan};
@@ -54,7 +54,9 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
     let run = Run { folder: folder.into(), header, rounds: Vec::new(), end: None, damage: None };
     let messages = Messages { embed: count as usize, ..Messages::default() };
     let file = folder.join("calls.html");
-    let html = html::report(&Scene { messages, calls: &rows, ..Scene::new(&run, &summary) });
+    let logs = Logs::default().with(Pulled::from(rows.clone()));
+    msgpath_present::section::add(&msgpath_calls::present::SECTION);
+    let html = html::report(&Scene { messages, logs: Some(&logs), ..Scene::new(&run, &summary) });
     std::fs::write(&file, html).expect("a folder that can be written");
     file
 }

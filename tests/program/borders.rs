@@ -11,7 +11,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("msgpath-rpc", &["msgpath-core"]),
     ("msgpath-sys", &["msgpath-core"]),
     ("msgpath-paths", &["msgpath-core", "msgpath-sys"]),
-    ("msgpath-agent", &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths"]),
+    ("msgpath-agent", &["msgpath-core", "msgpath-sys", "msgpath-paths"]),
     (
         "msgpath-run",
         &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths", "msgpath-agent", "msgpath-record"],
@@ -24,7 +24,6 @@ const ALLOWED: [(&str, &[&str]); 11] = [
         "msgpath-verbs",
         &[
             "msgpath-core",
-            "msgpath-rpc",
             "msgpath-sys",
             "msgpath-paths",
             "msgpath-agent",
@@ -99,14 +98,12 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 28] = [
+const NAMES: [(&str, &str); 25] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
-    ("crates/agent/src/periodic/", "programs of courses"),
-    ("crates/agent/src/rpc/", "methods of the RPC lab"),
-    ("crates/run/src/periodic/", "programs of courses"),
-    ("crates/run/src/rpc/", "methods of the RPC lab"),
+    ("features/calls/", "methods of the RPC lab"),
+    ("features/periodic/", "programs of courses"),
     ("features/tools/", "what tools can do"),
     ("features/courses/", "programs of courses, names of options"),
     ("crates/analyse/src/findings/rpc_failed.rs", "methods of the RPC lab"),
@@ -124,7 +121,6 @@ const NAMES: [(&str, &str); 28] = [
     ("crates/verbs/src/cli/doctor.rs", "which path is tried first"),
     ("crates/verbs/src/cli/import.rs", "what calls went over"),
     ("crates/verbs/src/cli/options.rs", "names of options"),
-    ("crates/verbs/src/cli/rpc.rs", "methods of the RPC lab"),
     ("features/mesh/src/request.rs", "the path that is meant where none is named"),
     ("crates/verbs/src/request/mod.rs", "paths that are meant where none is named"),
     ("crates/verbs/src/request/layers.rs", "the layers of --layers"),
@@ -219,7 +215,7 @@ const OWN_ESCAPES: [(&str, &str); 6] = [
     ("crates/core/src/foreign.rs", "the one for all"),
     ("crates/core/src/launch.rs", "refuses, and shows nothing"),
     ("crates/core/src/target.rs", "refuses, and shows nothing"),
-    ("crates/run/src/rpc/client/target.rs", "refuses, and shows nothing"),
+    ("features/calls/src/run/client/target.rs", "refuses, and shows nothing"),
     ("fuzz/fuzz_targets/proc_texts.rs", "asks whether a name has one"),
     ("tests/program/borders.rs", "this list"),
 ];

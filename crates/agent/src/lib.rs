@@ -8,7 +8,7 @@
 //! | `session` | the session of an end, near or far, for an agent and for `serve` alike |
 //! | `confine` | what `serve` and an agent on another host take from themselves before they measure, and who starts the threads that measure: a filter of system calls holds for the others only |
 //! | `launched` | an agent on another host: its first bytes, and the address that it finds for data connections |
-//! | `role` | the first order of an agent: an end of messages or calls, a component, a server of calls, a process of a feature |
+//! | `role` | the first order of an agent: an end, or a process of a feature |
 //! | `wire`, `greeting` | the framed protocol of orders and reports; what `serve` says before anything is sent to it |
 //! | `serve` | the far end started by hand, one session per near end |
 //! | `token`, `handshake` | who may come to it: a shared secret; how both sides prove to have it, bound to one channel and its addresses |
@@ -32,8 +32,6 @@
 //! | `doctor` | what on that machine will spoil a measurement: one file per group of checks, listed in `CHECKS` |
 //! | `floors`, `send_costs`, `route` | what a message cannot be faster than here; what handing one over is made of; which device leads to the other end |
 //! | `counters`, `speed`, `events` | what the kernel counted during a round; whether the CPU kept its speed; events of CPU and kernel, counted in the measuring threads |
-//! | `rpc` | a key-value server, and what calls one in the lab's protocol, Redis and HTTP |
-//! | `periodic` | one process of a periodic run: components that send by a clock |
 //!
 //! Invariant: a loop contains the measured thing only: no allocation, no lock, no formatting; two clock
 //! readings and one store a message. Invariant: it never sees `run`.
@@ -59,20 +57,18 @@ pub mod lateness;
 pub mod launched;
 pub mod loops;
 pub mod memory;
-mod meter;
+pub mod meter;
 pub mod namespace;
 pub mod observe;
 pub mod open;
 mod pacer;
 pub mod payload;
-pub mod periodic;
 pub mod plausible;
 mod presence;
 mod privileges;
 pub mod program;
 pub mod role;
 pub mod route;
-pub mod rpc;
 pub mod seal;
 mod send_costs;
 pub mod serve;

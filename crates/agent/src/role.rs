@@ -12,7 +12,6 @@ use msgpath_sys::signal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rpc::server::ServerOptions;
 use crate::seal::Seals;
 use crate::wire::{self, Frame, Incoming};
 
@@ -53,24 +52,13 @@ const PATIENCE_MS: i32 = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// An end of messages or of calls. It moves to its own place first; the other is where the other end is.
+    /// An end, of messages or in a role of a feature. It moves to its own place first; the other is where the other end is.
     End {
         /// Both; nothing: it stays where it was started.
         places: Option<Box<[EndPlace; 2]>>,
     },
     /// An end of messages that a launcher started, on another host perhaps.
     OnHost(Box<Surroundings>),
-    /// One process of a periodic run.
-    Component,
-    /// The server of a run of calls.
-    Server {
-        /// Who started it: it ends with that.
-        parent: i32,
-        /// The namespace that it moves to first.
-        namespace: Option<String>,
-        /// How it behaves.
-        options: Box<ServerOptions>,
-    },
     /// A process of a feature.
     Of {
         /// The feature's name for it.

@@ -26,7 +26,6 @@ use crate::handshake::{Question, SERVE};
 use crate::memory::Budget;
 use crate::presence::has_closed;
 use crate::privileges::{Peer, Reach, Spinning};
-use crate::rpc::server::Event;
 use crate::seal::{Sealing, Seals};
 use crate::session::{Begun, Lease, Terms, session};
 use crate::team::no_thread;
@@ -67,6 +66,15 @@ const IDLE: Duration = Duration::from_secs(10);
 const ENDING: usize = 4;
 /// Descriptors that are set aside for each session and its connections.
 const FILES_OF_A_SESSION: usize = 32;
+
+/// A line about what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// What was to be expected: it begins, it ends; a connection comes or goes, where that was asked for.
+    Course(&'a str),
+    /// A warning, or trouble.
+    Wrong(&'a str),
+}
 
 /// How `serve` behaves.
 #[derive(Clone, Debug)]

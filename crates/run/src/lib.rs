@@ -18,8 +18,6 @@
 //! | `replicas` | the traced replica of each case: stages come from it, and what tracing costs |
 //! | `traces` | who traces the kernel under each end; events of both in one list |
 //! | `places` | two ends in network namespaces of this machine, and the link between them |
-//! | `rpc` | runs of calls: commands become cases, and a server of a run's own |
-//! | `periodic` | runs of processes that send by a clock, one to many |
 //!
 //! **Stages.** With `--stages` every measured case has a *traced replica*: the same once more, in rounds of its own between the
 //! others, while the kernel is traced. The case itself is measured untouched. The ratio of the two, with its interval, is what
@@ -38,13 +36,6 @@
 //! with `@name` and the trait `program`; what nobody counted of its far end is `Counted::CpuTime` or `Nothing`, never 0.
 //! Only whoever started an agent may have it start programs (`Reach::Own`).
 //!
-//! **Calls.** The near end of an RPC run is an agent as that of an echo; its far end is a server that others may have written. It
-//! connects once (`Call`) and keeps its connections and threads for the whole run. Of a round it is told as of a round of messages:
-//! `Calls`, `Ready`, `Go`, `Over`, `Finish`, then rows and what was counted; a `Finish` before `Over` ends the round, which is how an
-//! interruption gets there. The coordinator reads what the two processes spent before `Go` and after `Over`. Calls of one kind are a case,
-//! their slices rounds, so that everything that knows cases and rounds works on them; the calls themselves, with all stamps as
-//! both clocks had them, are a log of their own. Clocks are aligned when it is read, never when it is written.
-//!
 //! An ablation is a case like any other, with `Case::ablation` naming the case it explains and the one thing that is changed; `Plan`
 //! says what that means for options, CPUs and buffers. When the rounds that were planned are recorded, `execute` asks its
 //! caller once whether there are sizes to add near a crossing (`NextPhase`); `run` itself never looks at a number.
@@ -62,7 +53,6 @@ pub mod launch;
 mod link;
 mod orders;
 mod others;
-pub mod periodic;
 mod pilot;
 mod placement;
 pub mod places;
@@ -71,7 +61,6 @@ mod reach;
 mod replicas;
 pub mod resume;
 mod round;
-pub mod rpc;
 mod simulate;
 mod suspects;
 mod traces;
@@ -81,7 +70,8 @@ pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
 pub use link::{Link, Pair, vanished};
 pub use orders::Orders;
+pub use others::Others;
 pub use pilot::{Pace, pilot};
 pub use placement::placement;
-pub use round::RoundError;
+pub use round::{RoundError, out_of_turn};
 pub use who::{Who, who};

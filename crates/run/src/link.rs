@@ -88,7 +88,7 @@ impl Link {
     ///
     /// # Errors
     /// As [`Link::open`].
-    pub(crate) fn near_here() -> Result<Self, Problem> {
+    pub fn near_here() -> Result<Self, Problem> {
         Self::near(launch::local::Local { end: "near" }.launch()?, ANSWER)
     }
 
@@ -251,7 +251,7 @@ impl Link {
     ///
     /// # Errors
     /// E17 where none comes.
-    pub(crate) fn answer_within(&mut self, patience: Duration) -> Result<(FromEnd, Vec<u8>), Problem> {
+    pub fn answer_within(&mut self, patience: Duration) -> Result<(FromEnd, Vec<u8>), Problem> {
         let start = Instant::now();
         loop {
             match self.hear(LOOK)? {
@@ -275,7 +275,7 @@ impl Link {
     }
 
     /// Its process, where it was started here.
-    pub(crate) fn pid(&self) -> Option<u32> {
+    pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 

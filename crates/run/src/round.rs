@@ -479,7 +479,7 @@ fn answer(pair: &mut Pair, from: Side) -> Result<FromEnd, RoundError> {
 }
 
 /// E03.
-pub(crate) fn out_of_turn() -> Problem {
+pub fn out_of_turn() -> Problem {
     Problem::new("E03", Exit::CannotStart, "an end answers what was not asked").hint("the same version at both ends")
 }
 

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::Result;
+use msgpath_analyse::section as analyse;
+use msgpath_present::section as present;
 use msgpath_agent::roles::{self, ListedRole};
 use msgpath_core::{Exit, Problem};
 use serde::de::DeserializeOwned;
@@ -23,6 +25,10 @@ pub struct Feature {
     pub verbs: &'static [AnyVerb],
     /// What it keeps on disk.
     pub kinds: &'static [Kind],
+    /// What it adds to the analysis of a run.
+    pub sections: &'static [&'static analyse::Section],
+    /// What it adds to what is printed of a run.
+    pub views: &'static [&'static present::Section],
     /// What it takes from other programs.
     pub importers: &'static [Importer],
     /// Its part of `msgpath schema` ([`msgpath_present::json::schema_part`]); empty: it prints no object of its own.
@@ -100,6 +106,8 @@ pub struct Imported<'a> {
 pub const NOTHING: Feature = Feature {
     verbs: &[],
     kinds: &[],
+    sections: &[],
+    views: &[],
     importers: &[],
     schema: "",
     servers: &[],
@@ -115,9 +123,10 @@ static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 /// Tells the base which features there are; once, before anything else.
 pub fn set(features: &'static [&'static Feature]) {
     if ALL.set(features).is_ok() {
-        roles::add(&[msgpath_agent::rpc::client::SESSION]);
         for feature in features {
             roles::add(feature.roles);
+            feature.sections.iter().for_each(|section| analyse::add(section));
+            feature.views.iter().for_each(|section| present::add(section));
             (feature.begin)();
         }
     }

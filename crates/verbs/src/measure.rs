@@ -158,7 +158,7 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
 }
 
 /// The exit code of a run that was held to what was asked for; what it comes to is said unless `-qq` forbids it.
-pub(crate) fn code_of(held: Result<(), Problem>, gates: &[RunGate], quiet: u8) -> ExitCode {
+pub fn code_of(held: Result<(), Problem>, gates: &[RunGate], quiet: u8) -> ExitCode {
     match held {
         Ok(()) => {
             if quiet < 2 {
@@ -218,7 +218,7 @@ pub struct View<'a> {
 
 /// The result as text or JSON.
 pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> String {
-    use msgpath_present::{Style, json, terminal};
+    use msgpath_present::{Style, json, section, terminal};
     let style = if to_file { looks::file(view.look) } else { looks::stdout(view.look) };
     let style = Style { verbose: view.verbose, warnings: view.warnings, ..style };
     let units = view.units;
@@ -236,8 +236,7 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> Str
             return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
         }
         (_, "compare") => terminal::compare(run, summary, style),
-        _ if run.header.parts.get::<RpcFacts>().is_some() => terminal::rpc(run, summary, style),
-        _ if run.header.parts.get::<PeriodicFacts>().is_some() => terminal::periodic(run, summary, style),
+        _ if let Some(text) = section::terminal(run, summary, style) => text,
         _ if run.header.plan.workload.timed => terminal::echo(run, summary, style),
         _ if run.header.plan.cases.iter().any(|case| case.pieces.count > 1) => {
             terminal::write_shape(run, summary, style, units)

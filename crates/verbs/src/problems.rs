@@ -223,7 +223,7 @@ mod tests {
         };
         assert_eq!(hint("msgpath echo --duration 3"), "-t TIME, --time TIME");
         assert_eq!(hint("msgpath echo --nothing-like-it"), "msgpath echo -h");
-        assert_eq!(hint("msgpath periodic -t 2s"), "msgpath periodic -h");
+        assert_eq!(hint("msgpath verify -t 2s"), "msgpath verify -h");
         assert_eq!(hint("msgpath echo --tiem 3"), "--time");
         assert_eq!(hint("msgpath ech"), "echo");
     }

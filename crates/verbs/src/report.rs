@@ -6,7 +6,7 @@ use msgpath_analyse::one_way::OnOneClock;
 use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::Problem;
 use msgpath_present::html::{self, Earlier, Messages, Scene};
-use msgpath_record::{CallLog, MessageLog, Run};
+use msgpath_record::{MessageLog, Run};
 
 use crate::output::OutputFile;
 use crate::runs;
@@ -52,7 +52,7 @@ impl Reported {
 
     /// What the figures may look at; at most `embed` messages go into the file.
     pub fn scene<'a>(&'a self, embed: usize, earlier: Option<Earlier<'a>>) -> Scene<'a> {
-        Scene { calls: &self.logs.rpcs, ..scene(&self.run, &self.summary, &self.messages, embed, earlier) }
+        Scene { logs: Some(&self.logs), ..scene(&self.run, &self.summary, &self.messages, embed, earlier) }
     }
 }
 
@@ -73,8 +73,8 @@ fn scene<'a>(
 /// The log cannot be read, or the file cannot be written.
 pub fn write_of(run: &Run, summary: &Summary, file: &OutputFile) -> Result<(), Problem> {
     let messages = runs::on_one_clock(run, summary)?;
-    let calls = CallLog::of_calls(run)?;
-    let scene = Scene { calls: &calls, ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
+    let logs = runs::logs(run)?;
+    let scene = Scene { logs: Some(&logs), ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
     write(&scene, file).map(drop)
 }
 

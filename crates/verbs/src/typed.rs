@@ -135,6 +135,17 @@ pub fn metrics(text: &str) -> Result<MetricsTo, Problem> {
     }
 }
 
+/// A number up to `most`.
+///
+/// # Errors
+/// It is none, or larger.
+pub fn at_most(option: &str, text: &str, most: u32) -> Result<u32, Problem> {
+    let number = number(text).map_err(|error| problems::bad_value(option, error.to_string()))?;
+    Some(number)
+        .filter(|number| *number <= most)
+        .ok_or_else(|| problems::bad_value(option, format!("1 to {most}, got {number}")))
+}
+
 /// `--name`: what a folder may be called without surprises.
 pub fn run_name(text: &str) -> Result<String, Problem> {
     let fine = text.starts_with(|c: char| c.is_ascii_alphanumeric())

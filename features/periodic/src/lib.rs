@@ -1,9 +1,34 @@
-//! Messages by a clock, one to many: components in processes of their own that send to all others each period.
+//! Messages by a clock, one to many: `msgpath periodic`. Processes, each with components that send a message every period to all
+//! others.
+//!
+//! | module | what |
+//! |---|---|
+//! | `agent` | one of the processes |
+//! | `run` | starts them, and makes a record of what they say |
+//! | `section`, `analyse`, `findings` | times of each engine, what the processes did beside |
+//! | `present` | the view on a terminal, the figures, the object in the JSON |
+//! | `verb` | what is typed |
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod analyse;
 pub mod findings;
 pub mod present;
+pub mod run;
 pub mod section;
 #[cfg(test)]
 mod tests;
+mod verb;
+
+use msgpath_verbs::feature::{Feature, NOTHING, Process};
+use msgpath_verbs::verb::AnyVerb;
+
+/// The whole of it.
+pub static FEATURE: Feature = Feature {
+    sections: &[&section::SECTION],
+    views: &[&present::SECTION],
+    schema: present::SCHEMA,
+    verbs: &[AnyVerb::of::<verb::Arguments>()],
+    processes: &[Process { name: run::PROCESS, run: |told| Ok(agent::process::process(told.begun)) }],
+    ..NOTHING
+};

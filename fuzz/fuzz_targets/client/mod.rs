@@ -1,10 +1,10 @@
-//! The modules of `msgpath-agent` alone, for a fuzz target.
+//! The modules alone, for a fuzz target.
 
-#[path = "../../../crates/agent/src/rpc/client/http.rs"]
+#[path = "../../../features/calls/src/agent/client/http.rs"]
 pub mod http;
-#[path = "../../../crates/agent/src/rpc/client/maker.rs"]
+#[path = "../../../features/calls/src/agent/client/maker.rs"]
 pub mod maker;
-#[path = "../../../crates/agent/src/rpc/client/redis.rs"]
+#[path = "../../../features/calls/src/agent/client/redis.rs"]
 pub mod redis;
-#[path = "../../../crates/agent/src/rpc/client/wire.rs"]
+#[path = "../../../features/calls/src/agent/client/wire.rs"]
 pub mod wire;

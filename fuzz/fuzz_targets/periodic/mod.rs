@@ -1,6 +1,6 @@
-//! The modules of `msgpath-agent` alone, for a fuzz target.
+//! The modules alone, for a fuzz target.
 
-#[path = "../../../crates/agent/src/periodic/mac.rs"]
+#[path = "../../../features/periodic/src/agent/mac.rs"]
 pub mod mac;
-#[path = "../../../crates/agent/src/periodic/orders.rs"]
+#[path = "../../../features/periodic/src/agent/orders.rs"]
 pub mod orders;

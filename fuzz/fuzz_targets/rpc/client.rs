@@ -1,4 +1,4 @@
-//! The modules of `msgpath-agent` alone, for a fuzz target.
+//! The modules alone, for a fuzz target.
 
-#[path = "../../../crates/agent/src/rpc/client/orders.rs"]
+#[path = "../../../features/calls/src/agent/client/orders.rs"]
 pub mod orders;

@@ -1,4 +1,4 @@
-//! The modules of `msgpath-agent` alone, for a fuzz target.
+//! The modules alone, for a fuzz target.
 
 pub mod client;
 #[allow(dead_code, unused_imports)]

@@ -1,6 +1,6 @@
-//! The modules of `msgpath-agent` alone, for a fuzz target.
+//! The modules alone, for a fuzz target.
 
-#[path = "../../../crates/agent/src/rpc/server/options.rs"]
+#[path = "../../../features/calls/src/agent/server/options.rs"]
 mod options;
 
 pub use options::ServerOptions;

@@ -6,7 +6,6 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, ExitCode, Stdio};
-use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
@@ -14,15 +13,13 @@ use msgpath_agent::join::{Caller, Left, REDIAL, started_by};
 use msgpath_agent::role::{Channel, Role};
 use msgpath_agent::seal::Seals;
 use msgpath_agent::token::{self, ENVIRONMENT, Token};
-use msgpath_agent::{Reach, agent, launched, periodic};
+use msgpath_agent::{Reach, agent, launched};
 use msgpath_core::{Exit, Problem};
 use msgpath_run::launch::local::VERB;
-use msgpath_run::rpc::own;
 use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::say;
 
 use crate::feature::{self, Told};
-use crate::log::Log;
 use crate::problems::usage;
 use crate::verb::Group;
 
@@ -79,12 +76,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(Role::OnHost(known)) => return Ok(launched::on_host(*known, arguments.host, reach, channel)),
         Some(_) if arguments.joined => return Err(no_role().into()),
         Some(Role::End { places }) => return Ok(agent(places.as_deref())),
-        Some(Role::Component) => return Ok(periodic::process::process(begun)),
-        Some(Role::Server { parent, namespace, options }) => {
-            let mut log = Log::new(Instant::now());
-            let mut wrong = |line: &str| log.say(&format!("server: {line}"));
-            own::serve_for(parent, namespace.as_deref(), *options, &mut wrong)?;
-        }
         Some(Role::Of { process, body }) => {
             let mut processes = feature::all().iter().flat_map(|feature| feature.processes);
             let found = processes.find(|one| one.name == process);

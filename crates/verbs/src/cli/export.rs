@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use msgpath_core::path::nearest;
 use msgpath_core::{Exit, Problem};
-use msgpath_present::html::figures::{self, FIGURES, Figure};
+use msgpath_present::html::figures::{self, Figure};
 use msgpath_present::{export as analysed, html};
 use msgpath_record::Run;
 use msgpath_record::export::{EXPORTERS, Exporter};
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 /// A figure by its name.
 fn figure(name: &str) -> Result<&'static Figure, Problem> {
     figures::figure(name).ok_or_else(|| {
-        let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        let names: Vec<&str> = figures::all().iter().map(|figure| figure.name).collect();
         let problem = usage(format!("{name:?} is not a figure")).why(format!("figures: {}", names.join(", ")));
         match nearest(name, names.iter().copied()) {
             Some(name) => problem.hint(format!("--figure {name}")),

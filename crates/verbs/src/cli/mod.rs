@@ -14,10 +14,8 @@ mod import;
 mod man;
 pub mod options;
 mod paths;
-mod periodic;
 mod report;
 mod resume;
-mod rpc;
 mod runs;
 mod schema;
 mod serve;
@@ -29,7 +27,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, FromArgMatches};
 use msgpath_core::{Exit, Problem};
 
 use crate::verb::{AnyVerb, Planned};
@@ -39,10 +37,8 @@ use crate::{feature, looks, output, problems};
 static BASE: &[AnyVerb] = &[
     AnyVerb::of::<serve::Arguments>(),
     AnyVerb::of::<echo::Arguments>(),
-    AnyVerb::of::<rpc::Arguments>(),
     AnyVerb::of::<stream::Arguments>(),
     AnyVerb::of::<compare::Arguments>(),
-    AnyVerb::of::<periodic::Arguments>(),
     AnyVerb::of::<explain::Arguments>(),
     AnyVerb::of::<diff::Arguments>(),
     AnyVerb::of::<report::Arguments>(),
@@ -105,6 +101,13 @@ fn parsed(words: Vec<OsString>) -> Result<(&'static AnyVerb, ArgMatches), clap::
     let mut matches = command().try_get_matches_from(words)?;
     let (name, matches) = matches.remove_subcommand().expect("a verb is required");
     Ok((verb(&name).expect("a verb of the command"), matches))
+}
+
+/// The arguments of `serve` in a whole command line.
+pub(crate) fn serve(words: Vec<OsString>) -> Result<serve::Arguments, Problem> {
+    let wrong = || problems::usage("these are no options of a server");
+    let (_, matches) = parsed(words).map_err(|error| problems::from_clap(&error).unwrap_or_else(wrong))?;
+    serve::Arguments::from_arg_matches(&matches).map_err(|_| wrong())
 }
 
 /// What the words after `msgpath` would do; `None`: nobody knows before.

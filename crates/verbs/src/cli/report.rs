@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::foreign::shown;
 use msgpath_core::{Problem, units};
-use msgpath_present::html::figures::FIGURES;
+use msgpath_present::html::figures;
 use msgpath_present::html::{self, DEFAULT_EMBED, Earlier, Scene};
 use msgpath_sys::say;
 
@@ -96,7 +96,7 @@ fn finish(scene: &Scene<'_>, file: &OutputFile, arguments: &Arguments) -> Result
     let file = file.path();
     output::print(format!("report   {}\n", file.display()))?;
     if let Some(folder) = &arguments.svg {
-        let written = figures(scene, folder)?;
+        let written = write_figures(scene, folder)?;
         output::print(format!("figures  {}: {}\n", folder.display(), written.join(", ")))?;
     }
     if let Some(note) = note {
@@ -116,10 +116,10 @@ fn open_if_asked(file: &Path, arguments: &Arguments) -> ExitCode {
 }
 
 /// Writes each figure of the run; the names of those that it has.
-fn figures(scene: &Scene<'_>, folder: &Path) -> Result<Vec<&'static str>, Problem> {
+fn write_figures(scene: &Scene<'_>, folder: &Path) -> Result<Vec<&'static str>, Problem> {
     std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
     let mut written = Vec::new();
-    for figure in FIGURES {
+    for figure in figures::all() {
         let Ok(svg) = html::figure_file(scene, figure) else { continue };
         let file = folder.join(format!("{}.svg", figure.name));
         write_named(&file, svg)?;

@@ -34,13 +34,13 @@ const SELDOM: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// The file cannot be written, or the address cannot be listened at.
-pub(crate) fn open(result: &ResultOptions) -> Result<Option<Metrics>, Problem> {
+pub fn open(result: &ResultOptions) -> Result<Option<Metrics>, Problem> {
     result.open_metrics.as_ref().map(Metrics::open).transpose()
 }
 
 /// The progress that was asked for: a block on a terminal, otherwise a line every ten seconds, unless `--progress` says
 /// more.
-pub(crate) fn progress(result: &ResultOptions, metrics: Option<Metrics>) -> Box<dyn Progress> {
+pub fn progress(result: &ResultOptions, metrics: Option<Metrics>) -> Box<dyn Progress> {
     let terminal = std::io::stderr().is_terminal();
     let usual = if terminal { ProgressStyle::Block } else { ProgressStyle::Line };
     let so_far = SoFar::new(looks::glyphs(&result.look), result.units.into());
@@ -56,7 +56,7 @@ pub(crate) fn progress(result: &ResultOptions, metrics: Option<Metrics>) -> Box<
 }
 
 /// Nothing on standard error: only what other programs read.
-pub(crate) fn quietly(result: &ResultOptions, metrics: Option<Metrics>) -> Box<dyn Progress> {
+pub fn quietly(result: &ResultOptions, metrics: Option<Metrics>) -> Box<dyn Progress> {
     with(Box::new(Silent), result, metrics)
 }
 

@@ -41,7 +41,7 @@ const FILES: &[(&str, Write)] =
 
 /// The picture of the first screen of a run's own report, and where it stands among those of others.
 fn of_run(part: &Part<'_>) -> Option<(usize, Pictured)> {
-    let scene = Scene { calls: &part.logs.rpcs, ..Scene::new(part.run, part.summary) };
+    let scene = Scene { logs: Some(part.logs), ..Scene::new(part.run, part.summary) };
     let (figure, panels) = large(&scene)?;
     let picture = Pictured {
         name: format!("{}-{}", part.name, figure.name),

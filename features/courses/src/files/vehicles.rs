@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::answers::Part;
 use crate::classic::frames::{self, LISTED};
-use msgpath_analyse::periodic::Engine;
+use msgpath_periodic::analyse::Engine;
 use msgpath_core::schema::MessageRow;
 use msgpath_core::units::Glyphs;
 

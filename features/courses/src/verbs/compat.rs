@@ -452,7 +452,7 @@ struct ServerArguments {
     ///
     /// Their own clients work against it; msgpath's are `msgpath compat`. --connections (default 64), --idle-timeout
     /// (default 1m) and --message-timeout (default 10s, and 10 µs a byte) apply. Nobody is asked who they are.
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "rpc")]
+    #[arg(long, value_enum, value_name = "NAME")]
     compat: Option<Compat>,
     /// a1, a2, a3: bytes of a message, MSGSIZE [required there]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, requires = "compat")]
@@ -484,6 +484,10 @@ impl servers::Server for OfCourses {
 
     fn option(&self) -> &'static str {
         "--compat"
+    }
+
+    fn name(&self) -> &'static str {
+        "the servers of courses"
     }
 
     fn is_asked(&self, typed: &ArgMatches) -> bool {
@@ -553,7 +557,7 @@ impl ServerArguments {
     /// # Errors
     /// Options that do not fit together; E01 where it cannot listen.
     fn serve(&self, usual: Usual) -> Result<ExitCode> {
-        let ServeAddress::Tcp { host, port } = usual.address else {
+        let ServeAddress::Tcp { host, port } = usual.listen.address()? else {
             let problem = usage("the servers of courses speak TCP");
             return Err(problem.hint("an address HOST:PORT, or -p PORT").into());
         };

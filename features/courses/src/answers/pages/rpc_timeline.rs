@@ -1,6 +1,7 @@
 //! The page of the preset `rpc-timeline`: where each call's time went, by its four stamps.
 
-use msgpath_analyse::rpc::{RpcKind, RpcStage, RpcSummary};
+use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcStage, RpcSummary};
+use msgpath_calls::section;
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::schema::{RpcFacts, RpcRow};
 use msgpath_core::units::three_digits;
@@ -83,7 +84,8 @@ fn every<'a, 'b>(calls: &'b [Calls<'a>]) -> impl Iterator<Item = Kind<'a, 'b>> {
 impl<'a, 'b> Kind<'a, 'b> {
     fn rows(&self) -> impl Iterator<Item = &'a RpcRow> + use<'a> {
         let case = self.kind.case;
-        self.one.part.logs.rpcs.sample().iter().filter(move |row| row.case == case)
+        let calls = section::log(self.one.part.logs).map_or(&[][..], |calls| calls.sample());
+        calls.iter().filter(move |row| row.case == case)
     }
 
     /// The parts of a call; `None`: no stamps of the server, or stamps that contradict the client's.
@@ -435,7 +437,7 @@ fn clocks(calls: &[Calls<'_>]) -> Answered {
     };
     let (same, aligned) = (count(&|same, _| same), count(&|same, pieces| !same && pieces));
     let unknown = rows.len() - same - aligned;
-    let piece = |clock: &msgpath_analyse::rpc::PairClock, of: fn(&msgpath_analyse::rpc::ClockPiece) -> f64| {
+    let piece = |clock: &PairClock, of: fn(&ClockPiece) -> f64| {
         time_or(if clock.same { Some(0.0) } else { clock.pieces.first().map(of) }, "not aligned")
     };
     let evidence = table("clocks", "The clocks", &rows)

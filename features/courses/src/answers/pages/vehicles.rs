@@ -10,7 +10,7 @@ use crate::answers::columns::{Columns, count_or, ns_or, ratio_or, share_or, tabl
 use crate::answers::evidence::{beyond, extremes, p50};
 use crate::answers::words::{percent, quantile_words, time, weakest};
 use crate::answers::{Cell, Page, Part, Table};
-use msgpath_analyse::periodic::{Engine, Times};
+use msgpath_periodic::analyse::{Engine, Times};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 
 /// What the group of the experiment reported, µs: engine, when, least, mean, largest.
@@ -293,7 +293,7 @@ fn start_and_steady(engines: &Engines<'_>) -> Answered {
 /// Where the slowest messages lie: share of the slowest 1 % that are first ones, and share of first ones among all.
 fn slowest_are_first(driven: &Driven<'_>) -> Option<(f64, f64, u64)> {
     let first = driven.part.run.header.parts.get::<PeriodicFacts>()?.first;
-    let rows = driven.part.logs.periodic.sample().iter().filter(|row| row.case == driven.engine.case);
+    let rows = msgpath_periodic::section::log(driven.part.logs).sample().iter().filter(|row| row.case == driven.engine.case);
     let mut times: Vec<(u64, bool)> = rows.filter_map(|row| Some((row.latency_ns?, row.sequence < first))).collect();
     if times.len() < ENOUGH {
         return None;
@@ -578,7 +578,7 @@ fn set_up(engines: &Engines<'_>) -> Answered {
 mod tests {
     use super::*;
     use crate::answers::testing::answer;
-    use msgpath_analyse::periodic::testing::{build, row};
+    use msgpath_periodic::analyse::testing::{build, row};
     use msgpath_analyse::{Logs, summarise_with};
     use msgpath_stats::quantile::Range;
 

@@ -6,7 +6,7 @@ use crate::answers::{Page, Part};
 use crate::files;
 use msgpath_core::Problem;
 use msgpath_present::html;
-use msgpath_present::html::figures::FIGURES;
+use msgpath_present::html::figures;
 use msgpath_record::export;
 
 use msgpath_verbs::output::{OutputFile, make_subfolder, write_named};
@@ -44,7 +44,7 @@ pub(super) fn write(
         make_subfolder(&own)?;
         let scene = one.scene(html::DEFAULT_EMBED, None);
         report::write(&scene, &OutputFile::Named(own.join("report.html")))?;
-        for figure in FIGURES {
+        for figure in figures::all() {
             let Ok(svg) = html::figure_file(&scene, figure) else { continue };
             let file = own.join(format!("{}.svg", figure.name));
             write_named(&file, svg)?;

@@ -5,7 +5,7 @@ mod collected;
 mod plan;
 mod target;
 
-pub use msgpath_agent::rpc::client::orders::Record;
+pub use crate::agent::client::orders::Record;
 pub use plan::ROUNDS;
 pub use target::{LAB_PORT, Protocol, RpcTarget};
 
@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use msgpath_agent::rpc::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, Speaks};
-use msgpath_agent::rpc::client::wire::random_seed;
+use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, Speaks};
+use crate::agent::client::wire::random_seed;
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
 use msgpath_core::doctor::{Check, Doctor, Examine, parse_report};
@@ -38,10 +38,10 @@ use collected::Collected;
 use plan::{plan, rounds_of};
 
 use super::spent::{Watched, who_listens};
-use crate::execute::Progress;
-use crate::link::Link;
-use crate::others::Others;
-use crate::round::out_of_turn;
+use msgpath_run::Link;
+use msgpath_run::Others;
+use msgpath_run::Progress;
+use msgpath_run::out_of_turn;
 
 /// Between two looks at an interruption.
 const LOOK: Duration = Duration::from_millis(50);

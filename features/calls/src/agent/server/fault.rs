@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use msgpath_rpc::MarkerError;
 use msgpath_sys::clock;
 
-use super::Event;
+use msgpath_agent::serve::Event;
 
 /// Lines about troubles in one second; the rest of that second is summed up in one more.
 const LINES_PER_SECOND: u32 = 5;

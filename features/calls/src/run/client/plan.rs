@@ -1,8 +1,8 @@
 //! The plan of a script: one case a command, its calls in rounds.
 
-use msgpath_agent::rpc::client::orders::MOST_CALLS_A_ROUND;
-use msgpath_agent::rpc::client::wire::LAB_HEAD;
-use msgpath_agent::rpc::client::{http, redis};
+use crate::agent::client::orders::MOST_CALLS_A_ROUND;
+use crate::agent::client::wire::LAB_HEAD;
+use crate::agent::client::{http, redis};
 use msgpath_core::plan::{Extent, Load};
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::Pieces;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::run::{Mac, Periodic, Request, Start};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use msgpath_core::foreign::shown;
@@ -9,15 +10,14 @@ use msgpath_core::gate::Gate;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem};
-use msgpath_run::periodic::{Mac, Periodic, Request, Start};
 use msgpath_sys::say;
 
-use super::options::{Options, ResultOptions};
-use crate::places::{Asked, Terms};
-use crate::request::{channel_of, random_seed, resolve};
-use crate::typed::{self, List, PathArg};
-use crate::verb::{Group, Planned};
-use crate::{gates, looks, measure, progress};
+use msgpath_verbs::cli::options::{Options, ResultOptions};
+use msgpath_verbs::places::{Asked, Terms};
+use msgpath_verbs::request::{channel_of, random_seed, resolve};
+use msgpath_verbs::typed::{self, List, PathArg};
+use msgpath_verbs::verb::{Group, Planned};
+use msgpath_verbs::{gates, looks, measure, progress};
 
 /// Messages every period, from each to all
 #[derive(Args, Clone, Debug)]
@@ -175,13 +175,12 @@ impl Arguments {
     fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
         periodic.validate(self.len)?;
         gates::of_one_run(&self.fail_if, &msgpath_core::workload::PERIODIC)?;
-        let size = u32::try_from(self.len).map_err(|_| crate::problems::usage("a message is at most 1 MiB"))?;
+        let size = u32::try_from(self.len).map_err(|_| msgpath_verbs::problems::usage("a message is at most 1 MiB"))?;
         let mut cases: Vec<Case> = Vec::new();
         for path in &self.paths.0 {
             let PathArg::Spec(spec) = path else {
-                return Err(
-                    crate::problems::usage("periodic takes engines by their names").hint("-x eth/sigio,shm,udp")
-                );
+                return Err(msgpath_verbs::problems::usage("periodic takes engines by their names")
+                    .hint("-x eth/sigio,shm,udp"));
             };
             let path = resolve(spec, false, &msgpath_core::Target::Local)?;
             if cases.iter().any(|case| case.path == path) {
@@ -198,7 +197,7 @@ impl Arguments {
             });
         }
         if cases.is_empty() {
-            return Err(crate::problems::usage("nothing to measure").hint("-x eth/sigio,shm"));
+            return Err(msgpath_verbs::problems::usage("nothing to measure").hint("-x eth/sigio,shm"));
         }
         let plan = Plan {
             rounds: periodic.slices.saturating_mul(self.restarts),
@@ -229,7 +228,7 @@ impl Terms for Processes {
     const EXCLUDES: &'static [&'static str] = &["interface"];
 }
 
-impl crate::verb::Verb for Arguments {
+impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "periodic";
     const GROUP: Group = Group::Measure;
     const SHORT: Option<(&str, &str)> = Some((
@@ -253,7 +252,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let (options, periodic) = (arguments.shared(), arguments.periodic());
     let mut plan = arguments.plan(&periodic, &options)?;
     if arguments.places.is_asked() && periodic.processes < 2 {
-        return Err(crate::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
+        return Err(msgpath_verbs::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
     }
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;
@@ -282,7 +281,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
             }
         };
         let mut progress = progress::quietly(&options.result, metrics);
-        msgpath_run::periodic::execute(request, &mut notify, progress.as_mut(), stop).map(drop)
+        crate::run::execute(request, &mut notify, progress.as_mut(), stop).map(drop)
     });
     drop(places);
     ended

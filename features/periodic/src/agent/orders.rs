@@ -1,4 +1,4 @@
-//! What the processes of a periodic run are told and what they answer, over the frames of [`crate::wire`].
+//! What the processes of a periodic run are told and what they answer, over the frames of [`msgpath_agent::wire`].
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::Component;
@@ -265,14 +265,14 @@ impl ReceivedRow {
 }
 
 // Both ends are processes of this machine, started by one another: frames are bounded, no more.
-impl crate::wire::Frame for ToProcess {
+impl msgpath_agent::wire::Frame for ToProcess {
     const MAX_JSON: usize = 2 << 20;
     const MAX_BYTES: usize = 0;
 }
 
-impl crate::wire::Frame for FromProcess {
+impl msgpath_agent::wire::Frame for FromProcess {
     const MAX_JSON: usize = 2 << 20;
-    const MAX_BYTES: usize = crate::wire::MAX_BYTES;
+    const MAX_BYTES: usize = msgpath_agent::wire::MAX_BYTES;
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::agent::server::ServerOptions;
+use crate::run::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
+use crate::run::own::OwnServer;
 use anyhow::Result;
-use clap::{Args, FromArgMatches, ValueEnum};
-use msgpath_agent::rpc::server::ServerOptions;
+use clap::{Args, ValueEnum};
 use msgpath_analyse::Summary;
-use msgpath_analyse::rpc::RpcKind;
+use crate::analyse::{RpcKind, RpcSummary};
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
 use msgpath_core::path::nearest;
@@ -26,19 +28,19 @@ use msgpath_core::{Exit, Problem};
 use msgpath_record::Run;
 use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
-use msgpath_run::rpc::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
-use msgpath_run::rpc::own::OwnServer;
 use msgpath_sys::say;
 
-use super::options::{ArrivalsArg, Options, ResultOptions};
-use crate::measure::{self, View};
-use crate::output::{self, OutputFile, write_typed};
-use crate::place::Place;
-use crate::places::{Asked, Places, Terms};
-use crate::problems::{self, cannot_write, nothing_came, usage};
-use crate::request::random_seed;
-use crate::verb::Group;
-use crate::{gates, looks, progress, runs, typed};
+use msgpath_verbs::cli::options::{ArrivalsArg, Options, ResultOptions};
+use msgpath_verbs::measure::{self, View};
+use msgpath_verbs::output::{self, OutputFile, write_typed};
+use msgpath_verbs::place::Place;
+use msgpath_verbs::places::{Asked, Places, Terms};
+use msgpath_verbs::problems::{self, cannot_write, nothing_came, usage};
+use msgpath_verbs::request::random_seed;
+use msgpath_verbs::verb::Group;
+use msgpath_verbs::{gates, looks, progress, runs, servers, typed};
+
+use crate::serve;
 
 /// The target that stands for a server of this run.
 const HERE: &str = "here";
@@ -190,10 +192,8 @@ fn server_options(text: &str) -> Result<ServerOptions, Problem> {
         return Err(usage(format!("--serve: {word} is not for a server of one run: it says itself where it listens")));
     }
     let whole = ["msgpath", "serve", "--rpc"].into_iter().map(String::from).chain(words.iter().cloned());
-    let wrong = || usage("--serve takes options of a server");
-    let parsed = super::parsed(whole.map(OsString::from).collect());
-    let (_, matches) = parsed.map_err(|error| problems::from_clap(&error).unwrap_or_else(wrong))?;
-    super::serve::Arguments::from_arg_matches(&matches).map_err(|_| wrong())?.server(None)
+    let (typed, usual) = servers::typed(whole.map(OsString::from).collect())?;
+    serve::asked(&typed, &usual)
 }
 
 fn rate(text: &str) -> Result<Rate, Problem> {
@@ -215,8 +215,7 @@ fn no_command(error: &CommandError) -> Problem {
 /// An option that neither knows.
 fn sorted(arguments: Vec<OsString>) -> Result<Vec<OsString>, Problem> {
     let words: Vec<String> = arguments[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let verb = super::bare();
-    let verb = verb.find_subcommand("rpc").expect("this verb");
+    let verb = &Arguments::augment_args(clap::Command::new("rpc"));
     let (mut own, mut lab) = (Vec::new(), Vec::new());
     let mut target: Option<String> = None;
     let mut at = 0;
@@ -507,7 +506,7 @@ impl Terms for ClientAndServer {
     const EXCLUDES: &'static [&'static str] = &[];
 }
 
-impl crate::verb::Verb for Arguments {
+impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "rpc";
     const GROUP: Group = Group::Measure;
     const SHORT: Option<(&str, &str)> = Some((
@@ -704,7 +703,7 @@ fn sums(
     run: &msgpath_record::Run,
     rows: &[RpcRow],
     console: &Console,
-    outcome: &msgpath_run::rpc::client::Outcome,
+    outcome: &crate::run::client::Outcome,
     glyphs: Glyphs,
 ) -> String {
     let mut lines: Vec<String> = vec![String::new()];
@@ -789,7 +788,6 @@ fn device(route: &Route) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::rpc::RpcSummary;
 
     fn words(line: &str) -> Result<String, Problem> {
         let arguments = ["msgpath", "rpc"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
@@ -802,8 +800,8 @@ mod tests {
         let code = |calls, failed, unanswered, limit| {
             let kind = RpcKind { calls, failed, unanswered, ..RpcKind::default() };
             let kinds = vec![kind, RpcKind { calls: 0, ..RpcKind::default() }];
-            let rpc = Some(RpcSummary { kinds, ..RpcSummary::default() });
-            let summary = Summary { rpc, ..Summary::empty("calm-heron", "rpc", msgpath_core::schema::Status::Ok) };
+            let sections = Parts::default().with(RpcSummary { kinds, ..RpcSummary::default() });
+            let summary = Summary { sections, ..Summary::empty("calm-heron", "rpc", msgpath_core::schema::Status::Ok) };
             succeeded(&summary, limit).map_or_else(|problem| problem.exit.code(), |()| 0)
         };
         assert_eq!([code(10, 10, 0, None), code(10, 3, 7, None), code(1, 1, 0, None)], [4; 3]);

@@ -42,11 +42,11 @@ use msgpath_sys::clock;
 use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::poll::any_readable;
 
-use crate::serve::cannot_listen;
-use crate::team::thread_problem;
 use connection::Patience;
 use log::LogFile;
 use memory::Memory;
+use msgpath_agent::serve::{Event, cannot_listen};
+use msgpath_agent::team::thread_problem;
 use seat::{Room, Seat, Seats};
 use service::Service;
 use worker::{Accepted, Post, Shared, work};
@@ -59,15 +59,6 @@ pub use options::{LAB_PORT, ServerOptions};
 const TURNED_AWAY: usize = 64;
 /// Descriptors that are not connections: listener, epoll sets, log, standard streams.
 const OTHER_FILES: usize = 64;
-
-/// A line about what happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// What was to be expected: it begins, it ends; a connection comes or goes, where that was asked for.
-    Course(&'a str),
-    /// A warning, or trouble.
-    Wrong(&'a str),
-}
 
 /// What a server has done when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What an end that calls a server is told and what it brings home, in the frames of [`crate::wire`].
+//! What an end that calls a server is told and what it brings home, in the frames of [`msgpath_agent::wire`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,8 +11,8 @@ use msgpath_rpc::log::{self, RECORD_BYTES};
 use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
-use crate::wire::{Body, FromEnd, ToEnd};
+use msgpath_agent::failure::Failure;
+use msgpath_agent::wire::{Body, FromEnd, ToEnd};
 
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;
@@ -456,8 +456,8 @@ pub(crate) mod tests {
         for (batch, bytes) in Batch::all(&rows, &records, &texts) {
             let mut frame = Vec::new();
             let message = Answer::Calls(batch).said().unwrap();
-            crate::wire::write(&mut frame, &message, &bytes).expect("it has room in a frame");
-            let (said, bytes) = crate::wire::read(&mut frame.as_slice()).unwrap().unwrap();
+            msgpath_agent::wire::write(&mut frame, &message, &bytes).expect("it has room in a frame");
+            let (said, bytes) = msgpath_agent::wire::read(&mut frame.as_slice()).unwrap().unwrap();
             let Answer::Calls(batch) = Answer::of(said).unwrap() else { panic!("something else") };
             let (rows, records) = batch.read(&bytes).expect("what it says");
             home.0.extend(rows);

@@ -6,7 +6,7 @@ use msgpath_core::schema::{EndReport, MessageRow, PeriodicSession, RoundRecord};
 use msgpath_core::{CallCounts, Case, Delivery, Histogram};
 
 use super::Periodic;
-use msgpath_agent::periodic::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
+use crate::agent::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
 
 /// One component's report with its rows.
 pub(super) struct Collected {
@@ -53,7 +53,7 @@ pub(super) struct Place {
     pub(super) begin: u64,
     /// When the processes were told to start.
     pub(super) go: Option<u64>,
-    /// [`msgpath_agent::periodic::orders::Order::border`].
+    /// [`crate::agent::orders::Order::border`].
     pub(super) border: u32,
 }
 
@@ -280,7 +280,7 @@ fn add_delays(out: &mut [Slice], delays: &[(u64, u64)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::periodic::mac::Mac;
+    use crate::agent::mac::Mac;
     use msgpath_core::PathName;
     use msgpath_core::schema::Component;
     use msgpath_core::units::Pieces;

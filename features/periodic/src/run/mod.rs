@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use msgpath_agent::periodic::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
-use msgpath_agent::periodic::{engine, mac};
+use crate::agent::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
+use crate::agent::{engine, mac};
 use msgpath_agent::role::Role;
 use msgpath_agent::{environment, route, wire};
 use msgpath_core::parts::Parts;
@@ -31,13 +31,16 @@ use msgpath_sys::area::Area;
 use msgpath_sys::child::MakerEnds;
 use msgpath_sys::{clock, random};
 
-pub use msgpath_agent::periodic::mac::Mac;
-pub use msgpath_agent::periodic::orders::Start;
+pub use crate::agent::mac::Mac;
+pub use crate::agent::orders::Start;
 
-use crate::execute::Progress;
-use crate::launch::local;
-use crate::others::Others;
 use collected::{Collected, Place, failure, join, unpack};
+use msgpath_run::Others;
+use msgpath_run::Progress;
+use msgpath_run::launch::local;
+
+/// One of its processes, as it is named.
+pub const PROCESS: &str = "periodic-component";
 
 /// What all sessions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -476,7 +479,7 @@ impl Fleet {
 
     fn start(&mut self, order: Order, frames: &Sender<FromOne>) -> std::io::Result<()> {
         let at = self.vehicles.len();
-        let (child, to, mut from) = local::start(&mut local::program(), MakerEnds::Kills, &Role::Component)?;
+        let (child, to, mut from) = local::start(&mut local::program(), MakerEnds::Kills, &Role::of(PROCESS, &()))?;
         self.vehicles.push(Vehicle { child, to: Some(to) });
         let frames = frames.clone();
         std::thread::Builder::new().spawn(move || {

@@ -13,16 +13,32 @@ use msgpath_sys::child::MakerEnds;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::signal;
 
-use crate::launch::local;
+use crate::agent::server::{Server, ServerOptions};
 use msgpath_agent::namespace;
 use msgpath_agent::role::Role;
-use msgpath_agent::rpc::server::{Event, Server, ServerOptions};
+use msgpath_agent::serve::Event;
 use msgpath_agent::team::thread_problem;
+use msgpath_run::launch::local;
+use serde::{Deserialize, Serialize};
 
 /// How long the server may take until it listens, ms.
 const PATIENCE_MS: i32 = 10_000;
 /// How long it may take to end when it was asked to, in steps of 10 ms.
 const FAREWELL: u32 = 100;
+
+/// The server, as its process is named.
+pub const PROCESS: &str = "calls-server";
+
+/// What it is told.
+#[derive(Serialize, Deserialize)]
+pub struct ServerOrder {
+    /// Who started it: it ends with that.
+    parent: i32,
+    /// The namespace that it moves to first.
+    namespace: Option<String>,
+    /// How it behaves.
+    options: ServerOptions,
+}
 
 /// A server that answers as long as this value lives.
 pub struct OwnServer {
@@ -44,15 +60,15 @@ impl OwnServer {
                 .why(why)
                 .hint("msgpath serve --rpc in another terminal, and its address instead of here")
         };
-        let role = Role::Server {
+        let order = ServerOrder {
             parent: std::process::id() as i32,
             namespace: place.map(|place| place.namespace.clone()),
-            options: Box::new(ServerOptions {
+            options: ServerOptions {
                 host: Some(place.map_or("127.0.0.1".into(), |place| place.address.clone())),
                 ..options.clone()
-            }),
+            },
         };
-        let started = local::start(&mut local::program(), MakerEnds::Kills, &role);
+        let started = local::start(&mut local::program(), MakerEnds::Kills, &Role::of(PROCESS, &order));
         let (child, input, output) = started.map_err(|error| cannot(error.to_string()))?;
         // From here on it is ended with this value.
         let mut own = Self { child, input: Some(input), address: SocketAddr::from(([0, 0, 0, 0], 0)) };
@@ -94,18 +110,13 @@ impl Drop for OwnServer {
     }
 }
 
-/// The server's side: answers until its standard input ends. `parent` is who started it, `namespace` where it moves first;
-/// `wrong` gets what goes wrong.
+/// The server's side: answers until its standard input ends. `wrong` gets what goes wrong.
 ///
 /// # Errors
 /// What kept it from listening; it was told to the parent as well.
-pub fn serve_for(
-    parent: i32,
-    namespace: Option<&str>,
-    options: ServerOptions,
-    wrong: &mut dyn FnMut(&str),
-) -> Result<(), Problem> {
-    let began = namespace.map_or(Ok(()), namespace::enter).and_then(|()| {
+pub fn serve_for(order: ServerOrder, wrong: &mut dyn FnMut(&str)) -> Result<(), Problem> {
+    let ServerOrder { parent, namespace, options } = order;
+    let began = namespace.as_deref().map_or(Ok(()), namespace::enter).and_then(|()| {
         // After the namespace: credentials that change would take this back.
         signal::die_with_parent(parent).map_err(|error| {
             Problem::new("E52", Exit::CannotStart, format!("nobody waits for this server: {error}"))

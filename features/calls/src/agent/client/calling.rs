@@ -9,10 +9,10 @@ use std::time::Duration;
 use msgpath_core::Unavailable;
 use msgpath_core::schema::EndRound;
 
-use crate::memory::can_be_had;
-use crate::roles::{Context, Goes, ListedRole, SessionRole};
-use crate::wire::{self, Body, FromEnd, put_histograms};
-use crate::{counters, speed};
+use msgpath_agent::memory::can_be_had;
+use msgpath_agent::roles::{Context, Goes, ListedRole, SessionRole};
+use msgpath_agent::wire::{self, Body, FromEnd, put_histograms};
+use msgpath_agent::{counters, speed};
 
 use super::connection::Connection;
 use super::http::Http;
@@ -184,10 +184,10 @@ mod tests {
     use std::thread::JoinHandle;
 
     use super::*;
-    use crate::rpc::client::orders::Broken;
-    use crate::rpc::client::orders::tests::order;
-    use crate::wire::ToEnd;
-    use crate::{Lease, Peer, Reach, Terms};
+    use crate::agent::client::orders::Broken;
+    use crate::agent::client::orders::tests::order;
+    use msgpath_agent::wire::ToEnd;
+    use msgpath_agent::{Lease, Peer, Reach, Terms};
 
     static ROLES: [ListedRole; 1] = [SESSION];
 
@@ -195,12 +195,12 @@ mod tests {
 
     /// The coordinator's end of a session.
     fn session(reach: Reach) -> (UnixStream, Ended) {
-        crate::roles::add(&ROLES);
+        msgpath_agent::roles::add(&ROLES);
         let (control, mut from) = UnixStream::pair().unwrap();
         let ended = std::thread::spawn(move || {
             let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
             let lease = Lease::new(Duration::from_secs(60));
-            crate::session(&mut from, &mut to, crate::Begun::default(), peer, &Terms::default(), &lease)
+            msgpath_agent::session(&mut from, &mut to, msgpath_agent::Begun::default(), peer, &Terms::default(), &lease)
         });
         (control, ended)
     }

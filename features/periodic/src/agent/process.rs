@@ -20,8 +20,8 @@ use msgpath_sys::{affinity, clock, sigio, signal, timer};
 use super::engine::{self, Deliver, Incoming, Next, Outgoing};
 use super::mac::{KEY, Mac};
 use super::orders::{FromProcess, HEAD, Order, Reading, ReceivedRow, Report, SentRow, Start, ToProcess};
-use crate::team::no_thread;
-use crate::wire;
+use msgpath_agent::team::no_thread;
+use msgpath_agent::wire;
 
 /// Calls of the authentication that are timed before the first message: the first of a process is cold.
 const TIMED_CALLS: usize = 17;
@@ -106,11 +106,11 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
     let mut order = order;
     if let Some((namespace, _)) = &order.place {
         // This thread moves, and all that it starts from here on are where it is.
-        crate::namespace::enter(namespace).map_err(|problem| failed(problem.what))?;
+        msgpath_agent::namespace::enter(namespace).map_err(|problem| failed(problem.what))?;
     }
     if let (Some((_, beyond)), true) = (&order.place, order.path.transport == "eth") {
         let beyond = beyond.parse().map_err(failed)?;
-        let route = crate::route::to(beyond).map_err(|why| failed(format!("no way to {beyond}: {why}")))?;
+        let route = msgpath_agent::route::to(beyond).map_err(|why| failed(format!("no way to {beyond}: {why}")))?;
         order.options.interface = route.device;
     }
     end_after(Duration::from_nanos(order.life_ns))?;

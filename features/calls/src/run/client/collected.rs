@@ -1,12 +1,12 @@
 //! What is collected from the near end after a round of calls.
 
-use msgpath_agent::rpc::client::orders::{Answer, Called, Record};
+use crate::agent::client::orders::{Answer, Called, Record};
 use msgpath_agent::wire::read_histograms;
 use msgpath_core::schema::RpcRow;
 use msgpath_core::{Histogram, Problem};
 
-use crate::link::Link;
-use crate::round::out_of_turn;
+use msgpath_run::Link;
+use msgpath_run::out_of_turn;
 
 /// All of it.
 pub(super) struct Collected {

@@ -11,10 +11,10 @@ use msgpath_rpc::command::Step;
 use msgpath_rpc::log::first_bytes;
 use msgpath_sys::{clock, timer, usage};
 
-use crate::meter::{add_usage, tcp_since};
-use crate::open::{Flow, Generator, backlog};
-use crate::team::thread_problem;
-use crate::wire;
+use msgpath_agent::meter::{add_usage, tcp_since};
+use msgpath_agent::open::{Flow, Generator, backlog};
+use msgpath_agent::team::thread_problem;
+use msgpath_agent::wire;
 
 use super::connection::{Connection, Inbox, Watch, send};
 use super::ledger::Ledger;

@@ -3,7 +3,7 @@
 use msgpath_rpc::command::Step;
 
 use super::orders::{CallOrder, MOST_CALLS_A_ROUND};
-use crate::memory::{PER_CONNECTION, PER_THREAD};
+use msgpath_agent::memory::{PER_CONNECTION, PER_THREAD};
 
 /// What a call takes until its round is reported: its row, its record, and what is noted of request and reply.
 const PER_CALL: u64 = 1 << 10;

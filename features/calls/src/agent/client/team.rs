@@ -9,8 +9,8 @@ use std::time::Duration;
 use msgpath_core::Problem;
 use msgpath_sys::{affinity, clock};
 
-use crate::roles::Goes;
-use crate::team::thread_problem;
+use msgpath_agent::roles::Goes;
+use msgpath_agent::team::thread_problem;
 
 use super::connection::Watch;
 use super::loops::{self, Line, Shared};
