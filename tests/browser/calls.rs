@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::logs::{Logs, Pulled};
 use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcSummary};
 use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow, RunHeader, Status};
 use msgpath_core::units::Pieces;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::Result;
-use msgpath_analyse::section as analyse;
-use msgpath_present::section as present;
 use msgpath_agent::roles::{self, ListedRole};
+use msgpath_analyse::section as analyse;
 use msgpath_core::{Exit, Problem};
+use msgpath_present::section as present;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

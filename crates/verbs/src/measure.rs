@@ -225,23 +225,31 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> Str
     if view.look.json {
         return json::summary_json(run, summary) + "\n";
     }
-    let mut text = match (view.quiet, summary.verb.as_str()) {
-        (2.., _) => return String::new(),
-        (1, _) => terminal::verdict(run, summary, style),
-        _ if summary.cases.iter().all(|case| case.rounds == 0) => terminal::nothing(run, summary, style),
-        _ if view.trials.is_some() => terminal::each(run, summary, view.trials.as_deref().unwrap_or_default(), style),
-        _ if run.header.plan.is_ladder() => terminal::ladder(run, summary, style),
-        _ if run.header.plan.layers => terminal::layers(run, summary, style),
-        _ if view.explain => {
-            return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
-        }
-        (_, "compare") => terminal::compare(run, summary, style),
-        _ if let Some(text) = section::terminal(run, summary, style) => text,
-        _ if run.header.plan.workload.timed => terminal::echo(run, summary, style),
-        _ if run.header.plan.cases.iter().any(|case| case.pieces.count > 1) => {
-            terminal::write_shape(run, summary, style, units)
-        }
-        _ => terminal::stream(run, summary, style, units),
+    let plan = &run.header.plan;
+    let mut text = if view.quiet > 1 {
+        return String::new();
+    } else if view.quiet == 1 {
+        terminal::verdict(run, summary, style)
+    } else if summary.cases.iter().all(|case| case.rounds == 0) {
+        terminal::nothing(run, summary, style)
+    } else if let Some(trials) = &view.trials {
+        terminal::each(run, summary, trials, style)
+    } else if plan.is_ladder() {
+        terminal::ladder(run, summary, style)
+    } else if plan.layers {
+        terminal::layers(run, summary, style)
+    } else if view.explain {
+        return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
+    } else if summary.verb == "compare" {
+        terminal::compare(run, summary, style)
+    } else if let Some(text) = section::terminal(run, summary, style) {
+        text
+    } else if plan.workload.timed {
+        terminal::echo(run, summary, style)
+    } else if plan.cases.iter().any(|case| case.pieces.count > 1) {
+        terminal::write_shape(run, summary, style, units)
+    } else {
+        terminal::stream(run, summary, style, units)
     };
     if view.quiet == 0 {
         text += &terminal::stages_of(run, summary, style);

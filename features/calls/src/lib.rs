@@ -23,8 +23,8 @@ pub mod present;
 pub mod run;
 pub mod section;
 mod serve;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod verb;

@@ -3,6 +3,7 @@
 //! The lab writes long options with one dash and takes a word after a key for its length. No general parser reads that,
 //! so the words are sorted first: the lab's go to [`msgpath_rpc::command`], the others to clap.
 
+use msgpath_core::schema::RpcFacts;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::agent::server::ServerOptions;
+use crate::analyse::{RpcKind, RpcSummary};
 use crate::run::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
 use crate::run::own::OwnServer;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use msgpath_analyse::Summary;
-use crate::analyse::{RpcKind, RpcSummary};
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
 use msgpath_core::path::nearest;
@@ -787,6 +788,8 @@ fn device(route: &Route) -> String {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::parts::Parts;
+
     use super::*;
 
     fn words(line: &str) -> Result<String, Problem> {

@@ -252,7 +252,9 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let (options, periodic) = (arguments.shared(), arguments.periodic());
     let mut plan = arguments.plan(&periodic, &options)?;
     if arguments.places.is_asked() && periodic.processes < 2 {
-        return Err(msgpath_verbs::problems::usage("one process is at one side of a link only").hint("-n 2 or more").into());
+        return Err(msgpath_verbs::problems::usage("one process is at one side of a link only")
+            .hint("-n 2 or more")
+            .into());
     }
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;

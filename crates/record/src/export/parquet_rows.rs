@@ -1,6 +1,7 @@
 //! `parquet`: one row per logged message with the columns of its case beside it, so that one file is enough; of a run of
 //! calls one row per call.
 
+use msgpath_core::schema::RpcFacts;
 use std::io::{self, Write};
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! `msgpath import`: logs of the RPC lab and of other programs as a run, and texts of tracers of others.
 
+use msgpath_core::parts::Parts;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

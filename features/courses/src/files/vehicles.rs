@@ -1,13 +1,15 @@
 //! What the preset `vehicles` has beside its page: the engines and the first messages drawn, and the series in the words of
 //! the programs that the experiment comes from.
 
+use msgpath_core::schema::PeriodicFacts;
+use msgpath_periodic::analyse::PeriodicSummary;
 use std::fmt::Write as _;
 
 use crate::answers::Part;
 use crate::classic::frames::{self, LISTED};
-use msgpath_periodic::analyse::Engine;
 use msgpath_core::schema::MessageRow;
 use msgpath_core::units::Glyphs;
+use msgpath_periodic::analyse::Engine;
 
 use msgpath_present::answers::Pictured;
 
@@ -58,10 +60,7 @@ fn time(ns: f64) -> String {
 fn arrivals<'a>(driven: &Driven<'a>) -> Vec<(u32, &'a MessageRow)> {
     let Some(facts) = driven.part.run.header.parts.get::<PeriodicFacts>() else { return Vec::new() };
     let of = (facts.processes * facts.components).max(1);
-    let own = driven
-        .part
-        .logs
-        .periodic
+    let own = msgpath_periodic::section::log(driven.part.logs)
         .sample()
         .iter()
         .filter(|row| row.case == driven.engine.case && row.connection / of == 0 && row.latency_ns.is_some());

@@ -17,4 +17,10 @@ pub static FEATURE: Feature = Feature {
 
 /// What presets name, for tests.
 #[cfg(test)]
-const ALONE: &[&Feature] = &[&FEATURE, &msgpath_namespaces::FEATURE, &msgpath_tools::FEATURE];
+const ALONE: &[&Feature] = &[
+    &FEATURE,
+    &msgpath_calls::FEATURE,
+    &msgpath_periodic::FEATURE,
+    &msgpath_namespaces::FEATURE,
+    &msgpath_tools::FEATURE,
+];

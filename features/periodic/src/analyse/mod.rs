@@ -354,7 +354,7 @@ fn stages(walk: Walk<'_>, authenticated: bool) -> Vec<Stage> {
     out
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The page of the preset `rpc-timeline`: where each call's time went, by its four stamps.
 
+use msgpath_analyse::summary::Confidence;
 use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcStage, RpcSummary};
 use msgpath_calls::section;
-use msgpath_analyse::summary::Confidence;
 use msgpath_core::schema::{RpcFacts, RpcRow};
 use msgpath_core::units::three_digits;
 use msgpath_stats::describe::median;
@@ -465,7 +465,7 @@ mod tests {
     use super::*;
     use crate::answers::testing::answer;
     use msgpath_analyse::summarise_with;
-    use msgpath_analyse::testing_rpc::{Calls as Made, MS, US};
+    use msgpath_calls::testing::{Calls as Made, MS, US};
 
     /// Calls with a server that works `work` of about 200 µs and waits for its lock for `lock`.
     fn made(work: fn(u32) -> f64, lock: u64) -> Made {

@@ -2,6 +2,7 @@
 
 use msgpath_core::Histogram;
 use msgpath_core::schema::PeriodicFacts;
+use msgpath_periodic::analyse::PeriodicSummary;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::quantile::Quantile;
 
@@ -10,8 +11,8 @@ use crate::answers::columns::{Columns, count_or, ns_or, ratio_or, share_or, tabl
 use crate::answers::evidence::{beyond, extremes, p50};
 use crate::answers::words::{percent, quantile_words, time, weakest};
 use crate::answers::{Cell, Page, Part, Table};
-use msgpath_periodic::analyse::{Engine, Times};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
+use msgpath_periodic::analyse::{Engine, Times};
 
 /// What the group of the experiment reported, µs: engine, when, least, mean, largest.
 const REPORTED: [(&str, &str, f64, f64, f64); 4] = [
@@ -293,7 +294,8 @@ fn start_and_steady(engines: &Engines<'_>) -> Answered {
 /// Where the slowest messages lie: share of the slowest 1 % that are first ones, and share of first ones among all.
 fn slowest_are_first(driven: &Driven<'_>) -> Option<(f64, f64, u64)> {
     let first = driven.part.run.header.parts.get::<PeriodicFacts>()?.first;
-    let rows = msgpath_periodic::section::log(driven.part.logs).sample().iter().filter(|row| row.case == driven.engine.case);
+    let rows =
+        msgpath_periodic::section::log(driven.part.logs).sample().iter().filter(|row| row.case == driven.engine.case);
     let mut times: Vec<(u64, bool)> = rows.filter_map(|row| Some((row.latency_ns?, row.sequence < first))).collect();
     if times.len() < ENOUGH {
         return None;
@@ -578,8 +580,8 @@ fn set_up(engines: &Engines<'_>) -> Answered {
 mod tests {
     use super::*;
     use crate::answers::testing::answer;
-    use msgpath_periodic::analyse::testing::{build, row};
     use msgpath_analyse::{Logs, summarise_with};
+    use msgpath_periodic::analyse::testing::{build, row};
     use msgpath_stats::quantile::Range;
 
     /// The page of one run named `barrier`.
@@ -625,11 +627,11 @@ mod tests {
     fn high_delays_at_the_start_are_named_only_where_they_are() {
         let rows = |slow: fn(u64) -> bool| {
             let (run, mut logs) = build(|_| ());
-            logs.periodic = (0..300)
+            let rows: Vec<_> = (0..300)
                 .flat_map(|n| (0..4).map(move |sender| (sender, n)))
                 .map(|(sender, n)| row(0, sender, n, n * 10_000_000, if slow(n) { 9_000_000 } else { 20_000 + n }))
-                .collect::<Vec<_>>()
-                .into();
+                .collect();
+            logs.add(msgpath_periodic::section::Sent(rows.into()));
             output(&(run, logs))
         };
         let early = rows(|n| n < 3);

@@ -1,5 +1,6 @@
 //! What `-o DIR` writes: the page, the tables as CSV, pictures, a report and the rounds of each run.
 
+use msgpath_core::schema::RpcFacts;
 use std::path::Path;
 
 use crate::answers::{Page, Part};
