@@ -27,7 +27,15 @@ fn short_help_fits_one_screen_and_starts_with_examples() {
 
 #[test]
 fn processes_have_names_of_their_own() {
-    let mut names: Vec<_> = FEATURES.iter().flat_map(|feature| feature.processes).map(|one| one.name).collect();
+    unique(FEATURES.iter().flat_map(|feature| feature.processes).map(|one| one.name).collect());
+}
+
+#[test]
+fn roles_of_sessions_have_names_of_their_own() {
+    unique(FEATURES.iter().flat_map(|feature| feature.roles).map(|one| one.name).collect());
+}
+
+fn unique(mut names: Vec<&str>) {
     let all = names.len();
     names.sort_unstable();
     names.dedup();

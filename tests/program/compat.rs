@@ -197,8 +197,8 @@ fn sizes_and_ports_are_checked_before_anything_is_sent() {
     msgpath(&["serve", "--compat", "echo", "--older", "3"]).ends_with(2).says(&["--older belongs to --compat css432"]);
     msgpath(&["serve", "--compat", "echo", "--memory", "2M"])
         .ends_with(2)
-        .says(&["--memory belongs to the RPC server"]);
-    msgpath(&["serve", "--compat", "echo", "--rpc"]).ends_with(2);
+        .says(&["--memory has no meaning with --compat"]);
+    msgpath(&["serve", "--compat", "echo", "--rpc"]).ends_with(2).says(&["--rpc cannot be used with --compat"]);
     // The wrapped port is used when that is asked for; nobody listens there.
     let wrapped = u64::from(free_port()) + 65_536;
     css432(&format!("127.0.0.1 {wrapped} 20 100 15 3 --wrap-port"))

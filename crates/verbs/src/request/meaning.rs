@@ -77,7 +77,7 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
         }
     }
     if options.result.jsonl && verb == Verb::Explain {
-        return Err(usage("--jsonl belongs to echo, stream, compare, rpc and periodic").hint("msgpath echo --jsonl"));
+        return Err(usage("--jsonl has no meaning with explain").hint("msgpath echo --jsonl"));
     }
     if evidence.no_refine && !verb.is_compare() {
         return Err(

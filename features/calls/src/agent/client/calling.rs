@@ -179,7 +179,8 @@ impl Calling {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::thread::JoinHandle;
 
@@ -265,6 +266,20 @@ mod tests {
         assert_eq!(reported(&mut control).broken, Some((0, Broken::Stopped)));
         says(&mut control, ToEnd::Bye);
         assert!(ended.join().unwrap().is_ok() && also.join().unwrap().is_ok());
+    }
+
+    #[test]
+    fn connecting_ends_with_the_control_channel() {
+        let full = TcpListener::bind("127.0.0.1:0").unwrap();
+        msgpath_sys::socket::set_backlog(full.as_fd(), 0).unwrap();
+        let address = full.local_addr().unwrap();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
+        let kept: Vec<TcpStream> = std::iter::from_fn(connect).take(16).collect();
+        assert!(kept.len() < 16, "the queue takes everybody");
+        let (mut control, ended) = session(Reach::Own);
+        says(&mut control, call(CallOrder { address, connect_timeout_ns: 600_000_000_000, ..order("ping") }));
+        drop(control);
+        assert!(ended.join().unwrap().is_ok(), "nobody waits for it");
     }
 
     #[test]
