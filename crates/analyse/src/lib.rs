@@ -40,6 +40,7 @@ mod known_answers;
 pub mod layers;
 pub mod load_curve;
 pub mod logs;
+mod logs_of_run;
 pub mod one_way;
 pub mod open_loop;
 pub mod refine;

@@ -5,21 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use msgpath_core::Plan;
-use msgpath_core::plan::{CaseRole, Extent};
 use msgpath_core::schema::MessageRow;
-use msgpath_record::{Events, MessageLog, OfCase, RecordError, RoundLog, Rows, Run, ToolRun};
+use msgpath_record::{Events, OfCase, RoundLog, Rows, ToolRun};
 
 use crate::one_way::OneWay;
-use crate::{sample, section};
+use crate::sample;
 
 /// Rows of a record that are looked at one by one, at most.
 pub const SAMPLED: usize = 1 << 16;
-
-/// Trials of a round that are looked at one by one; more of them are a distribution.
-const MOST_TRIALS: u64 = 1_000;
-/// And of all rounds together.
-const MOST_OF_ALL: usize = 500_000;
 
 /// Rows of the logs of a run. Empty logs cost the sentences and tables that need them, nothing else.
 #[derive(Clone, Debug, Default)]
@@ -51,38 +44,6 @@ impl std::fmt::Debug for Own {
 }
 
 impl Logs {
-    /// The logs that the numbers of a run need; of one that is in no folder those that are empty.
-    ///
-    /// # Errors
-    /// A log that cannot be read. Damage is in [`Run::damage`] already; what is before it is used.
-    pub fn of(run: &Run) -> Result<Self, RecordError> {
-        let plan = &run.header.plan;
-        let kept = !run.folder.as_os_str().is_empty();
-        let mut logs = Self::default();
-        let echo = plan.workload.is_echoed();
-        if echo && plan.cases.iter().any(|case| case.threads > 1 && case.role == CaseRole::Measured) {
-            logs.echoes = MessageLog::open(run)?.into();
-        }
-        let few = matches!(plan.extent, Extent::Count(count) if count <= MOST_TRIALS);
-        if echo && few && plan.trim == 0 && kept {
-            logs.trials = msgpath_record::messages(&run.folder)?.map_while(Result::ok).take(MOST_OF_ALL).collect();
-        }
-        if plan.cases.iter().any(|case| Plan::traced(case).is_some()) {
-            logs.traced = MessageLog::traced(run)?.into();
-            logs.events = KernelEvents::Recorded(run.folder.clone());
-        }
-        if OneWay::is_in(run) {
-            logs.one_way = OneWay::of(run, &MessageLog::open(run)?, &logs);
-        }
-        if kept {
-            logs.tools = msgpath_record::tool_runs(&run.folder)?;
-        }
-        for section in section::all() {
-            (section.logs)(run, &mut logs)?;
-        }
-        Ok(logs)
-    }
-
     /// The log of a feature; `None`: nobody read one.
     pub fn own<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.features.0.iter().find_map(|log| log.downcast_ref())

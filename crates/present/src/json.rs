@@ -5,6 +5,8 @@ pub mod check;
 pub mod nulls;
 mod parts;
 mod schema;
+#[cfg(any(test, feature = "testing"))]
+mod unexplained;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,6 +33,8 @@ use serde_json::{Map, Value};
 
 pub use parts::{findings, gate, name_pieces, value};
 pub use schema::{Added, Renamed, Shape, schema, schema_of_types, schema_part};
+#[cfg(any(test, feature = "testing"))]
+pub use unexplained::unexplained;
 
 use crate::section;
 use crate::terminal::{PathRow, RunRow};
@@ -471,7 +475,7 @@ mod tests {
     fn every_null_anywhere_has_a_reason() {
         for (run, summary) in fixture::all() {
             let mut out = Vec::new();
-            check::unexplained(&parsed(&summary_json(&run, &summary)), "", &[], &mut out);
+            unexplained(&parsed(&summary_json(&run, &summary)), "", &[], &mut out);
             assert!(out.is_empty(), "{out:?}");
         }
     }

@@ -19,6 +19,7 @@
 pub mod agent;
 pub mod analyse;
 pub mod findings;
+pub mod log;
 pub mod present;
 pub mod run;
 pub mod section;

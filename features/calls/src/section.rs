@@ -13,17 +13,13 @@ use msgpath_record::{CallLog, RecordError, Rows, Run};
 use crate::analyse::split::is_unseen;
 use crate::analyse::{RpcSummary, summarise};
 use crate::findings::DETECTORS;
+use crate::log::log;
 
 /// All of it.
 pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, identity, verify };
 
 impl Part for RpcSummary {
     const NAME: &str = "rpc";
-}
-
-/// The log of calls; `None`: nobody read one.
-pub fn log(logs: &Logs) -> Option<&Pulled<RpcRow>> {
-    logs.own()
 }
 
 fn logs(run: &Run, logs: &mut Logs) -> Result<(), RecordError> {

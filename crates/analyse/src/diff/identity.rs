@@ -6,9 +6,8 @@ use std::time::Duration;
 use msgpath_core::program::{ProgramFacts, Talk};
 use msgpath_core::schema::{Environment, FAR, NEAR, RunHeader};
 use msgpath_record::{Run, utc};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use super::difference::Difference;
 use crate::section;
 
 /// The fact of a machine that may differ: the program is what a gate compares.
@@ -17,22 +16,6 @@ const FREE: &str = "binary";
 const MOMENTARY: [&str; 3] = ["loadavg", "time namespace", "network namespace"];
 /// Runs further apart than this are from different days.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// Something in which two runs differ.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "RunDifference")]
-pub struct Difference {
-    /// What: `kernel`, `tcp_rmem`, `options.nodelay` ...
-    pub what: String,
-    /// `near`, `far`, `both`; empty where it belongs to the run.
-    pub end: String,
-    /// In the first run.
-    pub a: String,
-    /// In the second run.
-    pub b: String,
-    /// Whether the runs cannot be compared because of it.
-    pub refuses: bool,
-}
 
 /// Everything in which the runs differ, what refuses first.
 pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {

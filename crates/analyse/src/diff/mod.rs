@@ -4,6 +4,7 @@
 //! contain the drift of each run; what changed between the runs cannot be seen from within them, so identity comes
 //! first, and a gate fails only on a difference that is sure.
 
+mod difference;
 mod events;
 mod gates;
 mod identity;
@@ -31,8 +32,9 @@ use gates::judge;
 use level::level;
 
 pub use crate::gates::GateState;
+pub use difference::Difference;
 pub use gates::Judged;
-pub use identity::{Difference, identity};
+pub use identity::identity;
 
 /// The version of [`Diff`] as JSON.
 pub const SCHEMA: &str = "msgpath/diff/1";

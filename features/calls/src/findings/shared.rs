@@ -6,7 +6,7 @@ use msgpath_analyse::findings::Input;
 use msgpath_analyse::logs::Pulled;
 
 use crate::analyse::{RpcKind, RpcSummary};
-use crate::section;
+use crate::log;
 use msgpath_analyse::summary::Confidence;
 
 /// Facts and summary of a run of calls.
@@ -17,7 +17,7 @@ pub(super) fn calls<'a>(input: &Input<'a>) -> Option<(&'a RpcFacts, &'a RpcSumma
 /// The log of calls; empty where nobody read one.
 pub(super) fn log<'a>(input: &Input<'a>) -> &'a Pulled<RpcRow> {
     static NONE: Pulled<RpcRow> = Pulled::Here(Vec::new());
-    section::log(input.logs).unwrap_or(&NONE)
+    log::log(input.logs).unwrap_or(&NONE)
 }
 
 /// The kinds of calls of a run.

@@ -116,7 +116,8 @@ fn reason(path: &str) -> &'static str {
 mod tests {
     use msgpath_core::schema::FAR;
 
-    use msgpath_present::json::check::{Checker, unexplained};
+    use msgpath_present::json::check::Checker;
+    use msgpath_present::json::unexplained;
     use msgpath_present::json::{Added, schema_part, summary_json};
 
     use super::*;

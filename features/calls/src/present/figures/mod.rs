@@ -4,7 +4,7 @@ use msgpath_present::html::Scene;
 use msgpath_present::html::figures::Figure;
 use msgpath_record::{Calls, NO_CALLS};
 
-use crate::section;
+use crate::log;
 
 mod calls;
 mod clock;
@@ -17,5 +17,5 @@ pub static FIGURES: &[Figure] = &[waterfall::FIGURE, parts::FIGURE, first::FIGUR
 
 /// The log of calls of a scene; empty where nobody read one.
 fn calls_of<'a>(scene: &Scene<'a>) -> &'a dyn Calls {
-    scene.logs.and_then(section::log).map_or(&NO_CALLS, |calls| calls)
+    scene.logs.and_then(log::log).map_or(&NO_CALLS, |calls| calls)
 }

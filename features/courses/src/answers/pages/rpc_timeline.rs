@@ -2,7 +2,7 @@
 
 use msgpath_analyse::summary::Confidence;
 use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcStage, RpcSummary};
-use msgpath_calls::section;
+use msgpath_calls::log::log;
 use msgpath_core::schema::{RpcFacts, RpcRow};
 use msgpath_core::units::three_digits;
 use msgpath_stats::describe::median;
@@ -84,7 +84,7 @@ fn every<'a, 'b>(calls: &'b [Calls<'a>]) -> impl Iterator<Item = Kind<'a, 'b>> {
 impl<'a, 'b> Kind<'a, 'b> {
     fn rows(&self) -> impl Iterator<Item = &'a RpcRow> + use<'a> {
         let case = self.kind.case;
-        let calls = section::log(self.one.part.logs).map_or(&[][..], |calls| calls.sample());
+        let calls = log(self.one.part.logs).map_or(&[][..], |calls| calls.sample());
         calls.iter().filter(move |row| row.case == case)
     }
 

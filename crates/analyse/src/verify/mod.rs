@@ -1,76 +1,23 @@
 //! Does the record still say what was printed? Every round against its own counts, histograms and quantiles against the
 //! single messages, and every number of the stored summary against one computed again (docs/method/two-runs.md#verify).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod check;
+mod rebuilt;
+
+use std::collections::BTreeSet;
 
 use msgpath_core::plan::Plan;
-use msgpath_core::schema::{FAR, NEAR, RoundRecord, Status};
+use msgpath_core::schema::{FAR, NEAR, RoundRecord};
 use msgpath_core::units::three_digits;
-use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::{Messages, Run};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+
+pub use check::{Check, Disagreement, SCHEMA, Verification, Versions};
+pub use rebuilt::Rebuilt;
+use rebuilt::{Tally, quantiles};
 
 use crate::series::{receiver, sender};
 use crate::summary::CaseSummary;
 use crate::{Logs, section, summarise_with};
-
-/// The version of [`Verification`] as JSON.
-pub const SCHEMA: &str = "msgpath/verify/1";
-/// Two floating-point numbers are the same up to this share: a text of JSON keeps 15 digits at least.
-const ROUNDING: f64 = 1e-12;
-/// Width of a bin of the histogram, as a share of its value: the middle of the bin stands for all of it.
-const BIN: f64 = 1.0 / 1024.0;
-
-/// What was compared, and what did not agree.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
-pub struct Verification {
-    /// [`SCHEMA`].
-    #[schemars(extend("const" = SCHEMA))]
-    pub schema: String,
-    /// `ok` where all agrees, `failed` where something does not, `partial` where the record is not whole.
-    pub status: Status,
-    /// Verb that wrote the record.
-    pub verb: String,
-    /// Name of the run.
-    pub name: String,
-    /// Version of msgpath that wrote it.
-    pub written_by: String,
-    /// Version that checked it.
-    pub checked_by: String,
-    /// Where the record is not whole.
-    pub damage: Option<String>,
-    /// Rounds whose counts were compared, of a mesh those of all pairs.
-    pub rounds: u64,
-    /// Of a mesh: pairs whose measurement was read.
-    pub pairs: u64,
-    /// Of a watch: requests whose stages were added up.
-    pub requests: u64,
-    /// Of an import that stays text: texts whose checksum was compared.
-    pub texts: u64,
-    /// Rounds whose histogram was built again from single messages.
-    pub rounds_from_messages: u64,
-    /// Cases whose quantiles were compared with all their messages.
-    pub cases_from_messages: u64,
-    /// Numbers of the stored summary that agree.
-    pub numbers: u64,
-    /// What does not agree.
-    pub disagreements: Vec<Disagreement>,
-    /// What could not be compared, and why.
-    pub notes: Vec<String>,
-}
-
-/// A number, or a text, that does not agree.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-pub struct Disagreement {
-    /// Which: `cases[0].quantiles[2].ns`, `case 0, pass 17: messages sent`.
-    pub what: String,
-    /// As it is stored.
-    pub stored: String,
-    /// As it is computed from the rest of the record.
-    pub computed: String,
-}
 
 /// Checks a run without logs beside its messages: as [`verify_with`].
 pub fn verify(run: &Run, messages: &dyn Messages, stored: Option<&[u8]>, version: &str) -> Verification {
@@ -135,134 +82,6 @@ pub fn verify_with(
     }
 }
 
-/// Versions of msgpath.
-#[derive(Clone, Copy)]
-pub struct Versions<'a> {
-    /// The one that wrote the record.
-    pub written_by: &'a str,
-    /// The one that checks it.
-    pub checked_by: &'a str,
-}
-
-/// What is compared so far.
-#[derive(Default)]
-pub struct Check {
-    agreed: u64,
-    disagreements: Vec<Disagreement>,
-}
-
-impl Check {
-    /// Something does not agree.
-    pub fn differ(&mut self, what: &str, stored: String, computed: String) {
-        self.disagreements.push(Disagreement { what: what.into(), stored, computed });
-    }
-
-    /// Both must be equal.
-    pub fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: impl Fn() -> String, stored: T, computed: T) {
-        if stored == computed {
-            self.agreed += 1;
-        } else {
-            self.differ(&what(), format!("{stored:?}"), format!("{computed:?}"));
-        }
-    }
-
-    /// Compares the stored summary with one computed again; what is known of any record.
-    pub fn ended(
-        mut self,
-        stored: Option<&[u8]>,
-        summary: &impl Serialize,
-        status: Status,
-        damage: Option<String>,
-        versions: Versions<'_>,
-    ) -> Verification {
-        let Versions { written_by, checked_by } = versions;
-        let (before, mut notes) = (self.agreed, Vec::new());
-        match stored.map(serde_json::from_slice::<Value>) {
-            _ if damage.is_some() => notes.push("the stored summary was not compared: the record is not whole".into()),
-            Some(Ok(stored)) => self.trees("", &stored, &serde_json::to_value(summary).unwrap_or_default()),
-            Some(Err(error)) => self.differ("summary.json", format!("no JSON ({error})"), "a summary".into()),
-            None if status == Status::Failed => {
-                notes.push("no summary is stored: the run failed before one was printed".into());
-            }
-            None => self.differ("summary.json", "missing".into(), "a summary".into()),
-        }
-        if written_by != checked_by {
-            notes.push(format!(
-                "msgpath {written_by} wrote the summary, this is {checked_by}: what the versions compute differently is \
-                 listed too"
-            ));
-        }
-        let numbers = self.agreed - before;
-        Verification { numbers, notes, ..self.verified(damage, versions) }
-    }
-
-    /// What was found, where no summary is stored.
-    pub fn verified(self, damage: Option<String>, versions: Versions<'_>) -> Verification {
-        Verification {
-            schema: SCHEMA.into(),
-            status: match (&damage, self.disagreements.is_empty()) {
-                (_, false) => Status::Failed,
-                (Some(_), true) => Status::Partial,
-                (None, true) => Status::Ok,
-            },
-            verb: String::new(),
-            name: String::new(),
-            written_by: versions.written_by.into(),
-            checked_by: versions.checked_by.into(),
-            damage,
-            rounds: 0,
-            pairs: 0,
-            requests: 0,
-            texts: 0,
-            rounds_from_messages: 0,
-            cases_from_messages: 0,
-            numbers: 0,
-            disagreements: self.disagreements,
-            notes: Vec::new(),
-        }
-    }
-
-    /// Two trees of JSON, number by number.
-    fn trees(&mut self, path: &str, stored: &Value, computed: &Value) {
-        match (stored, computed) {
-            (Value::Number(one), Value::Number(two)) => {
-                let close = |a: f64, b: f64| (a - b).abs() <= ROUNDING * a.abs().max(b.abs());
-                if one == two || one.as_f64().zip(two.as_f64()).is_some_and(|(a, b)| close(a, b)) {
-                    self.agreed += 1;
-                } else {
-                    self.differ(path, one.to_string(), two.to_string());
-                }
-            }
-            (Value::Object(one), Value::Object(two)) => {
-                let inner = |name: &str| if path.is_empty() { name.into() } else { format!("{path}.{name}") };
-                for (name, value) in one {
-                    self.trees(&inner(name), value, two.get(name).unwrap_or(&Value::Null));
-                }
-                for (name, value) in two.iter().filter(|(name, value)| !one.contains_key(*name) && !value.is_null()) {
-                    self.differ(&inner(name), "nothing".into(), short(value));
-                }
-            }
-            (Value::Array(one), Value::Array(two)) => {
-                if one.len() != two.len() {
-                    self.differ(&format!("{path}.length"), one.len().to_string(), two.len().to_string());
-                }
-                for (at, (one, two)) in one.iter().zip(two).enumerate() {
-                    self.trees(&format!("{path}[{at}]"), one, two);
-                }
-            }
-            _ if stored == computed => {}
-            _ => self.differ(path, short(stored), short(computed)),
-        }
-    }
-}
-
-/// A value of JSON on one line that is not too long.
-fn short(value: &Value) -> String {
-    const LONGEST: usize = 80;
-    let text = if value.is_null() { "nothing".into() } else { value.to_string() };
-    if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST).chain(['…']).collect() }
-}
-
 /// Histograms and both ends' counts of one round against each other.
 fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     let named = |what: &'static str| move || format!("case {}, pass {}: {what}", round.case, round.pass);
@@ -309,128 +128,6 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     }
 }
 
-/// What a round's messages say of the numbers of its case.
-struct Tally {
-    pass: u32,
-    messages: u64,
-    arrived: u64,
-    sum_ns: u128,
-    fastest_ns: Option<u64>,
-    slowest_ns: Option<u64>,
-    /// For each of [`quantiles`]: the messages that are as fast, or nearly; and those that are clearly faster.
-    up_to: Vec<[u64; 2]>,
-}
-
-/// The quantiles of a case that are compared with its messages: share, and value; a lost message is infinite.
-fn quantiles(case: &CaseSummary) -> Vec<(f64, u64)> {
-    let compared = case.latency.quantiles.iter().filter(|quantile| [0.5, 0.99].contains(&quantile.p));
-    compared.map(|quantile| (quantile.p, quantile.ns.unwrap_or(u64::MAX))).collect()
-}
-
-/// Rounds that are built again from single messages, and compared with what is stored of them.
-pub struct Rebuilt<'r, 'c> {
-    run: &'r Run,
-    check: &'c mut Check,
-    /// Quantiles of the summary, by case.
-    cases: BTreeMap<u32, Vec<(f64, u64)>>,
-    rounds: BTreeMap<(u32, u32), &'r RoundRecord>,
-    /// Rounds that a log holds whole, by case.
-    whole: BTreeMap<u32, Vec<Tally>>,
-    histogram: Histogram,
-}
-
-impl<'r, 'c> Rebuilt<'r, 'c> {
-    fn new(run: &'r Run, cases: &[CaseSummary], check: &'c mut Check) -> Self {
-        Self {
-            run,
-            check,
-            cases: cases.iter().map(|case| (case.case.id, quantiles(case))).collect(),
-            rounds: run.rounds.iter().map(|round| ((round.case, round.pass), round)).collect(),
-            whole: BTreeMap::new(),
-            histogram: Histogram::new(),
-        }
-    }
-
-    /// A round of the record.
-    pub fn round(&self, case: u32, pass: u32) -> Option<&'r RoundRecord> {
-        self.rounds.get(&(case, pass)).copied()
-    }
-
-    /// A number of a round must be what the log says.
-    pub fn same<T: PartialEq + std::fmt::Debug>(&mut self, round: &RoundRecord, what: &str, stored: T, computed: T) {
-        self.check.same(|| format!("case {}, pass {}: {what}", round.case, round.pass), stored, computed);
-    }
-
-    /// Two histograms of a round must be equal.
-    fn same_histogram(&mut self, round: &RoundRecord, what: &str, stored: &SparseHistogram, built: &SparseHistogram) {
-        self.same(round, what, outline(stored), outline(built));
-    }
-
-    /// The histogram of these latencies; `None`: lost.
-    fn built(&mut self, latencies: impl Iterator<Item = Option<u64>>) -> SparseHistogram {
-        self.histogram.clear();
-        latencies.for_each(|latency| match latency {
-            Some(ns) => self.histogram.record(ns),
-            None => self.histogram.record_lost(1),
-        });
-        self.histogram.to_sparse()
-    }
-
-    /// A log holds all messages of a round: these are their latencies, ns; `None`: lost. `what` says so: `latencies against the
-    /// messages`.
-    pub fn latencies(&mut self, round: &RoundRecord, what: &str, latencies: impl Iterator<Item = Option<u64>> + Clone) {
-        let built = self.built(latencies.clone());
-        let slack = |ns: u64| if ns == u64::MAX { 0 } else { (ns as f64 * BIN) as u64 + 1 };
-        let mut up_to = Vec::new();
-        for (_, stored) in self.cases.get(&round.case).into_iter().flatten() {
-            let counts = latencies.clone().fold([0, 0], |[near, faster], latency| {
-                let ns = latency.unwrap_or(u64::MAX);
-                let (low, high) = (ns.saturating_sub(slack(ns)), ns.saturating_add(slack(ns)));
-                [near + u64::from(low <= *stored), faster + u64::from(high < *stored)]
-            });
-            up_to.push(counts);
-        }
-        self.whole.entry(round.case).or_default().push(Tally {
-            pass: round.pass,
-            messages: built.total(),
-            arrived: built.total() - built.lost(),
-            sum_ns: latencies.flatten().map(u128::from).sum(),
-            fastest_ns: built.min(),
-            slowest_ns: built.max(),
-            up_to,
-        });
-        self.same_histogram(round, what, &round.latency, &built);
-    }
-
-    /// What the messages say of the rounds that their log holds whole.
-    fn messages(&mut self, messages: &dyn Messages) {
-        // The first messages of what fans out are in the log, and in a histogram of their own.
-        let plan = &self.run.header.plan;
-        let first = if plan.workload.fans_out { plan.trim } else { 0 };
-        messages.rounds(&|_, _| true, &mut |rows| {
-            let Some(round) = self.round(rows[0].case, rows[0].pass) else { return };
-            let rows = || rows.iter().filter(|row| row.sequence >= first);
-            if (rows().count() as u64) < round.latency.total() {
-                return;
-            }
-            self.latencies(round, "latencies against the messages", rows().map(|row| row.latency_ns));
-            if round.one_way.total() > 0 {
-                let built = self.built(rows().filter_map(|row| row.far_ns).map(Some));
-                self.same_histogram(round, "one-way times against the messages", &round.one_way, &built);
-            }
-        });
-    }
-}
-
-/// What two equal histograms share, short enough to be printed where they differ.
-fn outline(histogram: &SparseHistogram) -> (u64, u64, Option<u64>, Option<u64>, u32) {
-    let bins: Vec<u8> =
-        histogram.ranges().flat_map(|(from, _, count)| [from, count]).flat_map(u64::to_le_bytes).collect();
-    // FNV-1a of all bins.
-    let hash = bins.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    (histogram.total(), histogram.lost(), histogram.min(), histogram.max(), hash)
-}
-
 /// Fastest and slowest of a case from all its messages, quantiles and mean from those of the rounds that make its
 /// headline, every round with the same weight.
 fn against(case: &CaseSummary, rounds: &[Tally], headline: &BTreeSet<u32>, check: &mut Check) {
@@ -472,6 +169,10 @@ fn against(case: &CaseSummary, rounds: &[Tally], headline: &BTreeSet<u32>, check
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::Histogram;
+    use msgpath_core::schema::Status;
+    use serde_json::Value;
+
     use super::*;
     use crate::summarise;
     use crate::testing::Build;
