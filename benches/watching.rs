@@ -11,7 +11,7 @@
 //! time. Prints what each says of the same messages: their times, and the work of the server.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
-#[path = "../tests/program/agreement.rs"]
+#[path = "../features/watch/tests/program/agreement.rs"]
 mod agreement;
 
 use std::io::{BufRead, BufReader, Write};

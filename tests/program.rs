@@ -4,9 +4,11 @@
 
 #[path = "program/agent.rs"]
 mod agent;
-#[path = "program/agents.rs"]
+#[cfg(feature = "mesh")]
+#[path = "../features/mesh/tests/program/agents.rs"]
 mod agents;
-#[path = "program/agreement.rs"]
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/agreement.rs"]
 mod agreement;
 #[path = "program/book.rs"]
 mod book;
@@ -20,7 +22,8 @@ mod citations;
 mod command;
 #[path = "program/compare.rs"]
 mod compare;
-#[path = "program/compat.rs"]
+#[cfg(feature = "courses")]
+#[path = "../features/courses/tests/program/compat.rs"]
 mod compat;
 #[path = "program/corrupt.rs"]
 mod corrupt;
@@ -40,23 +43,26 @@ mod exhaustion;
 mod far;
 #[path = "program/flood.rs"]
 mod flood;
-#[path = "program/gang.rs"]
+#[cfg(feature = "mesh")]
+#[path = "../features/mesh/tests/program/gang.rs"]
 mod gang;
 #[path = "program/gates.rs"]
 mod gates;
-#[path = "program/import.rs"]
+#[cfg(feature = "calls")]
+#[path = "../features/calls/tests/program/import.rs"]
 mod import;
 #[path = "program/json_page.rs"]
 mod json_page;
 #[path = "program/judge.rs"]
 mod judge;
-#[path = "program/lab.rs"]
+#[cfg(feature = "namespaces")]
+#[path = "../features/namespaces/tests/program/lab.rs"]
 mod lab;
 #[path = "program/ladder.rs"]
 mod ladder;
 #[path = "program/launch.rs"]
 mod launch;
-#[path = "program/layers.rs"]
+#[path = "../features/layers/tests/program/layers.rs"]
 mod layers;
 #[path = "program/lies.rs"]
 mod lies;
@@ -64,7 +70,8 @@ mod lies;
 mod live;
 #[path = "program/load.rs"]
 mod load;
-#[path = "program/mesh.rs"]
+#[cfg(feature = "mesh")]
+#[path = "../features/mesh/tests/program/mesh.rs"]
 mod mesh;
 #[path = "program/more_paths.rs"]
 mod more_paths;
@@ -72,13 +79,18 @@ mod more_paths;
 mod odd_files;
 #[path = "program/others.rs"]
 mod others;
-#[path = "program/own_server.rs"]
+#[path = "program/own_preset.rs"]
+mod own_preset;
+#[cfg(feature = "calls")]
+#[path = "../features/calls/tests/program/own_server.rs"]
 mod own_server;
 #[path = "program/passed_on.rs"]
 mod passed_on;
-#[path = "program/periodic.rs"]
+#[cfg(feature = "periodic")]
+#[path = "../features/periodic/tests/program/periodic.rs"]
 mod periodic;
-#[path = "program/preset.rs"]
+#[cfg(feature = "courses")]
+#[path = "../features/courses/tests/program/preset.rs"]
 mod preset;
 #[path = "program/record.rs"]
 mod record;
@@ -86,9 +98,11 @@ mod record;
 mod report;
 #[path = "program/resume.rs"]
 mod resume;
-#[path = "program/rpc.rs"]
+#[cfg(feature = "calls")]
+#[path = "../features/calls/tests/program/rpc.rs"]
 mod rpc;
-#[path = "program/rpc_server.rs"]
+#[cfg(feature = "calls")]
+#[path = "../features/calls/tests/program/rpc_server.rs"]
 mod rpc_server;
 #[path = "program/schema.rs"]
 mod schema;
@@ -112,21 +126,28 @@ mod stream;
 mod threads;
 #[path = "program/token.rs"]
 mod token;
-#[path = "program/tools.rs"]
+#[cfg(feature = "tools")]
+#[path = "../features/tools/tests/program/tools.rs"]
 mod tools;
 #[path = "program/usage.rs"]
 mod usage;
 #[path = "program/verified.rs"]
 mod verified;
+#[cfg(all(feature = "watch", feature = "mesh", feature = "tracers"))]
 #[path = "program/verify.rs"]
 mod verify;
-#[path = "program/watch.rs"]
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch.rs"]
 mod watch;
-#[path = "program/watch_agrees.rs"]
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch_agrees.rs"]
 mod watch_agrees;
-#[path = "program/watch_datagrams.rs"]
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch_datagrams.rs"]
 mod watch_datagrams;
-#[path = "program/watch_ends.rs"]
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch_ends.rs"]
 mod watch_ends;
-#[path = "program/watch_namespaces.rs"]
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch_namespaces.rs"]
 mod watch_namespaces;

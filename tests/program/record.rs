@@ -62,7 +62,7 @@ const UNSAVED: [(&str, bool); 7] = [
 
 /// Starts such a verb and waits until its folder is there.
 fn met_unsaved(home: &Home, line: &str) -> Running {
-    crate::preset::own(home, crate::preset::TWO);
+    crate::own_preset::own(home, crate::own_preset::TWO);
     let mut running = home.start(line);
     let there = || !names(&home.temporary()).is_empty();
     let mut was_there = false;

@@ -51,7 +51,7 @@ fn every_verb_prints_what_the_schema_says() {
     fits(&schema, "Runs", &home.run("runs --json").ends_with(0).json());
     fits(&schema, "Paths", &home.run("paths --json").ends_with(0).json());
     fits(&schema, "DoctorReport", &home.run("doctor --json").ends_with(0).json());
-    std::fs::write(home.path().join("own.toml"), crate::preset::TWO).unwrap();
+    std::fs::write(home.path().join("own.toml"), crate::own_preset::TWO).unwrap();
     fits(&schema, "PresetPage", &home.run("preset ./own.toml --json -- --count 100").ends_with(0).json());
     fits(&schema, "Failure", &home.run("show nowhere --json").json());
 }

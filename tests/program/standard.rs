@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::command::{Home, LIMIT, Output, Running, free_port, within};
-use crate::preset::TWO;
+use crate::own_preset::TWO;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_msgpath");
 

@@ -285,29 +285,3 @@ fn a_header_without_a_checksum_is_refused() {
         home.run(&format!("show {kind}")).ends_with(3).says(&["E13", header]);
     }
 }
-
-#[test]
-fn imported_calls_are_computed_again() {
-    let home = Home::new();
-    let mut csv = String::from("t1,t2,t3,t4\n");
-    for call in 0..200_u64 {
-        let begin = 1_700_000_000_000_000 + call * 1_000;
-        csv += &format!("{begin},{},{},{}\n", begin + 20, begin + 30 + call % 7, begin + 60 + call % 7);
-    }
-    fs::write(home.path().join("calls.csv"), csv).unwrap();
-    home.run("import calls.csv --name calls").ends_with(0);
-    home.run("verify calls").ends_with(0).shows(&["All agree."]);
-    let file = folder(&home, "calls").join("rpcs.mpl");
-    let mut bytes = fs::read(&file).unwrap();
-    let at = bytes.len() / 2;
-    bytes[at] ^= 1;
-    fs::write(&file, bytes).unwrap();
-    home.run("verify calls").ends_with(4).says(&["E28", "rpcs.mpl"]);
-}
-
-#[test]
-fn a_mesh_that_was_measured_is_verified() {
-    let home = Home::new();
-    crate::gang::measured_mesh(&home, "gang");
-    home.run("verify gang").ends_with(0).shows(&["1 pair", "All agree."]);
-}

@@ -1,6 +1,6 @@
 //! Forty agents in one process, and one coordinator: a small `benches/mesh_scale`.
 
-#[path = "../../benches/agents/mod.rs"]
+#[path = "../../../../benches/agents/mod.rs"]
 mod threads;
 
 use std::time::Duration;

@@ -214,3 +214,22 @@ fn texts_of_tracers_are_shown_by_themselves() {
     home.run("import head.txt").ends_with(3).says(&["E31", "head.txt has no calls"]);
     assert!(!home.run("runs").out.contains("head"));
 }
+
+#[test]
+fn imported_calls_are_computed_again() {
+    let home = Home::new();
+    let mut csv = String::from("t1,t2,t3,t4\n");
+    for call in 0..200_u64 {
+        let begin = 1_700_000_000_000_000 + call * 1_000;
+        csv += &format!("{begin},{},{},{}\n", begin + 20, begin + 30 + call % 7, begin + 60 + call % 7);
+    }
+    std::fs::write(home.path().join("calls.csv"), csv).unwrap();
+    home.run("import calls.csv --name calls").ends_with(0);
+    home.run("verify calls").ends_with(0).shows(&["All agree."]);
+    let file = home.runs().join("calls").join("rpcs.mpl");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    home.run("verify calls").ends_with(4).says(&["E28", "rpcs.mpl"]);
+}

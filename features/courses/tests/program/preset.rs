@@ -3,56 +3,7 @@
 use std::fs;
 
 use crate::command::{Home, free_port, harmless};
-
-pub(crate) const TWO: &str = r#"
-summary = "two runs"
-about = "A test."
-source = "nowhere"
-
-[[run]]
-name = "first"
-verb = "echo"
-
-[run.options]
-count = 400
-rounds = 5
-warmup = "0"
-no-ablations = true
-
-[[run]]
-name = "second"
-verb = "compare"
-
-[run.options]
-path = "unix:send,pipe:write"
-len = 64
-count = 400
-rounds = 5
-warmup = "0"
-
-[[published]]
-label = "pipe there"
-value = 5
-quantity = "p50"
-run = "second"
-path = "pipe:write"
-size = 64
-because = "another machine"
-
-[[published]]
-label = "not measured"
-value = 5
-quantity = "p50"
-run = "second"
-path = "tcp:send"
-size = 64
-"#;
-
-pub(crate) fn own(home: &Home, text: &str) -> String {
-    let file = home.path().join("own.toml");
-    fs::write(&file, text).unwrap();
-    file.display().to_string()
-}
+use crate::own_preset::{TWO, own};
 
 #[test]
 fn a_preset_of_somebody_else_moves_no_cursor() {

@@ -304,3 +304,10 @@ fn a_manifest_for_kubernetes_is_one() {
         }
     }
 }
+
+#[test]
+fn a_mesh_that_was_measured_is_verified() {
+    let home = Home::new();
+    measured_mesh(&home, "gang");
+    home.run("verify gang").ends_with(0).shows(&["1 pair", "All agree."]);
+}
