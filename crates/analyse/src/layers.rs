@@ -28,7 +28,6 @@ pub struct Layer {
     /// its 95 % t interval. `None` where there is none beneath, and where no pass has both.
     pub adds: Option<Estimate>,
     /// The same as a ratio, against the case that it is added to, judged with all steps of the run. Protocols on top only.
-    #[serde(default)]
     pub times: Option<Ratio>,
 }
 

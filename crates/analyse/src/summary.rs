@@ -44,7 +44,6 @@ pub struct Summary {
     /// One entry per measured case (controls and references included), in the order of the plan.
     pub cases: Vec<CaseSummary>,
     /// How many rounds were calm, and whether the headline is theirs; `None`: written by a version that did not ask.
-    #[serde(default)]
     pub calm: Option<CalmRounds>,
     /// Ratios to the baseline; `None` with a single path.
     pub comparison: Option<Comparison>,
@@ -357,7 +356,6 @@ pub struct EndSummary {
     pub kernel: BTreeMap<String, u64>,
     /// Hardware and kernel events per message, in the order of the run's header: those that are not counted with their
     /// reason.
-    #[serde(default)]
     pub events: Vec<EventRate>,
     /// What its whole process spent, where somebody looked at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -605,7 +603,6 @@ pub struct Winner {
     /// Second best divided by best (times), at least 1.
     pub margin: Option<f64>,
     /// The paths that nothing beats at 95 %, the best estimate first: the winner alone, or those that tie.
-    #[serde(default)]
     pub unbeaten: Vec<PathName>,
 }
 

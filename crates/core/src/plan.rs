@@ -157,7 +157,6 @@ pub struct ServiceTime {
     /// Its mean, ns.
     pub mean_ns: u64,
     /// How it is distributed.
-    #[serde(alias = "law")]
     pub distribution: Distribution,
 }
 
@@ -194,7 +193,6 @@ pub enum Change {
     WorkingSet(u64),
     /// A service time of so many ns for every message at the far end: a difference of known size. With 0 the case is
     /// measured against itself.
-    #[serde(alias = "work")]
     ServiceTime(u64),
     /// Traced: from its rounds come the stages, and from the ratio to the case what tracing costs.
     Traced(StageSet),
@@ -288,7 +286,6 @@ pub struct Case {
     /// The path.
     pub path: PathName,
     /// What is true of it, as its parts declare it: see [`Plan::declare`].
-    #[serde(default)]
     pub traits: Traits,
     /// Bytes of a message.
     pub size: u64,
@@ -306,23 +303,18 @@ pub struct Case {
     /// Messages in flight on a connection: as many as that in a closed loop, at most that many in an open one.
     pub inflight: u32,
     /// How messages are offered.
-    #[serde(default)]
     pub load: Load,
     /// Set where the rate of the load is a share of the capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_capacity: Option<OfCapacity>,
     /// Set for the role [`CaseRole::Ablation`].
-    #[serde(default)]
     pub ablation: Option<Ablation>,
     /// 0: planned from the start; 1: added near a crossing after the first phase. The rounds of phase s have the passes
     /// from `s * rounds` on.
-    #[serde(default, alias = "stage")]
     pub phase: u32,
     /// Service time of the far end, where it is not the plan's.
-    #[serde(default, alias = "work")]
     pub service_time: Option<ServiceTime>,
     /// What the case is called beside its path: the method of an RPC (`write`), the engine of a periodic run.
-    #[serde(default)]
     pub label: Option<String>,
 }
 
@@ -409,10 +401,8 @@ pub struct Between {
     /// Where each end is.
     pub ends: Vec<EndPlace>,
     /// What the run asked of the link that was made for it, in words; `None`: nothing, or the link was there.
-    #[serde(default)]
     pub link: Option<String>,
     /// What the link does to what passes, for people; empty: nothing but carry it.
-    #[serde(default)]
     pub properties: String,
 }
 
@@ -437,7 +427,6 @@ pub struct ChannelOptions {
     /// TCP_CORK around the pieces of a message.
     pub cork: bool,
     /// TCP_CORK set once and never released: the mistake that costs 200 ms, to be seen.
-    #[serde(default)]
     pub hold_cork: bool,
     /// SO_SNDBUF in bytes, as asked (the kernel doubles it).
     pub send_buffer: Option<u64>,
@@ -452,7 +441,6 @@ pub struct ChannelOptions {
     /// Local address of the near end's sockets.
     pub bind: Option<String>,
     /// The network namespaces of the two ends; `None`: both in that of the user.
-    #[serde(default)]
     pub between: Option<Between>,
     /// What starts the far end on its host; `None`: it is started here, or was started by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -468,16 +456,12 @@ pub struct ChannelOptions {
     #[serde(default = "loopback")]
     pub interface: String,
     /// EtherType of the transport eth; `None`: [`ETHERTYPES`], one for each direction.
-    #[serde(default)]
     pub ethertype: Option<u16>,
     /// MAC address that frames of the transport eth go to, as typed; `None`: the one that the other end names.
-    #[serde(default)]
     pub mac_address: Option<String>,
     /// The wait sigio asks for a queued real-time signal (F_SETSIG) instead of SIGIO.
-    #[serde(default)]
     pub queued_signals: bool,
     /// Most bytes that a receive call asks for, where message boundaries are not preserved; `None`: those of the message.
-    #[serde(default)]
     pub read_size: Option<u64>,
 }
 
@@ -584,48 +568,37 @@ pub struct Plan {
     /// Messages kept one by one; histograms count every message whatever this says.
     pub message_log: u64,
     /// Service time of the far end for each message.
-    #[serde(default, alias = "work")]
     pub service_time: Option<ServiceTime>,
     /// Bytes over which each end rotates its message buffers; 0: always the same buffer, which stays in the cache.
-    #[serde(default)]
     pub working_set: u64,
     /// Speed of what lies between the ends, as the user says it, bits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<u64>,
     /// What is compared; `None`: that of the workload.
-    #[serde(default)]
     pub metric: Option<Metric>,
     /// The user's estimate.
-    #[serde(default)]
     pub expect: Option<Expectation>,
     /// What the result is held to (`--fail-if`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<Gate>,
     /// Suspected causes may be tried in short rounds beside the case.
-    #[serde(default)]
     pub try_causes: bool,
     /// Sizes may be added near a crossing whose interval is wide.
-    #[serde(default)]
     pub refine: bool,
     /// With too few calm rounds ([`crate::calm::too_few`]) the run goes on after `rounds`, up to twice as many.
-    #[serde(default)]
     pub extend: bool,
     /// Each case is measured once more while the kernel is traced.
-    #[serde(default)]
     pub stages: Option<StageSet>,
     /// Events of CPU and kernel are counted in the measuring threads, where a CPU counts: in rounds of their own
     /// ([`Change::Counted`]), whose times are in no result.
-    #[serde(default)]
     pub events: bool,
     /// They are counted even where the kernel alone counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub events_forced: bool,
     /// After the rounds the near end of each case runs once more under cachegrind.
-    #[serde(default)]
     pub simulate: bool,
     /// What each layer adds is the result. The cases are the same message over ever fewer layers, in this order; or paths with
     /// protocols on top, of which each knows what it stands on ([`Plan::is_ladder`]).
-    #[serde(default)]
     pub layers: bool,
     /// Programs of others that are far ends of some of the cases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -23,10 +23,8 @@ pub struct Pilot {
     /// Messages per stamp pair.
     pub batch: u64,
     /// Median of the last pilot round, ns; `None`: a stream.
-    #[serde(default)]
     pub median_ns: Option<u64>,
     /// Options as asked and granted.
-    #[serde(default)]
     pub granted: Vec<Granted>,
 }
 
@@ -36,10 +34,8 @@ pub struct PassRecord {
     /// Number of the pass, from 0.
     pub pass: u32,
     /// Phase of its cases.
-    #[serde(alias = "stage")]
     pub phase: u32,
     /// Beyond the rounds of the plan: too few of the planned ones were calm.
-    #[serde(default)]
     pub extra: bool,
     /// Its cases in the order in which they are measured.
     pub cases: Vec<u32>,
@@ -55,9 +51,7 @@ pub struct Resumption {
     /// Where the clock of the run goes on, ns: the pause is not a part of it.
     pub start_ns: u64,
     /// How it had ended before; `None`: the program was killed.
-    #[serde(default)]
     pub ended: Option<Status>,
     /// What is not as it was before, sentence by sentence; empty: nothing that is looked at.
-    #[serde(default)]
     pub differs: Vec<String>,
 }

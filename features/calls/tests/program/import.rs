@@ -162,7 +162,7 @@ fn stamps_of_other_programs_as_csv() {
     let median = &shown["cases"][0]["quantiles"][0];
     assert_eq!(median["ns"], 250_000, "{shown}");
     let json = home.run("export mine --to json").ends_with(0).json();
-    assert_eq!(json["header"]["rpc"]["client_step_ns"], 1000);
+    assert_eq!(json["header"]["parts"]["rpc"]["client_step_ns"], 1000);
     assert_eq!(json["rounds"].as_array().unwrap().len(), 5);
     std::fs::write(home.path().join("bad.csv"), "t1,t4\n1,2\nx,3\n").unwrap();
     home.run("import bad.csv").ends_with(3).says(&["E30", "line 3"]);
