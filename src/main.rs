@@ -14,6 +14,8 @@ static ALLOCATOR: memory::Allocator = memory::Allocator;
 
 /// What this program can beyond echo, stream and compare: a line each.
 const FEATURES: &[&Feature] = &[
+    #[cfg(feature = "stages")]
+    &msgpath_stages::FEATURE,
     #[cfg(feature = "calls")]
     &msgpath_calls::FEATURE,
     #[cfg(feature = "periodic")]

@@ -106,7 +106,7 @@ pub fn rounds_of<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
 }
 
 /// Passes of a case that its headline leaves out: its messages are split without theirs, too.
-pub(crate) fn left_out(run: &Run, case: &Case) -> BTreeSet<u32> {
+pub fn left_out(run: &Run, case: &Case) -> BTreeSet<u32> {
     let passes = |rounds: Vec<&RoundRecord>| rounds.into_iter().map(|round| round.pass).collect::<BTreeSet<_>>();
     &passes(all_rounds(run, case)) - &passes(rounds_of(run, case))
 }

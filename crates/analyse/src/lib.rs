@@ -19,7 +19,6 @@
 //! made anywhere.
 #![forbid(unsafe_code)]
 
-pub mod attribution;
 pub mod between;
 pub mod calm;
 pub mod causes;
@@ -60,8 +59,6 @@ pub mod summary;
 pub mod testing;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing_queue;
-#[cfg(test)]
-mod testing_trace;
 pub mod threads;
 pub mod throughput;
 pub mod trials;

@@ -2,11 +2,10 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use msgpath_core::schema::MessageRow;
-use msgpath_record::{Events, OfCase, RoundLog, Rows, ToolRun};
+use msgpath_record::{OfCase, RoundLog, Rows, ToolRun};
 
 use crate::one_way::OneWay;
 use crate::sample;
@@ -21,10 +20,6 @@ pub struct Logs {
     pub echoes: Pulled<MessageRow>,
     /// The messages of a run of few trials that are shown one by one (`--each`).
     pub trials: Vec<MessageRow>,
-    /// The messages of traced rounds.
-    pub traced: Pulled<MessageRow>,
-    /// The kernel events of traced rounds.
-    pub events: KernelEvents,
     /// The two ways of an echo's messages, where its ends have no common clock.
     pub one_way: Option<OneWay>,
     /// What measuring tools of others said between the rounds.
@@ -158,41 +153,6 @@ fn evenly<T: OfCase + Copy>(log: &dyn Rows<T>, limit: usize) -> Vec<T> {
         }
     });
     taken
-}
-
-/// Kernel events: there are some ten of them for each message, so those of a record are pulled round by round.
-#[derive(Clone, Debug)]
-pub enum KernelEvents {
-    /// In memory.
-    Here(Vec<Events>),
-    /// In the record in this folder.
-    Recorded(PathBuf),
-}
-
-impl Default for KernelEvents {
-    fn default() -> Self {
-        Self::Here(Vec::new())
-    }
-}
-
-impl KernelEvents {
-    /// Gives `each` the events of every round of a case, as far as they are whole, until it says that it has enough.
-    pub(crate) fn rounds(&self, case: u32, mut each: impl FnMut(&Events) -> bool) {
-        let _ = match self {
-            Self::Here(all) => all.iter().filter(|events| events.case == case).any(each),
-            Self::Recorded(folder) => msgpath_record::events(folder)
-                .is_ok_and(|all| all.of(case).map_while(Result::ok).any(|events| each(&events))),
-        };
-    }
-
-    /// Those in memory, to be changed.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn here(&mut self) -> &mut Vec<Events> {
-        match self {
-            Self::Here(all) => all,
-            Self::Recorded(_) => panic!("they are in a record"),
-        }
-    }
 }
 
 #[cfg(test)]

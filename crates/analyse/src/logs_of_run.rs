@@ -1,10 +1,9 @@
 //! Which logs the numbers of a run need.
 
-use msgpath_core::Plan;
 use msgpath_core::plan::{CaseRole, Extent};
 use msgpath_record::{MessageLog, RecordError, Run};
 
-use crate::logs::{KernelEvents, Logs};
+use crate::logs::Logs;
 use crate::one_way::OneWay;
 use crate::section;
 
@@ -30,18 +29,14 @@ impl Logs {
         if echo && few && plan.trim == 0 && kept {
             logs.trials = msgpath_record::messages(&run.folder)?.map_while(Result::ok).take(MOST_OF_ALL).collect();
         }
-        if plan.cases.iter().any(|case| Plan::traced(case).is_some()) {
-            logs.traced = MessageLog::traced(run)?.into();
-            logs.events = KernelEvents::Recorded(run.folder.clone());
+        for section in section::all() {
+            (section.logs)(run, &mut logs)?;
         }
         if OneWay::is_in(run) {
             logs.one_way = OneWay::of(run, &MessageLog::open(run)?, &logs);
         }
         if kept {
             logs.tools = msgpath_record::tool_runs(&run.folder)?;
-        }
-        for section in section::all() {
-            (section.logs)(run, &mut logs)?;
         }
         Ok(logs)
     }

@@ -12,9 +12,9 @@ use msgpath_stats::quantile::{self, Quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::attribution;
 use crate::clocks::{self, ClockPiece, Envelope, Stamps};
 use crate::logs::Logs;
+use crate::section;
 
 /// The quantiles of a way.
 const QUANTILES: [f64; 2] = [0.5, 0.99];
@@ -92,8 +92,8 @@ impl OneWay {
         plan.workload.is_echoed() && plan.stamps == Taken::Both && !run.header.one_clock()
     }
 
-    /// From the log of such a run, which is gone through twice, one round at a time, and from its kernel events (`logs`), where
-    /// both ends have some: the kernel's stamps lie closer together. `None`: it is another one.
+    /// From the log of such a run, which is gone through twice, one round at a time, and from what sections know beside it
+    /// (`logs`). `None`: it is another one.
     pub fn of(run: &Run, logged: &dyn Messages, logs: &Logs) -> Option<Self> {
         if !Self::is_in(run) {
             return None;
@@ -108,7 +108,9 @@ impl OneWay {
                 envelope.add(Some(stamps));
             }
         });
-        attribution::exchanges(run, logs, &mut |stamps| envelope.add(Some(stamps)));
+        for section in section::all() {
+            (section.exchanges)(run, logs, &mut |stamps| envelope.add(Some(stamps)));
+        }
         let found = envelope.align("message");
         let contradicting = found.contradicting.unwrap_or(0);
         let clock = FarClock { pieces: found.pieces, text: found.text, messages, contradicting };

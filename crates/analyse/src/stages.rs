@@ -88,6 +88,42 @@ impl Stage {
     }
 }
 
+/// Part of a message's way in one direction. Where a boundary between two of them cannot be seen, the time of both is
+/// charged to the first, and its name says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "StageKind")]
+pub enum Kind {
+    /// Open loop: from the intended send to the actual one.
+    Waiting,
+    /// Into the send call.
+    SendCall,
+    /// Send call to driver: the transmit stack.
+    Transmit,
+    /// The send call has returned, the packet has not left: Nagle, a cork, pacing.
+    HeldBack,
+    /// Driver, wire or virtual device, until the receive softirq begins.
+    Device,
+    /// The receive softirq: protocol and socket queue, until the data are readable.
+    Softirq,
+    /// SIGIO: the data are readable, the signal is not raised.
+    Signal,
+    /// The data are there and nobody has woken the receiver yet.
+    WakeCall,
+    /// The receiver is being woken: interrupt to its CPU, exit from idle.
+    InFlight,
+    /// The receiver is runnable and another task runs.
+    Delay,
+    /// The receiver has run and sleeps again: the rest of the message is not there.
+    Again,
+    /// The receiver runs: its receive call returns.
+    Return,
+    /// SIGIO: from the delivery of the signal to the stamp of the handler.
+    Deliver,
+    /// The far end's program, from the receive stamp to the send stamp.
+    Handler,
+}
+
 /// Mean stages of the messages in one band of slowness.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "StageBand")]
@@ -189,7 +225,7 @@ fn at_ranks(of: &Histogram, ranks: &[u64], walk: impl Fn(&mut dyn FnMut(u64))) -
 }
 
 /// The bands of `n` messages that hold enough of them: first rank, last rank plus 1, name.
-pub(crate) fn ranks(n: usize) -> Vec<(usize, usize, String)> {
+pub fn ranks(n: usize) -> Vec<(usize, usize, String)> {
     let slowest = SLOWEST.min(n / 200);
     let at = |share: f64| (share * n as f64) as usize;
     let bands = BANDS.iter().map(|(from, to, name)| (at(*from), at(*to), (*name).to_owned()));

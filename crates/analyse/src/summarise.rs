@@ -14,7 +14,6 @@ use msgpath_stats::quantile::{self, Estimated, Quantile};
 use msgpath_stats::shape;
 use msgpath_stats::steady::within_restarts;
 
-use crate::attribution::attribute;
 use crate::calm::{Calm, all_rounds};
 use crate::causes::causes;
 use crate::compare::{Results, compare};
@@ -75,7 +74,6 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
         load_curves: load_curves(plan, &rounds, &cases),
         expectation: expected(&run.header, &cases),
         layers: layers::layers(&results),
-        attribution: attribute(run, logs, &ablations),
         gates: gates::judge(run, &rounds, &all, &cases),
         far_clock: logs.one_way.as_ref().map(|one_way| one_way.clock.clone()),
         cases,

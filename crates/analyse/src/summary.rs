@@ -19,7 +19,6 @@ use msgpath_stats::verdict::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::attribution::CaseStages;
 use crate::between::Between;
 use crate::gates::RunGate;
 use crate::layers::Layer;
@@ -62,8 +61,6 @@ pub struct Summary {
     /// The clock of the far end, where it is another one than the near end's and both took stamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_clock: Option<FarClock>,
-    /// Stages of the cases that have a traced replica.
-    pub attribution: Vec<CaseStages>,
     /// What each layer adds, where the plan is a layer breakdown.
     pub layers: Vec<Layer>,
     /// Computed sentences.
@@ -675,7 +672,6 @@ impl Summary {
             gates: Vec::new(),
             sections: Parts::default(),
             far_clock: None,
-            attribution: Vec::new(),
             layers: Vec::new(),
             findings: Vec::new(),
             warnings: Vec::new(),

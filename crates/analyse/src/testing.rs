@@ -303,3 +303,27 @@ pub fn doctor(checks: &[(u8, &str, CheckState, &str)]) -> Doctor {
     };
     Doctor { checks: checks.iter().map(check).collect(), ..Doctor::default() }
 }
+
+/// Whether one of its sentences gives a quantile as a time and does not say that it is this run's, or was tried here.
+/// Every test of this crate that analyses a run asks this of all that is said.
+pub fn claims_beyond_this_run(text: &str) -> bool {
+    const NEAR: usize = 6;
+    let claims = |sentence: &str| {
+        let words: Vec<&str> = sentence.split([' ', '\u{a0}', '(']).filter(|word| !word.is_empty()).collect();
+        let bare = |word: &str| word.trim_matches([',', ';', ':', '.', ')']).to_owned();
+        let quantile = words.iter().position(|word| ["p50", "p90", "p99"].contains(&bare(word).as_str()));
+        let time = |pair: &[&str]| {
+            pair[0].starts_with(|c: char| c.is_ascii_digit())
+                && ["ns", "µs", "ms", "s"].contains(&bare(pair[1]).as_str())
+        };
+        let Some(at) = quantile else { return false };
+        // The time stands near it, and in the same part of the sentence.
+        let near = words[at..].split_inclusive(|word| word.ends_with(';')).next().unwrap_or_default();
+        near[..near.len().min(NEAR)].windows(2).any(time)
+    };
+    let limited = |sentence: &str| {
+        let sentence = sentence.to_lowercase();
+        sentence.contains("this run") || sentence.contains("tried here")
+    };
+    text.split(". ").any(|sentence| claims(sentence) && !limited(sentence))
+}

@@ -3,7 +3,6 @@
 #[path = "../../paths/tests/traits/declared.rs"]
 mod declared;
 mod doctor;
-mod explained;
 mod known;
 mod load;
 
@@ -28,7 +27,6 @@ use msgpath_stats::verdict::Verdict;
 
 pub use declared::declared;
 pub use doctor::doctor;
-pub use explained::explained;
 pub use known::{crossings, unsettled};
 pub use load::{load_curve, open_loop, overloaded};
 
@@ -46,7 +44,6 @@ pub fn all() -> Vec<(Run, Summary)> {
         load_curve(),
         unsettled(),
         crossings(),
-        explained(),
     ]
 }
 

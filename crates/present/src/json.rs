@@ -14,7 +14,6 @@ use std::path::Path;
 
 use crate::answers::{Answer, Missing, Page, Table};
 use msgpath_analyse::Summary;
-use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::round_line::RoundLine;
@@ -112,9 +111,6 @@ struct Document<'a> {
     ablations: Vec<Value>,
     /// What each layer adds, with `--layers`.
     layers: Vec<parts::Layer<'a>>,
-    /// Stages of the cases that were traced.
-    #[schemars(with = "Vec<CaseStages>")]
-    attribution: Vec<Value>,
     /// What features add to their runs.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -344,7 +340,6 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         load_curves: summary.load_curves.iter().map(parts::load_curve).collect(),
         ablations: summary.ablations.iter().map(|ablation| parts::ablation(ablation, workload)).collect(),
         layers: parts::layers(summary),
-        attribution: summary.attribution.iter().map(parts::attribution).collect(),
         sections: section::all().into_iter().filter_map(|section| (section.json)(run, summary)).collect(),
         far_clock: summary.far_clock.as_ref().map(parts::far_clock),
         programs: &header.programs,
@@ -500,24 +495,6 @@ mod tests {
         let (run, summary) = fixture::crossings();
         let json = parsed(&summary_json(&run, &summary));
         assert_eq!(json["comparison"]["crossovers"][0]["crossings_bytes"], json!([1_200.0, 40_960.0]));
-    }
-
-    #[test]
-    fn stages_carry_their_units_and_reasons() {
-        let (run, mut summary) = fixture::explained();
-        let json = parsed(&summary_json(&run, &summary));
-        let own = &json["attribution"][0];
-        assert_eq!(own["stages"][0]["kind"], "transmit");
-        assert_eq!(own["stages"][0]["direction"], "request");
-        let band = &own["bands"][0];
-        let sum: f64 = band["parts_ns"].as_array().unwrap().iter().map(|part| part.as_f64().unwrap()).sum();
-        assert!((sum - band["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
-        assert_eq!(own["threads"][0]["run_ns"], 8_000_000);
-        assert_eq!(own["occupants"]["slow"][0]["name"], "test-hog");
-        assert!(own["why"]["first"].is_string() && own.get("not_shown_because").is_none());
-        summary.attribution[0].why = Some("too few".into());
-        let json = parsed(&summary_json(&run, &summary));
-        assert_eq!(json["attribution"][0]["not_shown_because"], "too few");
     }
 
     #[test]

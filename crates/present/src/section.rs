@@ -1,20 +1,34 @@
-//! What a feature adds to what is printed of a run: its view on a terminal, its figures, its object in the JSON. A view is chosen
+//! What a feature adds to what is printed of a run: its view on a terminal, its figures and tables, its object in the JSON. A view is chosen
 //! by who knows the run: the base asks every section, and shows an echo or a stream where none has a view.
 
 use std::sync::RwLock;
 
 use msgpath_analyse::Summary;
-use msgpath_record::Run;
+use msgpath_record::{Messages, Run};
 use serde_json::Value;
 
 use crate::Style;
-use crate::html::figures::Figure;
+use crate::html::figures::{Divided, Figure};
+use crate::html::page::Page;
+
+/// The whole of a run on a terminal, with the messages that were logged.
+pub type Whole = fn(&Run, &Summary, &dyn Messages, Style) -> String;
 
 /// What a feature adds.
 pub struct Section {
     /// The run on a terminal; `None`: it is not this feature's.
     pub terminal: fn(&Run, &Summary, Style) -> Option<String>,
-    /// Its figures. They stand behind those of the base.
+    /// Its verb, and how a run of it is shown, whatever else is known of the run.
+    pub of_verb: Option<(&'static str, Whole)>,
+    /// What stands behind the view of a run, whosever view that is; empty: it has nothing to add.
+    pub behind: fn(&Run, &Summary, Style) -> String,
+    /// Its tables of the page, before those of the base.
+    pub tables: fn(&mut Page, &Summary),
+    /// The time of a case (its id) in more parts than the stamps of its messages tell; `None`: it does not know them.
+    pub divided: fn(&Summary, u32) -> Option<Divided>,
+    /// Its figures that stand before those of the base; the first of them that can be drawn is that of the first screen.
+    pub leading: &'static [Figure],
+    /// Its other figures. They stand behind those of the base.
     pub figures: &'static [Figure],
     /// Names of those that answer what its verb asks, the best first.
     pub answers: &'static [&'static str],
@@ -25,8 +39,18 @@ pub struct Section {
 }
 
 /// Of a feature that has nothing of it.
-pub const NOTHING: Section =
-    Section { terminal: |_, _, _| None, figures: &[], answers: &[], script: "", json: |_, _| None };
+pub const NOTHING: Section = Section {
+    terminal: |_, _, _| None,
+    of_verb: None,
+    behind: |_, _, _| String::new(),
+    tables: |_, _| (),
+    divided: |_, _| None,
+    leading: &[],
+    figures: &[],
+    answers: &[],
+    script: "",
+    json: |_, _| None,
+};
 
 static ADDED: RwLock<Vec<&'static Section>> = RwLock::new(Vec::new());
 
@@ -46,4 +70,14 @@ pub(crate) fn all() -> Vec<&'static Section> {
 /// The view of the feature whose run it is.
 pub fn terminal(run: &Run, summary: &Summary, style: Style) -> Option<String> {
     all().into_iter().find_map(|section| (section.terminal)(run, summary, style))
+}
+
+/// How runs of a verb are shown, where that is a feature's matter.
+pub fn of_verb(verb: &str) -> Option<Whole> {
+    all().into_iter().filter_map(|section| section.of_verb).find(|(own, _)| *own == verb).map(|(_, whole)| whole)
+}
+
+/// What stands behind the view of a run.
+pub fn behind(run: &Run, summary: &Summary, style: Style) -> String {
+    all().into_iter().map(|section| (section.behind)(run, summary, style)).collect()
 }

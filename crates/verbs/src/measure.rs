@@ -14,6 +14,7 @@ use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, CaseRole, Exit, Problem, Target};
+use msgpath_present::section;
 use msgpath_record::Run;
 use msgpath_run::examples;
 use msgpath_stats::quantile::Range;
@@ -33,6 +34,9 @@ use crate::{gates, looks, problems, progress, runs};
 pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
     if options.connection.places.is_asked() && request.target != Target::Local {
         return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
+    }
+    if request.plan.stages.is_some() && !msgpath_analyse::section::reads_traces() {
+        return Err(problems::usage("this msgpath was built without stages").hint("leave out --stages").into());
     }
     let mut options = options.clone();
     // The last line is the object that --json prints.
@@ -126,10 +130,9 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
     }
     runs::with_earlier(&run, &mut summary);
     let look = &result.look;
-    let explain = verb == "explain";
     let view = View {
         trials,
-        explain,
+        whole: section::of_verb(verb),
         quiet: result.quiet,
         verbose: result.verbose,
         warnings: result.warnings,
@@ -202,8 +205,8 @@ pub fn can_be_written(file: &Path) -> Result<(), Problem> {
 pub struct View<'a> {
     /// The messages to show one by one (`--each`).
     pub trials: Option<Vec<MessageRow>>,
-    /// Where the time goes, instead of the usual tables.
-    pub explain: bool,
+    /// The view of the verb that was typed, instead of the usual tables.
+    pub whole: Option<section::Whole>,
     /// `-q` and `-qq`.
     pub quiet: u8,
     /// `-v`.
@@ -218,7 +221,7 @@ pub struct View<'a> {
 
 /// The result as text or JSON.
 pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> String {
-    use msgpath_present::{Style, json, section, terminal};
+    use msgpath_present::{Style, json, terminal};
     let style = if to_file { looks::file(view.look) } else { looks::stdout(view.look) };
     let style = Style { verbose: view.verbose, warnings: view.warnings, ..style };
     let units = view.units;
@@ -238,8 +241,8 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> Str
         terminal::ladder(run, summary, style)
     } else if plan.layers {
         terminal::layers(run, summary, style)
-    } else if view.explain {
-        return terminal::explain(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
+    } else if let Some(whole) = view.whole {
+        return whole(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
     } else if summary.verb == "compare" {
         terminal::compare(run, summary, style)
     } else if let Some(text) = section::terminal(run, summary, style) {
@@ -252,7 +255,7 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> Str
         terminal::stream(run, summary, style, units)
     };
     if view.quiet == 0 {
-        text += &terminal::stages_of(run, summary, style);
+        text += &section::behind(run, summary, style);
     }
     if view.quiet == 0 && has_stages(run) {
         text += &terminal::stage_bars(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);

@@ -16,6 +16,8 @@ pub trait Verb: Args + FromArgMatches {
     const NAME: &'static str;
     /// Where it stands on the help screen.
     const GROUP: Group;
+    /// The verb of the base that it stands before, wherever verbs are listed; `None`: behind those of the base.
+    const BEFORE: Option<&'static str> = None;
     /// It shares the line of the verb before it in its group: what the two are for together.
     const BESIDE: Option<&'static str> = None;
     /// Options that `-h` shows, separated by spaces, and the examples below them, which may be empty; `--help` shows all. `None`: few
@@ -114,6 +116,7 @@ pub struct AnyVerb {
     /// See [`Verb::NAME`]; so are the others.
     pub(crate) name: &'static str,
     pub(crate) group: Group,
+    pub(crate) before: Option<&'static str>,
     pub(crate) beside: Option<&'static str>,
     pub(crate) short: Option<(&'static str, &'static str)>,
     pub(crate) often: bool,
@@ -130,6 +133,7 @@ impl AnyVerb {
         Self {
             name: V::NAME,
             group: V::GROUP,
+            before: V::BEFORE,
             beside: V::BESIDE,
             short: V::SHORT,
             often: V::OFTEN,

@@ -3,7 +3,7 @@
 use msgpath_analyse::Logs;
 use msgpath_analyse::diff::Difference;
 use msgpath_analyse::logs::Pulled;
-use msgpath_analyse::section::Section;
+use msgpath_analyse::section::{NOTHING, Section};
 use msgpath_analyse::summary::Summary;
 use msgpath_analyse::verify::Rebuilt;
 use msgpath_core::parts::Part;
@@ -16,7 +16,7 @@ use crate::findings::DETECTORS;
 use crate::log::log;
 
 /// All of it.
-pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, identity, verify };
+pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, identity, verify, ..NOTHING };
 
 impl Part for RpcSummary {
     const NAME: &str = "rpc";

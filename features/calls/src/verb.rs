@@ -615,7 +615,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     } else {
         let view = View {
             trials: None,
-            explain: false,
+            whole: None,
             quiet: result.quiet,
             verbose: result.verbose,
             warnings: result.warnings,

@@ -76,28 +76,13 @@ mod resumed;
 mod slow_start_after_idle;
 mod spinning;
 mod spinning_in_a_crowd;
-mod stage_coalesced;
-mod stage_cold;
-mod stage_growth;
-mod stage_handler;
-mod stage_held_back;
-mod stage_idle;
-mod stage_incomplete;
-mod stage_observer;
-mod stage_other;
-mod stage_preempted;
-mod stage_run_queue;
-mod stage_send;
-mod stage_softirq;
-mod stage_wake_up;
-mod stage_woken_early;
 mod steady_halves;
 mod steady_levels;
 mod steal;
 mod stretches;
 mod throttled;
 mod too_few_to_say;
-mod trying;
+pub mod trying;
 mod unfair_threads;
 mod untouched;
 mod user_mode_only;
@@ -180,21 +165,6 @@ pub const DETECTORS: &[Detector] = &[
     unfair_threads::DETECTOR,
     full_core::DETECTOR,
     doctor_warns::DETECTOR,
-    // Stages.
-    stage_wake_up::DETECTOR,
-    stage_run_queue::DETECTOR,
-    stage_softirq::DETECTOR,
-    stage_preempted::DETECTOR,
-    stage_idle::DETECTOR,
-    stage_cold::DETECTOR,
-    stage_handler::DETECTOR,
-    stage_send::DETECTOR,
-    stage_held_back::DETECTOR,
-    stage_other::DETECTOR,
-    stage_observer::DETECTOR,
-    stage_woken_early::DETECTOR,
-    stage_coalesced::DETECTOR,
-    stage_incomplete::DETECTOR,
 ];
 
 /// Asks every detector.
@@ -219,7 +189,7 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
     }
     #[cfg(test)]
     findings.iter().map(|one| &one.text).chain(warnings.iter().map(|one| &one.text)).for_each(|text| {
-        assert!(!tests::claims_beyond_this_run(text), "a quantile is that of this run: {text}");
+        assert!(!crate::testing::claims_beyond_this_run(text), "a quantile is that of this run: {text}");
     });
     (findings, warnings)
 }
@@ -227,7 +197,7 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, claims_beyond_this_run};
 
     #[test]
     fn codes_are_unique() {
@@ -235,30 +205,6 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), DETECTORS.len());
-    }
-
-    /// Whether one of its sentences gives a quantile as a time and does not say that it is this run's, or was tried here.
-    /// Every test of this crate that analyses a run asks this of all that is said.
-    pub(super) fn claims_beyond_this_run(text: &str) -> bool {
-        const NEAR: usize = 6;
-        let claims = |sentence: &str| {
-            let words: Vec<&str> = sentence.split([' ', '\u{a0}', '(']).filter(|word| !word.is_empty()).collect();
-            let bare = |word: &str| word.trim_matches([',', ';', ':', '.', ')']).to_owned();
-            let quantile = words.iter().position(|word| ["p50", "p90", "p99"].contains(&bare(word).as_str()));
-            let time = |pair: &[&str]| {
-                pair[0].starts_with(|c: char| c.is_ascii_digit())
-                    && ["ns", "µs", "ms", "s"].contains(&bare(pair[1]).as_str())
-            };
-            let Some(at) = quantile else { return false };
-            // The time stands near it, and in the same part of the sentence.
-            let near = words[at..].split_inclusive(|word| word.ends_with(';')).next().unwrap_or_default();
-            near[..near.len().min(NEAR)].windows(2).any(time)
-        };
-        let limited = |sentence: &str| {
-            let sentence = sentence.to_lowercase();
-            sentence.contains("this run") || sentence.contains("tried here")
-        };
-        text.split(". ").any(|sentence| claims(sentence) && !limited(sentence))
     }
 
     #[test]

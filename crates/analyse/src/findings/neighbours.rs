@@ -5,10 +5,9 @@ use msgpath_core::schema::{NEAR, RoundRecord};
 use super::conditions::{End, contrast, ends, lasted_ns, machines, measured_rounds, of_rounds};
 use super::one_core::shared_cpus;
 use super::spinning::crowds;
-use super::stage_growth::traced;
 use super::wording::{measured, percent, warning};
 use super::{Detector, Input, Sentence};
-use crate::attribution::occupants::Occupant;
+use crate::section;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W46", detect };
 
@@ -117,28 +116,16 @@ fn whose(input: &Input, here: bool, waited: f64) -> String {
             format!(", mostly {who}")
         };
     }
-    if let Some(task) = traced_holder(input) {
-        let share = percent(task.share);
-        return format!(
-            ", mostly {} (thread {}, {share} % of the receivers' scheduling delay where it was traced)",
-            task.name, task.tid
-        );
+    if let Some(clause) = section::all().into_iter().find_map(|section| (section.holder)(input)) {
+        return clause;
     }
     let why = input.run.header.others_unseen.as_deref();
     format!(", whose is n/a: {}", why.unwrap_or("no task that lasted used a hundredth of a CPU"))
 }
 
-/// Who else held a receiver's CPU longest in the traced rounds while the receiver was runnable.
-fn traced_holder<'a>(input: &Input<'a>) -> Option<&'a Occupant> {
-    let held = traced(input).flat_map(|(_, stages)| &stages.occupants.all);
-    let others = held.filter(|task| !task.own && task.tid > 0 && task.share >= 0.01 && !task.name.is_empty());
-    others.max_by_key(|task| task.ns)
-}
-
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, doctor, sentences, stalls};
-    use crate::testing_trace::{Found, Setup, sentences as said_of, traced};
     use msgpath_core::doctor::CheckState;
     use msgpath_core::plan::Placement;
     use msgpath_core::schema::{EndReport, Environment, FAR, NEAR, OtherTask, RoundRecord};
@@ -219,24 +206,6 @@ mod tests {
         let texts = sentences(&run, "W46");
         let whose = ", whose is not clear: of the tasks that were seen rcu_preempt (pid 15, 3 % of a CPU) used most; ";
         assert!(texts[0].contains(whose), "{texts:?}");
-    }
-
-    #[test]
-    fn who_held_the_cpu_in_traced_rounds_is_named_where_samples_name_nobody() {
-        let mut traced = traced(&Setup { found: vec![Found::Preempted], ..Setup::over("tcp:send") }, 50);
-        let header = &mut traced.run.header;
-        header.plan.placement = Placement::pair(vec![0], vec![1]);
-        header.others_unseen = Some("/proc hides the tasks of others".into());
-        for round in &mut traced.run.rounds {
-            round.near_mut().involuntary_switches = 1000;
-        }
-        let texts = said_of(&traced, "W46");
-        assert!(texts[0].contains(", mostly ffmpeg (thread 666, "), "{texts:?}");
-        assert!(!texts[0].contains("n/a"), "{texts:?}");
-        let task = OtherTask { pid: 4_711, name: "cc1plus".into(), share: 0.61, ..OtherTask::default() };
-        traced.run.header.others = vec![task];
-        let texts = said_of(&traced, "W46");
-        assert!(texts[0].contains(", mostly cc1plus (pid 4711, 61 % of a CPU)"), "samples know the share: {texts:?}");
     }
 
     #[test]

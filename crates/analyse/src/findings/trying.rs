@@ -9,7 +9,7 @@ use super::Input;
 use crate::summary::{AblationResult, CaseSummary};
 
 /// The ablation of `case` with a change that `wanted` accepts.
-pub(super) fn ablation<'a>(
+pub fn ablation<'a>(
     input: &Input<'a>,
     case: &CaseSummary,
     wanted: impl Fn(&Change) -> bool,

@@ -3,10 +3,9 @@
 mod compared;
 mod embed;
 mod encode;
-mod explained;
 pub mod figures;
 mod front;
-pub(crate) mod page;
+pub mod page;
 pub mod png;
 mod scene;
 mod tables;
@@ -60,7 +59,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     if let Some(comparison) = &summary.comparison {
         tables::comparison(&mut page, &scene.grid(), comparison);
     }
-    explained::tables(&mut page, summary);
+    section::all().into_iter().for_each(|section| (section.tables)(&mut page, summary));
     tables::latency(&mut page, run, &cases);
     tables::throughput(&mut page, run, summary);
     tables::programs(&mut page, run, summary);

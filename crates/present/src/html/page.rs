@@ -18,7 +18,7 @@ pub(crate) fn class(confidence: Confidence) -> &'static str {
 
 /// A cell of a table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cell {
+pub struct Cell {
     text: String,
     /// A smaller line below.
     note: String,
@@ -27,7 +27,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// A cell with a class of the style sheet.
-    pub(crate) fn of(class: &'static str, text: impl Into<String>) -> Self {
+    pub fn of(class: &'static str, text: impl Into<String>) -> Self {
         Self { text: text.into(), note: String::new(), class }
     }
 
@@ -50,7 +50,7 @@ impl From<&str> for Cell {
     }
 }
 
-pub(crate) struct Page {
+pub struct Page {
     out: String,
     /// A section is open: it ends where the next one begins.
     folded: bool,
@@ -80,7 +80,7 @@ impl Page {
     }
 
     /// Begins a section that is folded until somebody wants it. It goes on to the next section or the end.
-    pub(crate) fn section(&mut self, name: &str) {
+    pub fn section(&mut self, name: &str) {
         let id = format!("part-{}", self.contents.len() + 1);
         self.fold(&id, name, false);
     }
@@ -134,7 +134,7 @@ impl Page {
         }
     }
 
-    pub(crate) fn note(&mut self, text: &str) {
+    pub fn note(&mut self, text: &str) {
         self.raw(&format!("<p class=\"mut\">{}</p>\n", escape(text)));
     }
 
@@ -163,7 +163,7 @@ impl Page {
         self.raw("</details>\n");
     }
 
-    pub(crate) fn table(&mut self, heads: &[String], rows: &[Vec<Cell>]) {
+    pub fn table(&mut self, heads: &[String], rows: &[Vec<Cell>]) {
         self.raw("<div class=\"wide\"><table>\n<tr>");
         for (at, head) in heads.iter().enumerate() {
             // A column of text is headed on the left, like its cells.

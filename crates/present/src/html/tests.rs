@@ -141,7 +141,6 @@ fn every_tag_that_opens_closes() {
         fixture::compare(),
         fixture::shapes(),
         fixture::hostile(),
-        fixture::explained(),
     ] {
         let html = report(&Scene::new(&run, &summary));
         for tag in [
@@ -221,7 +220,6 @@ fn a_verb_begins_with_the_picture_of_its_own_question() {
         (fixture::echo_sizes(), "sizes"),
         (fixture::compare(), "sizes"),
         (fixture::load_curve(), "load"),
-        (fixture::explained(), "anatomy"),
         (fixture::shapes(), "bars"),
         (fixture::stream_sizes(), "sizes"),
     ] {

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 pub(super) const NAMES: &[(&str, &[(&str, &str)])] = &[
     ("AblationChange", &[("working_set", "working_set_bytes")]),
     ("Case", &[("size", "size_bytes"), ("reply", "reply_bytes")]),
-    ("CaseStages", &[("why", "not_shown_because")]),
     ("ClockPiece", &[("drift", "drift_ns_per_ns")]),
     (
         "Crossover",

@@ -1,7 +1,6 @@
 //! The parts of a run's object.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::attribution::CaseStages;
 use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::summary::{AblationResult, CaseSummary, EndSummary, Expected, Finding, LoadCurve};
@@ -271,33 +270,6 @@ pub(super) fn layers(summary: &Summary) -> Vec<Layer<'_>> {
         }
     }
     summary.layers.iter().map(layer).collect()
-}
-
-/// Stages of a case. Parts of a band are in the order of the stages.
-pub(super) fn attribution(stages: &CaseStages) -> Value {
-    let mut out = value(stages);
-    rename(&mut out, "CaseStages");
-    if let Value::Object(map) = &mut out {
-        map.retain(|key, value| key != "not_shown_because" || !value.is_null());
-    }
-    for stage in out["stages"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
-        stage.retain(|_, value| !value.is_null());
-    }
-    explain(&mut out, |path| {
-        match path {
-            "known_by" => "nothing was traced",
-            "within_ns" => "the ends have one clock, or their clocks could not be aligned",
-            "observer" => "the case itself was not measured beside its traced rounds",
-            "first" => "the first messages of connections are trimmed, or no split is shown",
-            "delay_share" if !stages.untraced.is_empty() => "one end was not traced",
-            "delay_share" if stages.wakeups_joined => "this back end does not tell it from the wake-up in flight",
-            "delay_share" => "no split is shown",
-            path if is_end(path) => "no interval can be claimed",
-            _ => "it is not finite",
-        }
-        .to_owned()
-    });
-    out
 }
 
 pub(super) fn expectation(expected: &Option<Expected>) -> Value {

@@ -16,7 +16,6 @@ use super::{DoctorReport, Document, Failure, PathList, PresetPage, RunList, part
 /// Shapes with a `why` that has a reason for each null in them, by its path.
 const EXPLAINED: &[&str] = &[
     "Case",
-    "CaseStages",
     "CaseSummary",
     "Comparison",
     "EndSummary",
@@ -27,7 +26,7 @@ const EXPLAINED: &[&str] = &[
     "AblationResult",
 ];
 /// Shapes in which a field that has nothing to say is left out.
-const SPARSE: &[&str] = &["Case", "Stage"];
+const SPARSE: &[&str] = &["Case"];
 /// Fields whose name gets the unit that the workload gives them.
 const BY_WORKLOAD: &[(&str, &str)] = &[
     ("Expected", "measured"),
@@ -48,6 +47,8 @@ pub struct Added<'a> {
     pub of_run: &'a [(&'static str, Shape)],
     /// Shapes with a `why` that has a reason for each null in them, by its path.
     pub explained: &'a [&'a str],
+    /// Shapes in which a field that has nothing to say is left out.
+    pub sparse: &'a [&'a str],
     /// Shapes some fields of which have another name in JSON than in the record, and these names.
     pub names: &'a [Renamed<'a>],
     /// Fields (of a shape, by the name in the record) that are something else than in the record.
@@ -142,7 +143,8 @@ fn of_types(added: &Added<'_>) -> Value {
     for (name, shape) in &mut shapes {
         let described = EXPLAINED.iter().chain(added.explained).any(|own| own == name);
         let own = added.names.iter().find(|(own, _)| own == name).map_or(names(name), |(_, names)| names);
-        let shape_of = Amended { name, names: own, described };
+        let sparse = SPARSE.iter().chain(added.sparse).any(|own| own == name);
+        let shape_of = Amended { name, names: own, described, sparse };
         each_object(shape, &mut |object| amend(&shape_of, object));
     }
     for (shape, field, schema) in other {
@@ -189,11 +191,13 @@ struct Amended<'a> {
     names: &'a [(&'static str, &'static str)],
     /// It has a `why`.
     described: bool,
+    /// A field that has nothing to say is left out.
+    sparse: bool,
 }
 
 fn amend(shape: &Amended<'_>, object: &mut Map<String, Value>) {
     let explained = shape.described && object.contains_key("properties");
-    let (shape, names) = (shape.name, shape.names);
+    let (shape, names, sparse) = (shape.name, shape.names, shape.sparse);
     let may_be_null = |schema: &Value| schema["type"].as_array().is_some_and(|kinds| kinds.contains(&"null".into()));
     let mut left_out: Vec<String> = Vec::new();
     if let Some(fields) = object.get_mut("properties").and_then(Value::as_object_mut) {
@@ -218,7 +222,7 @@ fn amend(shape: &Amended<'_>, object: &mut Map<String, Value>) {
         }
         left_out.extend(["why", "not_shown_because"].map(str::to_owned));
         let nothing = |field: &Value| may_be_null(field) || field["anyOf"].as_array().is_some();
-        left_out.extend(fields.iter().filter(|(_, f)| SPARSE.contains(&shape) && nothing(f)).map(|(n, _)| n.clone()));
+        left_out.extend(fields.iter().filter(|(_, f)| sparse && nothing(f)).map(|(n, _)| n.clone()));
     }
     if let Some(required) = object.get_mut("required").and_then(Value::as_array_mut) {
         for name in required.iter_mut() {
@@ -311,9 +315,6 @@ mod tests {
                 let cost = &mut case.end_mut(FAR).cost;
                 (cost.unread, cost.cpu_only) = (false, true);
                 case.end_mut(NEAR).cost.calls_unread = true;
-            }
-            for stages in &mut summary.attribution {
-                stages.why = Some("too few".into());
             }
             fits("Run", &summary_json(&run, &summary));
         }

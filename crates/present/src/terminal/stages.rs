@@ -67,7 +67,8 @@ pub fn stage_bars(run: &Run, summary: &Summary, logged: &dyn Messages, style: St
     page.finish()
 }
 
-pub(super) fn bursts(band: &Band) -> String {
+/// In how many rounds the messages of a band lie, as printed.
+pub fn bursts(band: &Band) -> String {
     format!("{} burst{}", band.bursts, if band.bursts == 1 { "" } else { "s" })
 }
 

@@ -164,7 +164,6 @@ fn is_seen(name: &str, text: &str, part: &str) {
 #[test]
 fn the_first_number_of_every_result_is_seen_without_scrolling() {
     let fixtures = &*FIXTURES;
-    let (explained_run, explained_summary) = fixture::explained();
     for more in [false, true] {
         let with = |summary: &Summary| if more { warned(summary.clone()) } else { summary.clone() };
         for verbose in [false, true] {
@@ -191,8 +190,6 @@ fn the_first_number_of_every_result_is_seen_without_scrolling() {
             let (run, summary) = &fixtures.shapes;
             is_seen("stream of shapes", &stream(run, &with(summary), style, BitUnits::Si), "bit/s");
             is_seen("write shape", &write_shape(run, &with(summary), style, BitUnits::Si), "Gbit/s");
-            let text = explain(&explained_run, &with(&explained_summary), &msgpath_record::NO_MESSAGES, style);
-            is_seen("explain", &text, "round trip ");
             let found = msgpath_analyse::diff::diff(&fixtures.echo.0, &fixtures.echo.0, &[]);
             is_seen("diff", &diff(&found, style), "+0.0 %");
             is_seen("doctor", &doctor(&fixture::doctor(), Some(0.013), style), "WARN");

@@ -162,12 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn explain_says_which_stages_it_takes() {
-        let text = rendered(&["msgpath", "explain", "-h"]);
-        assert!(text.contains("light]") && !text.contains("default: off"), "{text}");
-    }
-
-    #[test]
     fn every_verb_is_named_once() {
         let command = crate::cli::command();
         let screen = screen(&command);

@@ -119,7 +119,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     msgpath_record::write_summary(&place.folder, &json).map_err(Problem::from)?;
     let view = View {
         trials: None,
-        explain: false,
+        whole: None,
         quiet: arguments.quiet.into(),
         verbose: false,
         warnings: false,

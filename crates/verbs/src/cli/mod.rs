@@ -7,7 +7,6 @@ mod completions;
 mod diff;
 mod doctor;
 mod echo;
-mod explain;
 mod export;
 mod help;
 mod import;
@@ -39,7 +38,6 @@ static BASE: &[AnyVerb] = &[
     AnyVerb::of::<echo::Arguments>(),
     AnyVerb::of::<stream::Arguments>(),
     AnyVerb::of::<compare::Arguments>(),
-    AnyVerb::of::<explain::Arguments>(),
     AnyVerb::of::<diff::Arguments>(),
     AnyVerb::of::<report::Arguments>(),
     AnyVerb::of::<runs::Arguments>(),
@@ -57,9 +55,11 @@ static BASE: &[AnyVerb] = &[
     AnyVerb::of::<complete::Arguments>(),
 ];
 
-/// Every verb of this program: those of the base, then those of its features.
+/// Every verb of this program: those of the base, then those of its features, but for the ones that stand before one of the base.
 pub(crate) fn verbs() -> impl Iterator<Item = &'static AnyVerb> {
-    BASE.iter().chain(feature::all().iter().flat_map(|feature| feature.verbs))
+    let added = || feature::all().iter().flat_map(|feature| feature.verbs);
+    let base = BASE.iter().flat_map(move |verb| added().filter(|own| own.before == Some(verb.name)).chain([verb]));
+    base.chain(added().filter(|own| own.before.is_none()))
 }
 
 fn verb(name: &str) -> Option<&'static AnyVerb> {
@@ -197,7 +197,6 @@ pub(crate) mod tests {
             "echo" => verb::parsed::<echo::Arguments>(&matches).request(),
             "stream" => verb::parsed::<stream::Arguments>(&matches).request(),
             "compare" => verb::parsed::<compare::Arguments>(&matches).request(),
-            "explain" => verb::parsed::<explain::Arguments>(&matches).request(),
             other => panic!("{other} measures nothing"),
         }
     }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_present::section;
 
 use super::options::{Look, UnitsArg};
 use crate::kind::Verbosity;
@@ -63,7 +64,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let trials = if arguments.each { Some(runs::each_message(&run)?) } else { None };
     let view = View {
         trials,
-        explain: run.header.verb == "explain",
+        whole: section::of_verb(&run.header.verb),
         quiet: arguments.quiet.into(),
         verbose: arguments.verbose,
         warnings: arguments.warnings,

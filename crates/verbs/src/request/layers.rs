@@ -1,4 +1,4 @@
-//! What layers add. `explain --layers`: one message over ever fewer layers. `compare --layers`: protocols on top of a path.
+//! What layers add. A layer breakdown: one message over ever fewer layers. `compare --layers`: protocols on top of a path.
 
 use msgpath_core::plan::{Ablation, Change, Distribution, Metric};
 use msgpath_core::{Case, CaseRole, Exit, Plan, Problem, Target};

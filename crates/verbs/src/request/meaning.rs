@@ -46,7 +46,7 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
     let evidence = &options.evidence;
     match (evidence.metric, verb) {
         (None, _) => {}
-        (Some(_), Verb::Echo { .. } | Verb::Stream | Verb::Explain) => {
+        (Some(_), Verb::Echo { .. } | Verb::Stream | Verb::Traced(_)) => {
             return Err(usage("--metric belongs to compare").hint("msgpath compare --metric p99"));
         }
         (Some(Metric::Throughput), Verb::Compare { stream: false }) => {
@@ -76,8 +76,8 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
             return Err(usage("--stages needs rounds, and --each has one").hint("leave out one of the two"));
         }
     }
-    if options.result.jsonl && verb == Verb::Explain {
-        return Err(usage("--jsonl has no meaning with explain").hint("msgpath echo --jsonl"));
+    if options.result.jsonl && matches!(verb, Verb::Traced(_)) {
+        return Err(usage(format!("--jsonl has no meaning with {}", verb.name())).hint("msgpath echo --jsonl"));
     }
     if evidence.no_refine && !verb.is_compare() {
         return Err(
@@ -105,7 +105,7 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
 
 /// Whether messages are split into stages.
 fn evidence_is_traced(verb: Verb, options: &Options) -> bool {
-    options.evidence.stages != StagesArg::Off || verb == Verb::Explain
+    options.evidence.stages != StagesArg::Off || matches!(verb, Verb::Traced(_))
 }
 
 /// What one event loop does not do.

@@ -46,8 +46,8 @@ pub enum Verb {
     Stream,
     /// `compare`, of round trips or of streams.
     Compare { stream: bool },
-    /// `explain`: an echo, traced.
-    Explain,
+    /// An echo, traced, by a verb of this name.
+    Traced(&'static str),
 }
 
 impl Verb {
@@ -57,13 +57,13 @@ impl Verb {
             Verb::Echo { .. } => "echo",
             Verb::Stream => "stream",
             Verb::Compare { .. } => "compare",
-            Verb::Explain => "explain",
+            Verb::Traced(name) => name,
         }
     }
 
     fn workload(self) -> &'static Workload {
         match self {
-            Verb::Echo { .. } | Verb::Compare { stream: false } | Verb::Explain => Workload::ECHO,
+            Verb::Echo { .. } | Verb::Compare { stream: false } | Verb::Traced(_) => Workload::ECHO,
             Verb::Stream | Verb::Compare { stream: true } => Workload::STREAM,
         }
     }
@@ -463,7 +463,7 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
     let typed = &options.evidence;
     let quick = verb.is_compare() && options.message.paths.is_none() && typed.time.is_none() && typed.count.is_none();
     let usual = match verb {
-        Verb::Echo { .. } | Verb::Compare { .. } | Verb::Explain => DEFAULT_ROUNDS,
+        Verb::Echo { .. } | Verb::Compare { .. } | Verb::Traced(_) => DEFAULT_ROUNDS,
         Verb::Stream => 10,
     };
     if typed.time == Some(0) || typed.count == Some(0) {

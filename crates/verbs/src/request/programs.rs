@@ -105,7 +105,7 @@ impl Programs {
 fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target>) -> Result<(), Problem> {
     let no = |what: &str, hint: &str| Err(usage(what.to_owned()).hint(hint.to_owned()));
     let (message, evidence) = (&options.message, &options.evidence);
-    let explains = verb == Verb::Explain || evidence.stages != StagesArg::Off;
+    let explains = matches!(verb, Verb::Traced(_)) || evidence.stages != StagesArg::Off;
     let scheduled = message.rate.is_some() || message.every.is_some();
     let unnumbered = message.reply.is_some() || options.far.request_file.is_some();
     if target.is_some() {

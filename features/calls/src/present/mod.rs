@@ -9,7 +9,7 @@ mod json;
 mod terminal;
 mod words;
 
-use msgpath_present::section::Section;
+use msgpath_present::section::{NOTHING, Section};
 
 pub use terminal::histogram;
 
@@ -20,6 +20,7 @@ pub static SECTION: Section = Section {
     answers: &["rpc-waterfall"],
     script: include_str!("calls.js"),
     json: json::json,
+    ..NOTHING
 };
 
 /// What it adds to the schema of `--json`.

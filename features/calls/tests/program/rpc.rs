@@ -250,7 +250,7 @@ fn what_was_written_is_read_and_recorded() {
         "every byte of 100 of 200 replies",
     ]);
     let header = recorded(&home);
-    let rpc = &header["rpc"];
+    let rpc = &header["parts"]["rpc"];
     assert_eq!((rpc["protocol"].as_str(), rpc["server"].as_str()), (Some("lab"), Some("")), "{rpc}");
     assert_eq!((rpc["expect"]["0"].as_u64(), rpc["not_kept"].as_u64()), (Some(2_000_000), Some(0)), "{rpc}");
     assert!(rpc["pairs"][0]["same_machine"].is_string(), "{rpc}");
@@ -347,7 +347,7 @@ fn our_own_server_is_asked_and_told_of() {
     let home = Home::new();
     home.run(&format!("rpc 127.0.0.1:{port} -k 3 sink -key k -value v")).ends_with(0);
     assert!(requests.try_iter().all(|asked| asked.header.asks()));
-    assert_eq!(recorded(&home)["rpc"]["server"], "msgpath");
+    assert_eq!(recorded(&home)["parts"]["rpc"]["server"], "msgpath");
     // In the lab's own words nothing is asked for.
     rpc(port, "-seed1 sink -key k -value v --no-save -qq").ends_with(0);
     rpc(port, "sink -key k -value v --legacy --no-save").ends_with(0);
@@ -729,7 +729,7 @@ fn redis_is_called_with_the_same_workload() {
     let line = "-k 100 SET -key k00 + -value v 5000 --then -k 100 GET -key k00 + --then ping --then GET -key nobody";
     let output = home.run(&format!("rpc redis://127.0.0.1:{port} {line} --verify")).ends_with(0);
     output.shows(&["SET: 100 calls answered, 0 failed", "every byte of 101 of 202", "GET: 1 call answered, 1 failed"]);
-    assert_eq!(recorded(&home)["rpc"]["protocol"], "redis");
+    assert_eq!(recorded(&home)["parts"]["rpc"]["protocol"], "redis");
     home.run(&format!("rpc redis://127.0.0.1:{port} -k 200 ping -value vv 100 --rate 2k -P 2 --no-save")).ends_with(0);
     let value =
         home.run(&format!("rpc redis://127.0.0.1:{port} -k 50 write -key k -value v --no-save --json")).ends_with(0);
@@ -748,7 +748,11 @@ fn a_web_server_of_others_is_called() {
     let output = home.run(&line).ends_with(0);
     output.shows(&["GET: 20 calls answered, 0 failed", "GET: 1 call answered, 1 failed"]);
     let header = recorded(&home);
-    assert!(header["rpc"]["server"].as_str().is_some_and(|server| server.contains("Python")), "{}", header["rpc"]);
+    assert!(
+        header["parts"]["rpc"]["server"].as_str().is_some_and(|server| server.contains("Python")),
+        "{}",
+        header["parts"]["rpc"]
+    );
     assert!(header["plan"]["cases"][0]["reply"].as_u64().is_some_and(|bytes| bytes > 10_000), "{}", header["plan"]);
 }
 

@@ -1,7 +1,7 @@
 //! The page of watched programs: findings, where a request is at every moment, the slowest requests, how many took how long and
 //! when, stages, kinds of requests, connections, and how much was seen.
 
-use msgpath_analyse::attribution::stage::Kind;
+use msgpath_analyse::stages::Kind;
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_core::watch::Stage;

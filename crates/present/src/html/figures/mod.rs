@@ -4,7 +4,6 @@
 //! a JSON block `data-NAME` (`encode::json_block`, in [`Picture::after`]), positions in the attribute
 //! `data-geo` of its SVG ([`crate::svg::Drawing::attribute`]). No figure computes a statistic.
 
-mod anatomy;
 mod axes;
 mod bars;
 pub mod chart;
@@ -46,11 +45,10 @@ pub use lanes::{Bar, Lanes, wide};
 use picture::HUES;
 pub use picture::{Drawn, Figure, Picture};
 pub use picture::{SERIES, hue, some_of};
-pub use stages::{HATCH, colour, hatched};
+pub use stages::{Divided, HATCH, Part, colour, hatched};
 
 /// Every figure, in the order of the page.
 pub static FIGURES: &[Figure] = &[
-    anatomy::FIGURE,
     sizes::FIGURE,
     shift::FIGURE,
     crossover::FIGURE,
@@ -74,9 +72,14 @@ pub static FIGURES: &[Figure] = &[
     counters::CYCLES,
 ];
 
-/// Every figure of this program, those of features last.
+/// Every figure of this program, in the order of the page.
 pub fn all() -> Vec<&'static Figure> {
-    FIGURES.iter().chain(section::all().into_iter().flat_map(|section| section.figures)).collect()
+    leading().chain(FIGURES).chain(section::all().into_iter().flat_map(|section| section.figures)).collect()
+}
+
+/// Those that features have before the others.
+fn leading() -> impl Iterator<Item = &'static Figure> {
+    section::all().into_iter().flat_map(|section| section.leading)
 }
 
 /// The figure of this name.
@@ -93,15 +96,16 @@ pub fn drawn(scene: &Scene<'_>) -> Vec<Done> {
     drawn.filter(|(_, drawn)| !matches!(drawn, Drawn::Nothing)).collect()
 }
 
-/// The figures that answer what a verb asks, the best first: the first of them that could be drawn is the picture of the
-/// first screen.
-const ANSWERS: [&str; 7] = ["anatomy", "load", "sizes", "latency-threads", "bars", "rounds", "spectrum"];
+/// The figures that answer what a verb of the base asks, the best first: the first of them that could be drawn is the picture of
+/// the first screen, where no feature has one before them.
+const ANSWERS: [&str; 6] = ["load", "sizes", "latency-threads", "bars", "rounds", "spectrum"];
 
 /// Where a figure stands among those that answer: the lower, the sooner.
 pub fn rank(figure: &Figure) -> usize {
     let sections = section::all();
-    let mut names = sections.iter().flat_map(|section| section.answers).chain(&ANSWERS);
-    names.position(|name| *name == figure.name).unwrap_or(usize::MAX)
+    let answers = sections.iter().flat_map(|section| section.answers).copied();
+    let mut names = answers.chain(leading().map(|figure| figure.name)).chain(ANSWERS);
+    names.position(|name| name == figure.name).unwrap_or(usize::MAX)
 }
 
 /// The picture of the first screen; of two runs there are two, what both took and by how much it changed.
@@ -115,7 +119,7 @@ pub fn first(scene: &Scene<'_>, drawn: &[Done]) -> Vec<&'static str> {
         }
     }
     let of_run = || drawn.iter().find(|(_, drawn)| matches!(drawn, Drawn::Picture(_))).map(|(figure, _)| figure.name);
-    ANSWERS.into_iter().find(there).or_else(of_run).into_iter().collect()
+    leading().map(|figure| figure.name).chain(ANSWERS).find(there).or_else(of_run).into_iter().collect()
 }
 
 /// Writes the pictures of the first screen.

@@ -1,14 +1,13 @@
 //! Stages by how slow the message was: where does the time go, and does the tail go elsewhere?
 
-use msgpath_analyse::attribution;
-use msgpath_analyse::attribution::stage::{Direction, Kind};
 use msgpath_analyse::one_way::FarClock;
-use msgpath_analyse::stages::{Band, Stage, stages};
+use msgpath_analyse::stages::{Band, Kind, Stage, stages};
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::units::three_digits;
 
 use super::super::G;
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene, chosen};
+use crate::section;
 use crate::svg::{Anchor, Drawing, Svg};
 use crate::words;
 
@@ -28,45 +27,60 @@ const TOP: f64 = 26.0;
 const BAR: f64 = 44.0;
 const GAP: f64 = 18.0;
 const KEY: f64 = 20.0;
-/// The stages between whose ends the clock changes.
 /// Stages whose names stand below each other.
 const COLUMN: usize = 6;
 
 pub const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"7\" fill=\"#fff\" opacity=\".38\"/></pattern></defs>";
 
 /// A stage as it is drawn.
-struct Part {
-    name: String,
+pub struct Part {
+    /// Its name, with its way.
+    pub name: String,
     /// The same without its way, as in the key.
-    stage: String,
+    pub stage: String,
     /// Its column in the CSV.
-    column: String,
+    pub column: String,
     /// Number of its colour in the style sheet.
-    colour: usize,
+    pub colour: usize,
     /// It ends where the clock changes.
-    crosses: bool,
+    pub crosses: bool,
     /// Stages in which a sleeping program is woken, or waits for its CPU, are hatched: they can be told without colours.
-    hatched: bool,
+    pub hatched: bool,
+}
+
+/// The time of a case in its parts, by how slow the message was.
+pub struct Divided {
+    /// The parts, in the order of time.
+    pub parts: Vec<Part>,
+    /// Means of bands from usual to slowest, the parts in the same order.
+    pub bands: Vec<Band>,
+    /// Messages of which the parts are known.
+    pub messages: u64,
+    /// What one of them is called: `logged message`.
+    pub noun: &'static str,
+    /// What two clocks leave open, with its verb: `where the request ends is`.
+    pub borders: &'static str,
+    /// How far they leave it open, ns; `None`: one clock.
+    pub within_ns: Option<f64>,
 }
 
 /// The bars of one case.
 struct Bars<'a> {
     label: &'a str,
-    parts: Vec<Part>,
-    bands: Vec<Band>,
-    messages: u64,
-    /// From kernel events, not from stamps alone.
-    traced: bool,
-    /// How far the clocks leave open where request and reply end, ns; `None`: one clock.
-    within_ns: Option<f64>,
+    divided: Divided,
+    /// By more than stamps.
+    finer: bool,
 }
 
 impl Bars<'_> {
     /// Whether the time has more than one part in some band.
     fn divides(&self) -> bool {
-        self.bands.iter().any(|band| band.parts_ns.iter().filter(|ns| **ns > 0.0).count() > 1)
+        self.divided.bands.iter().any(|band| band.parts_ns.iter().filter(|ns| **ns > 0.0).count() > 1)
     }
 }
+
+/// What messages are called whose parts are told by stamps.
+const LOGGED: &str = "logged message";
 
 /// What stamps tell.
 fn stamped(stage: Stage) -> Part {
@@ -110,49 +124,22 @@ pub fn hatched(kind: Kind) -> bool {
     matches!(kind, Kind::WakeCall | Kind::InFlight | Kind::Delay)
 }
 
-/// What the kernel tells.
-fn traced(stage: &attribution::bands::Stage) -> Part {
-    let colour = colour(stage.kind);
-    let (name, column) = match stage.direction {
-        Some(direction) => {
-            (format!("{}: {}", direction.name(), stage.name), format!("{} {}", direction.name(), stage.name))
-        }
-        None => (stage.name.clone(), stage.name.clone()),
-    };
-    let column: String = column.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    let hatched = hatched(stage.kind);
-    Part { name, stage: stage.name.clone(), column: format!("{column}_ns"), colour, crosses: false, hatched }
-}
-
-/// The full stages of a case where it has a traced replica, else those that its stamps tell.
+/// The stages of a case as a feature knows them, else those that its stamps tell.
 fn bars<'a>(scene: &Scene<'_>, label: &'a str, case: &CaseSummary) -> Result<Bars<'a>, String> {
-    let own = scene.summary.attribution.iter().find(|stages| stages.case == case.case.id && stages.why.is_none());
-    if let Some(divided) = own {
-        let bands = divided.bands.iter().filter(|band| band.name != "all").cloned().collect();
-        let mut parts: Vec<Part> = divided.stages.iter().map(traced).collect();
-        // By its clock the far end has what is between the way there and the way back.
-        let way = |direction| {
-            let of =
-                |stage: &attribution::bands::Stage| stage.kind == Kind::Device && stage.direction == Some(direction);
-            divided.stages.iter().position(of)
-        };
-        let borders = [way(Direction::Request), way(Direction::Reply).and_then(|at| at.checked_sub(1))];
-        for at in borders.into_iter().flatten().filter(|_| divided.within_ns.is_some()) {
-            parts[at].crosses = true;
-        }
-        return Ok(Bars {
-            label,
-            parts,
-            bands,
-            messages: divided.complete,
-            traced: true,
-            within_ns: divided.within_ns,
-        });
+    let finer = section::all().into_iter().find_map(|section| (section.divided)(scene.summary, case.case.id));
+    if let Some(divided) = finer {
+        return Ok(Bars { label, divided, finer: true });
     }
-    let divided = stages(scene.run, &case.case, scene.messages.logged)?;
-    let parts = divided.stages.iter().map(|stage| stamped(*stage)).collect();
-    let within_ns = scene.summary.far_clock.as_ref().and_then(FarClock::within_ns);
-    Ok(Bars { label, parts, bands: divided.bands, messages: divided.messages, traced: false, within_ns })
+    let found = stages(scene.run, &case.case, scene.messages.logged)?;
+    let divided = Divided {
+        parts: found.stages.iter().map(|stage| stamped(*stage)).collect(),
+        bands: found.bands,
+        messages: found.messages,
+        noun: LOGGED,
+        borders: "where the request ends and where the reply begins is",
+        within_ns: scene.summary.far_clock.as_ref().and_then(FarClock::within_ns),
+    };
+    Ok(Bars { label, divided, finer: false })
 }
 
 fn picture(scene: &Scene<'_>) -> Drawn {
@@ -164,7 +151,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     }
     let all: Vec<_> = shown.iter().take(super::SERIES).map(|(label, case)| bars(scene, label, case)).collect();
     // A time in one part is not divided.
-    let whole = all.iter().flatten().any(|bars| !bars.bands.is_empty() && !bars.divides());
+    let whole = all.iter().flatten().any(|bars| !bars.divided.bands.is_empty() && !bars.divides());
     let mut why = None;
     let found: Vec<Bars<'_>> = all
         .into_iter()
@@ -183,18 +170,15 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     if found.is_empty() {
         return Drawn::Unavailable(why.unwrap_or_else(|| "too few messages were logged to average them".into()));
     }
-    let logged: u64 = found.iter().map(|bars| bars.messages).sum();
-    let kind = if found.iter().all(|bars| bars.traced) { "traced message" } else { "logged message" };
-    let mut note = format!("From {}.", words::counted(logged, kind));
+    let logged: u64 = found.iter().map(|bars| bars.divided.messages).sum();
+    let noun = if found.iter().all(|bars| bars.finer) { found[0].divided.noun } else { LOGGED };
+    let mut note = format!("From {}.", words::counted(logged, noun));
     if scene.messages.not_kept > 0 {
         note += &format!(" The log was full: {} were not kept.", scene.messages.not_kept);
     }
-    if let Some(within) = found.iter().filter_map(|bars| bars.within_ns).reduce(f64::max) {
-        let borders = if found.iter().any(|bars| bars.traced && bars.within_ns.is_some()) {
-            "when the request came to the far end's host and when the reply left it is"
-        } else {
-            "where the request ends and where the reply begins is"
-        };
+    let open = || found.iter().filter(|bars| bars.divided.within_ns.is_some());
+    if let Some(within) = open().filter_map(|bars| bars.divided.within_ns).reduce(f64::max) {
+        let borders = open().find(|bars| bars.finer).or(open().next()).map_or("", |bars| bars.divided.borders);
         note += &format!(
             " The ends have no common clock: {borders} known within ±{} (the bars across both borders); they move together, in \
              all messages alike.",
@@ -213,7 +197,7 @@ fn numbers(found: &[Bars<'_>]) -> DataTable {
     let mut table =
         DataTable::new(&[("case", "case"), ("messages", "band"), ("how many", "messages"), ("in rounds", "rounds")]);
     let mut used: Vec<&Part> = Vec::new();
-    for part in found.iter().flat_map(|bars| &bars.parts) {
+    for part in found.iter().flat_map(|bars| &bars.divided.parts) {
         if used.iter().all(|known| known.column != part.column) {
             used.push(part);
         }
@@ -221,9 +205,9 @@ fn numbers(found: &[Bars<'_>]) -> DataTable {
     used.iter().for_each(|part| table.head(part.name.as_str(), part.column.as_str()));
     table.head("mean", "mean_ns");
     for bars in found {
-        for band in &bars.bands {
+        for band in &bars.divided.bands {
             let cell = |part: &&Part| {
-                let at = bars.parts.iter().position(|own| own.column == part.column);
+                let at = bars.divided.parts.iter().position(|own| own.column == part.column);
                 at.map_or(Datum::Missing, |at| Datum::ns(band.parts_ns[at]))
             };
             let head =
@@ -236,11 +220,11 @@ fn numbers(found: &[Bars<'_>]) -> DataTable {
 
 /// The name stands above the bars where there are several drawings; the first of them has the pattern of the hatch.
 fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
-    let keys = TOP + bars.bands.len() as f64 * (BAR + GAP) + 4.0;
+    let keys = TOP + bars.divided.bands.len() as f64 * (BAR + GAP) + 4.0;
     // A stage has one name in the key, there and back.
     let mut key: Vec<&Part> = Vec::new();
-    let used = |at: usize| bars.bands.iter().any(|band| band.parts_ns[at] > 0.0);
-    for (_, part) in bars.parts.iter().enumerate().filter(|(at, _)| used(*at)) {
+    let used = |at: usize| bars.divided.bands.iter().any(|band| band.parts_ns[at] > 0.0);
+    for (_, part) in bars.divided.parts.iter().enumerate().filter(|(at, _)| used(*at)) {
         if key.iter().all(|known| known.stage != part.stage) {
             key.push(part);
         }
@@ -254,7 +238,7 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
     let title = if named { bars.label } else { "share of the time, by how slow the message was" };
     drawing.text("m", (LEFT, 12.0), Anchor::Start, title);
     drawing.text("m", (wide - RIGHT + 8.0, 12.0), Anchor::Start, "mean");
-    for (row, band) in bars.bands.iter().enumerate() {
+    for (row, band) in bars.divided.bands.iter().enumerate() {
         let y = TOP + row as f64 * (BAR + GAP);
         let middle = y + BAR / 2.0 + 4.0;
         drawing.text("m", (LEFT - 8.0, middle), Anchor::End, &band.name);
@@ -263,7 +247,7 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
             drawing.text("m small", (LEFT - 8.0, middle + 14.0), Anchor::End, &format!("{rounds} only"));
         }
         let mut x = LEFT;
-        for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {
+        for (part, ns) in bars.divided.parts.iter().zip(&band.parts_ns) {
             let share = if band.mean_ns > 0.0 { ns / band.mean_ns } else { 0.0 };
             let width = share * (wide - LEFT - RIGHT);
             let percent = format!("{} %", three_digits(100.0 * share));
@@ -290,11 +274,11 @@ fn draw(bars: &Bars<'_>, named: bool, first: bool, wide: f64) -> Svg {
 
 /// What the clocks leave open, across the borders between the two ends.
 fn doubt(drawing: &mut Drawing, bars: &Bars<'_>, band: &Band, (y, wide): (f64, f64)) {
-    let Some(within) = bars.within_ns.filter(|_| band.mean_ns > 0.0) else { return };
+    let Some(within) = bars.divided.within_ns.filter(|_| band.mean_ns > 0.0) else { return };
     let x = |ns: f64| LEFT + (ns / band.mean_ns).clamp(0.0, 1.0) * (wide - LEFT - RIGHT);
     let mut border = 0.0;
     let mut heights = [0.2, 0.85].into_iter();
-    for (part, ns) in bars.parts.iter().zip(&band.parts_ns) {
+    for (part, ns) in bars.divided.parts.iter().zip(&band.parts_ns) {
         border += ns;
         // Each in a height of its own: they may overlap.
         let Some(height) = part.crosses.then(|| heights.next()).flatten() else { continue };
@@ -351,12 +335,6 @@ mod tests {
     }
 
     #[test]
-    fn with_kernel_events() {
-        let (run, summary) = fixture::explained();
-        insta::assert_snapshot!("stages_traced", drawn(&FIGURE, &Scene::new(&run, &summary)));
-    }
-
-    #[test]
     fn by_two_clocks_the_borders_between_the_ends_have_their_bound() {
         let (run, mut summary) = fixture::echo();
         let mut rows = rows();
@@ -365,19 +343,6 @@ mod tests {
         summary.far_clock = Some(FarClock { pieces: vec![piece], ..FarClock::default() });
         let messages = Messages { logged: &rows, ..Messages::default() };
         insta::assert_snapshot!("stages_two_clocks", drawn(&FIGURE, &Scene { messages, ..Scene::new(&run, &summary) }));
-    }
-
-    #[test]
-    fn between_two_hosts_the_kernels_stages_have_their_bound() {
-        let (run, mut summary) = fixture::explained();
-        let without = drawn(&FIGURE, &Scene::new(&run, &summary));
-        summary.attribution[0].within_ns = Some(640.0);
-        let with = drawn(&FIGURE, &Scene::new(&run, &summary));
-        let marks = |text: &str| text.matches("class=\"axis\"").count();
-        let bars = summary.attribution[0].bands.iter().filter(|band| band.name != "all").count();
-        // A line and its two ends, at both borders.
-        assert_eq!(marks(&with) - marks(&without), bars * 2 * 3, "{with}");
-        assert!(with.contains("when the reply left it is known within ±640 ns"), "{with}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn where_nothing_can_be_shown_it_is_said_why() {
 
 #[test]
 fn a_traced_run_shows_the_messages_of_its_traced_rounds_in_their_stages() {
-    let (mut run, summary) = fixture::explained();
+    let (mut run, summary) = fixture::echo();
     let own = Scene::new(&run, &summary).measured()[0].case.clone();
     let change = Change::Traced(StageSet::Light);
     run.header.plan.cases.push(Case { id: 7, ablation: Some(Ablation { of: own.id, change }), ..own.clone() });

@@ -7,6 +7,7 @@ use msgpath_core::Case;
 use msgpath_core::plan::Metric;
 use msgpath_core::schema::{EndReport, MessageRow, RoundRecord};
 use msgpath_core::units::{size, three_digits};
+use msgpath_stages::log::log;
 use msgpath_stats::dependence::independent;
 use msgpath_stats::describe::{median, percentile};
 use msgpath_stats::distributions::binomial_inverse;
@@ -536,8 +537,12 @@ struct Calls {
 
 /// What the stamps of traced messages of a run say about its calls; `None` where no send call was stamped.
 fn call_times(part: &Part<'_>) -> Option<Calls> {
-    let rows: Vec<&MessageRow> =
-        part.logs.traced.sample().iter().filter(|row| row.sent_ns.is_some() && row.latency_ns.is_some()).collect();
+    let rows: Vec<&MessageRow> = log(part.logs)
+        .messages
+        .sample()
+        .iter()
+        .filter(|row| row.sent_ns.is_some() && row.latency_ns.is_some())
+        .collect();
     let mut passes: Vec<(u32, u32)> = rows.iter().map(|row| (row.case, row.pass)).collect();
     passes.sort_unstable();
     passes.dedup();
