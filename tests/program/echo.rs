@@ -16,7 +16,7 @@ fn one_case(options: &str) -> Value {
     let output = echo(&format!("-c 120 -r 3 --json {options}")).ends_with(0);
     let value = output.json();
     let [case] = &value["cases"].as_array().unwrap()[..] else { panic!("{options}: not one case\n{}", output.out) };
-    assert_eq!(value["schema"], "msgpath/run/2", "{options}");
+    assert_eq!(value["schema"], "msgpath/run/3", "{options}");
     assert_eq!(value["status"], "ok", "{options}");
     assert_eq!(value["unavailable"], Value::Array(Vec::new()), "{options}");
     let delivery = &case["delivery"];

@@ -115,6 +115,6 @@ fn rounds_of_calls_and_of_components_are_lines() {
         let (rounds, last) = lines.split_at(lines.len() - 1);
         assert!((1..=most).contains(&rounds.len()), "{line}");
         assert!(rounds.iter().all(|round| round["schema"] == "msgpath/round/1" && round["p50_ns"].is_u64()), "{line}");
-        assert_eq!(last[0]["schema"], "msgpath/run/2");
+        assert_eq!(last[0]["schema"], "msgpath/run/3");
     }
 }

@@ -203,8 +203,8 @@ fn what_is_damaged_newer_or_of_another_kind_is_refused() {
 
     let put_back = || std::fs::write(folder.join("run.json"), &header).unwrap();
     for (from, to, code, part) in [
-        ("msgpath/run/2", "msgpath/run/3", "error[E37]", "written by a newer version"),
-        ("msgpath/run/2", "msgpath/run/1", "error[E37]", "written by an older version"),
+        ("msgpath/run/3", "msgpath/run/4", "error[E37]", "written by a newer version"),
+        ("msgpath/run/3", "msgpath/run/2", "error[E37]", "written by an older version"),
         ("\"workload\": \"echo\"", "\"workload\": \"rpc\"", "error[E59]", "made in one go"),
         ("\"between\": null", OWN_LAB, "error[E59]", "its network namespaces are gone"),
         ("\"pilots\"", "\"pilates\"", "error[E59]", "what the pilot found"),

@@ -16,8 +16,8 @@ use crate::program::{ProgramFacts, Source};
 use crate::resume::{Pilot, Resumption};
 use crate::units::Pieces;
 
-/// The version of the record and of `--json`. Records of version 1 are read as well.
-pub const SCHEMA: &str = "msgpath/run/2";
+/// The version of the record and of `--json`.
+pub const SCHEMA: &str = "msgpath/run/3";
 
 /// What `run.json` holds: written before the first round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

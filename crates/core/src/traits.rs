@@ -50,6 +50,7 @@ pub enum Copies {
 
 /// What is true of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Traits {
     /// Message boundaries are preserved (datagrams, queues); else bytes stream.
     #[serde(skip_serializing_if = "is_default")]

@@ -440,7 +440,7 @@ mod tests {
     fn schema_and_status_come_first() {
         let (run, summary) = fixture::echo();
         let text = summary_json(&run, &summary);
-        assert!(text.starts_with(r#"{"schema":"msgpath/run/2","status":"ok","name":"test-data""#), "{text}");
+        assert!(text.starts_with(r#"{"schema":"msgpath/run/3","status":"ok","name":"test-data""#), "{text}");
         let json = parsed(&text);
         assert_eq!(json["cases"][0]["quantiles"][2]["p"], 0.99);
         assert_eq!(json["cases"][0]["quantiles"][2]["range"], "interval");
@@ -537,7 +537,7 @@ mod tests {
         let problem =
             Problem::new("E01", Exit::CannotStart, "nobody answers").why("no program listens").hint("msgpath serve");
         let text = problem_json(&problem);
-        assert!(text.starts_with(r#"{"schema":"msgpath/run/2","status":"failed","#), "{text}");
+        assert!(text.starts_with(r#"{"schema":"msgpath/run/3","status":"failed","#), "{text}");
         let json = parsed(&text);
         assert_eq!(json["error"]["code"], "E01");
         assert_eq!(json["error"]["message"], "nobody answers: no program listens");

@@ -13,7 +13,7 @@ use crate::{
 };
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/run-2-block-4")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/run-3-block-4")
 }
 
 /// The golden run, in a folder that may be changed.
@@ -47,7 +47,7 @@ fn write_the_golden_run() {
 fn the_golden_run_reads_as_ever() {
     let folder = &golden();
     let (run, passes) = crate::read_with_passes(folder).unwrap();
-    assert_eq!(run.header.schema, "msgpath/run/2");
+    assert_eq!(run.header.schema, "msgpath/run/3");
     assert_eq!((passes.len(), passes[2].pass, passes[2].cases.as_slice()), (3, 2, [0, 1].as_slice()));
     let pilot = &run.header.pilots[1];
     assert_eq!((pilot.case, pilot.message_ns, pilot.messages, pilot.batch), (1, 8_123.4, 10, 1));
@@ -143,15 +143,15 @@ fn sealed(json: &str) -> Vec<u8> {
 
 #[test]
 fn headers_of_other_versions_are_named_and_not_called_damaged() {
-    let schema = "msgpath/run/2";
+    let schema = "msgpath/run/3";
     let json = fs::read_to_string(golden().join(HEADER_FILE)).unwrap();
     // Without its end, and so without the checksum that it holds: as while it goes on.
     let place = copy();
     let folder = place.path().join("golden");
     fs::write(folder.join(ROUNDS_FILE), "").unwrap();
     for (from, to, by) in [
-        (schema, "msgpath/run/3", WrittenBy::Newer),
-        (schema, "msgpath/run/1", WrittenBy::Older),
+        (schema, "msgpath/run/4", WrittenBy::Newer),
+        (schema, "msgpath/run/2", WrittenBy::Older),
         ("\"workload\": \"echo\"", "\"workload\": \"gossip\"", WrittenBy::Newer),
     ] {
         assert!(json.contains(from));
@@ -159,7 +159,7 @@ fn headers_of_other_versions_are_named_and_not_called_damaged() {
         is_of_another_version(&folder, by);
     }
     // Schema 1 had no checksum in its first line.
-    let bare = format!("{{\n{}", json.split_once('\n').unwrap().1).replacen(schema, "msgpath/run/1", 1);
+    let bare = format!("{{\n{}", json.split_once('\n').unwrap().1).replacen(schema, "msgpath/run/2", 1);
     fs::write(folder.join(HEADER_FILE), bare).unwrap();
     is_of_another_version(&folder, WrittenBy::Older);
     for other in ["schema of nobody", "msgpath/run/x"] {
@@ -175,7 +175,7 @@ fn a_header_that_does_not_fit_its_first_line_is_damaged_whatever_it_says() {
     let place = copy();
     let folder = place.path().join("golden");
     fs::write(folder.join(ROUNDS_FILE), "").unwrap();
-    fs::write(folder.join(HEADER_FILE), json.replacen("msgpath/run/2", "msgpath/run/3", 1)).unwrap();
+    fs::write(folder.join(HEADER_FILE), json.replacen("msgpath/run/3", "msgpath/run/4", 1)).unwrap();
     assert!(matches!(read(&folder), Err(RecordError::BadHeader { .. })), "it only looks like a newer one");
     fs::write(folder.join(HEADER_FILE), json.replacen("\"rounds\": 3", "\"rounds\": 4", 1)).unwrap();
     let damage = read(&folder).unwrap().damage.unwrap();

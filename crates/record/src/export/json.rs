@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn the_object_holds_the_whole_run() {
         let (bytes, written) = exported("json");
-        assert!(bytes.starts_with(b"{\n  \"schema\": \"msgpath/run/2\",\n  \"status\": \"ok\""));
+        assert!(bytes.starts_with(b"{\n  \"schema\": \"msgpath/run/3\",\n  \"status\": \"ok\""));
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(serde_json::from_value::<RunHeader>(value["header"].clone()).unwrap(), written.header);
         assert_eq!(serde_json::from_value::<RunEnd>(value["end"].clone()).unwrap(), written.end);
