@@ -75,9 +75,11 @@ fn every_error_has_its_entry() {
 fn every_figure_is_explained() {
     let page = std::fs::read_to_string(root().join("docs/figures.md")).unwrap();
     let heads: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
-    let of_features = [&msgpath_calls::present::SECTION, &msgpath_periodic::present::SECTION];
-    let of_features = of_features.into_iter().flat_map(|section| section.figures);
-    let figures: Vec<_> = msgpath_present::html::figures::FIGURES.iter().chain(of_features).collect();
+    let sections =
+        [&msgpath_stages::present::SECTION, &msgpath_calls::present::SECTION, &msgpath_periodic::present::SECTION];
+    let figures = sections.into_iter().flat_map(|section| section.leading);
+    let figures = figures.chain(msgpath_present::html::figures::FIGURES);
+    let figures: Vec<_> = figures.chain(sections.into_iter().flat_map(|section| section.figures)).collect();
     let wanted: Vec<String> = figures.iter().map(|figure| format!("`{}`: {}", figure.name, figure.question)).collect();
     assert_eq!(heads, wanted, "left: headings of docs/figures.md, right: figures in the order of the report");
 }

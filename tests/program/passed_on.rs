@@ -191,7 +191,7 @@ fn a_record_that_others_may_have_written_starts_nothing_that_was_not_typed() {
 fn a_record_that_others_may_have_written_reaches_nothing_that_was_not_typed() {
     let between = r#""between": { "ends": [
         { "name": "one", "namespace": "/run/netns/one", "address": "10.66.0.1" },
-        { "name": "two", "namespace": "/run/netns/two", "address": "10.66.0.2" } ] }"#;
+        { "name": "two", "namespace": "/run/netns/two", "address": "10.66.0.2" } ], "link": null, "properties": "" }"#;
     for (from, to, said) in [
         ("\"between\": null", between, "--between one,two"),
         ("\"between\": null", "\"between\": null, \"token_file\": \"/etc/hostname\"", "--token-file /etc/hostname"),

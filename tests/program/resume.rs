@@ -176,8 +176,7 @@ const OWN_LAB: &str = r#""between": {
   "ends": [
     { "name": "lab a", "namespace": "/proc/1/ns/net", "address": "10.66.0.1" },
     { "name": "lab b", "namespace": "/proc/1/ns/net", "address": "10.66.0.2" }
-  ]
-}"#;
+  ], "link": null, "properties": "" }"#;
 
 #[test]
 fn what_is_damaged_newer_or_of_another_kind_is_refused() {

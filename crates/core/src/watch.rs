@@ -180,8 +180,10 @@ pub struct ServiceCounts {
     /// Process, where there is no port.
     pub process: i32,
     /// Address of the server, where it is on another host.
+    #[serde(default)]
     pub host: String,
     /// Its requests and replies are datagrams.
+    #[serde(default)]
     pub datagrams: bool,
     /// Requests that were split.
     pub requests: u64,
@@ -194,6 +196,7 @@ pub struct ServiceCounts {
     /// Data from the server that nobody had asked for.
     pub unasked: u64,
     /// Requests among `requests` that were told apart by their protocol; the others are turns.
+    #[serde(default)]
     pub framed: u64,
     /// Times of all requests that were split.
     pub times: Times,

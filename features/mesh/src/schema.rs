@@ -48,8 +48,10 @@ pub struct MeshHeader {
     /// Who is measured with whom, and when.
     pub order: MeshOrder,
     /// Pairs that are asked for.
+    #[serde(default)]
     pub planned: u64,
     /// What the result is held to: what must not be so.
+    #[serde(default)]
     pub sla: Vec<Gate>,
     /// When it went on after it had been cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -119,6 +121,7 @@ pub struct MeshHost {
     #[serde(flatten)]
     pub spec: HostSpec,
     /// The machine; `None`: its agent never answered.
+    #[serde(default)]
     pub environment: Option<Environment>,
 }
 
@@ -159,14 +162,18 @@ pub struct MeshOrder {
     /// Which pairs.
     pub pairs: Pairs,
     /// Which of the two is near.
+    #[serde(default)]
     pub directions: Directions,
     /// Pairs at a time; `None`: as many as fit, and on a machine of several hosts as many as its CPUs bear.
+    #[serde(default)]
     pub parallel: Option<u32>,
     /// What hosts share.
+    #[serde(default)]
     pub limits: Vec<Limit>,
     /// How often a pair is measured again that is slower than its hosts explain.
     pub retests: u32,
     /// Share of the pairs that are measured again alone, millionths.
+    #[serde(default)]
     pub alone_ppm: u32,
 }
 
@@ -191,10 +198,13 @@ pub struct Slot {
     /// Position of the host that is far.
     pub far: u32,
     /// Why.
+    #[serde(default)]
     pub purpose: Purpose,
     /// The how many-th time for this reason, from 0.
+    #[serde(default)]
     pub time: u32,
     /// Step in which it was measured: pairs of one step were measured together.
+    #[serde(default)]
     pub step: u32,
 }
 
@@ -214,6 +224,7 @@ pub struct PairRecord {
     /// When it began, ns since the mesh did.
     pub start_ns: u64,
     /// Failed tries before.
+    #[serde(default)]
     pub tries: u32,
     /// What was measured.
     pub cases: Vec<PairCase>,
@@ -254,6 +265,7 @@ pub struct PairRound {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndWait {
     /// Time runnable and not running, ns; `None`: the kernel does not say.
+    #[serde(default)]
     pub wait_ns: Option<u64>,
     /// Context switches.
     pub switches: u64,

@@ -21,6 +21,7 @@ const ALONE: &[&Feature] = &[
     &FEATURE,
     &msgpath_calls::FEATURE,
     &msgpath_periodic::FEATURE,
+    &msgpath_stages::FEATURE,
     &msgpath_namespaces::FEATURE,
     &msgpath_tools::FEATURE,
 ];

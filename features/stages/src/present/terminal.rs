@@ -434,11 +434,11 @@ mod tests {
         let (mut run, mut summary) = fixture::explained();
         fixture::change(&mut summary, |stages| {
             stages.known_by = Some("near end: BPF tracepoints".into());
-            stages.untraced = vec![("far end".into(), "BPF tracepoints: crate::analyseP_BPF is missing".into())];
+            stages.untraced = vec![("far end".into(), "BPF tracepoints: CAP_BPF is missing".into())];
             (stages.within_ns, stages.delay_share) = (Some(640.0), None);
             stages.at_ready[0] = AtReady::default();
         });
-        let reason = msgpath_core::Unavailable::new("crate::analyseP_BPF is missing", "a capability");
+        let reason = msgpath_core::Unavailable::new("CAP_BPF is missing", "a capability");
         let refused = vec![("BPF tracepoints".into(), reason)];
         run.header.ends[FAR].tracing = Some(msgpath_core::schema::Tracing { refused, ..Default::default() });
         summary.far_clock = Some(FarClock { text: "offset +3 ms, within ±640 ns".into(), ..FarClock::default() });
@@ -448,7 +448,7 @@ mod tests {
             "device and wire ±640 ns",
             "Both ends on one axis, each by its own clock: the time between the two hosts is ±640 ns (clock bound)",
             "The far end's clock, by the messages themselves: offset +3 ms, within ±640 ns.",
-            "far end, BPF tracepoints: crate::analyseP_BPF is missing; to have it: a capability",
+            "far end, BPF tracepoints: CAP_BPF is missing; to have it: a capability",
             "n/a: one end was not traced",
             "request n/a n/a n/a n/a",
         ] {
@@ -470,10 +470,7 @@ mod tests {
         run.header.tracing = Some(msgpath_core::schema::Tracing {
             refused: vec![(
                 "BPF tracepoints".into(),
-                msgpath_core::Unavailable::new(
-                    "crate::analyseP_BPF is missing",
-                    "sudo setcap cap_bpf,cap_perfmon+ep msgpath",
-                ),
+                msgpath_core::Unavailable::new("CAP_BPF is missing", "sudo setcap cap_bpf,cap_perfmon+ep msgpath"),
             )],
             ..Default::default()
         });

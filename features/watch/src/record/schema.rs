@@ -59,8 +59,10 @@ pub struct WatchHeader {
     /// Version of msgpath.
     pub version: String,
     /// How messages are told apart, as it is typed; empty: by turns, and nothing of what is sent was read.
+    #[serde(default)]
     pub framing: String,
     /// What the result is held to.
+    #[serde(default)]
     pub gates: Vec<Gate>,
     /// Requests that take at least this long are slow, as it was asked for, ns; 0: those around p99.
     pub slow_ns: u64,
@@ -104,6 +106,7 @@ pub struct WatchEnd {
     /// Threads and connections that found no room.
     pub no_room: u64,
     /// Pairs of addresses of datagrams that hosts in several network namespaces have: each end was split for itself.
+    #[serde(default)]
     pub ambiguous: u64,
     /// Rows of the record. Its writer fills this in, and the next two.
     pub rows_kept: u64,
@@ -116,11 +119,15 @@ pub struct WatchEnd {
     /// `None`: the kernel did not let it be measured.
     pub cost: Option<WatchCost>,
     /// The time in parts of the same length.
+    #[serde(default)]
     pub slices: Vec<Slice>,
     /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; `None`: the kernel does not tell.
+    #[serde(default)]
     pub stolen: Option<f64>,
     /// The kernel tells of single CPUs what the hypervisor takes, so that it is a stage of its own.
+    #[serde(default)]
     pub steal_split: bool,
     /// Tracepoints that were needed later on and that this kernel lacks, and why.
+    #[serde(default)]
     pub missing: Vec<(String, String)>,
 }
