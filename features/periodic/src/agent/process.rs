@@ -271,11 +271,11 @@ impl Ready {
         };
         inbox.readings.push(Reading::now(CallCounts::default()));
         let (sending, received) = std::thread::scope(|scope| {
-            let (sender, sent_last) = (&sender, &sent_last);
+            let (thread, sent_last) = (&sender, &sent_last);
             let sends = move || {
-                sender.store(affinity::thread_id(), Ordering::Relaxed);
+                thread.store(affinity::thread_id(), Ordering::Relaxed);
                 let start = begins.recv().unwrap_or(0);
-                let sending = send(order, number, key, outgoing, message, sent, (start, delay), stop);
+                let sending = send(order, Sender { number, key, outgoing, message, rows: sent }, start, delay, stop);
                 sent_last.store(true, Ordering::Relaxed);
                 let _ = sent_all.send(());
                 sending
@@ -402,18 +402,26 @@ struct Sending {
     delays: Vec<(u64, u64)>,
 }
 
+/// What a component sends with.
+struct Sender<'a> {
+    /// Of the component.
+    number: u32,
+    key: &'a [u8; KEY],
+    outgoing: Outgoing,
+    message: Vec<u8>,
+    /// Empty, with room for all messages.
+    rows: Vec<SentRow>,
+}
+
 /// Sends one message a period, from `start` on (0: now). `receiver` is whose run delay is read beside the own.
-#[allow(clippy::too_many_arguments)] // what a sender is made of; it is called once
 fn send(
     order: &Order,
-    number: u32,
-    key: &[u8; KEY],
-    mut outgoing: Outgoing,
-    mut message: Vec<u8>,
-    mut rows: Vec<SentRow>,
-    (start, receiver): (u64, Option<RunDelay>),
+    sender: Sender<'_>,
+    start: u64,
+    receiver: Option<RunDelay>,
     stop: &AtomicBool,
 ) -> Result<Sending, Unavailable> {
+    let Sender { number, key, mut outgoing, mut message, mut rows } = sender;
     let failed = |error: io::Error| Unavailable::new(format!("{}: {error}", order.path), "");
     // The kernel may wake a sleeper 50 µs late to save power: that would be part of every message's lateness.
     timer::set_timer_slack(1).map_err(failed)?;

@@ -257,7 +257,8 @@ pub fn execute(
     let result = {
         progress.started(&header);
         progress.planned(&header.plan);
-        sessions(&mut header, &periodic, begin, &mut writer, given, progress, stop)
+        let mut watching = Watching { given, progress, stop };
+        sessions(&mut header, &periodic, begin, &mut writer, &mut watching)
     };
     let (status, problem) = match &result {
         Ok(true) => (Status::Ok, None),
@@ -277,16 +278,22 @@ pub fn execute(
     end
 }
 
+/// Who looks on, and may stop it.
+struct Watching<'a> {
+    given: Notify<'a>,
+    progress: &'a mut dyn Progress,
+    stop: &'a AtomicBool,
+}
+
 /// All sessions of all engines: each restart once through, in an order by chance. `Ok(false)`: stopped before the last.
 fn sessions(
     header: &mut RunHeader,
     periodic: &Periodic,
     begin: u64,
     writer: &mut RunWriter,
-    given: Notify<'_>,
-    progress: &mut dyn Progress,
-    stop: &AtomicBool,
+    watching: &mut Watching<'_>,
 ) -> Result<bool, Problem> {
+    let Watching { given, progress, stop } = watching;
     let (mut done, of) = (0, header.plan.total_rounds());
     let (seed, restarts) = (header.plan.seed, header.plan.restarts);
     let mut others = Others::new(true);
