@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use msgpath_agent::greeting::GREETING;
 use msgpath_mesh::record::MESH_FILE;
-use msgpath_record::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, SUMMARY_FILE, TOOLS_FILE};
+use msgpath_record::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, SUMMARY_FILE};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::set_thread_res_uid;
 
@@ -67,8 +67,8 @@ fn a_fifo_among_the_files_of_a_run_ends_every_reader_with_its_name() {
     }
     let run = with_fifo(&home, "whole", SUMMARY_FILE);
     ends(&home, &format!("verify {run}")).ends_with(3).says(&["error[E13]", SUMMARY_FILE, "it is a FIFO"]);
-    let run = with_fifo(&home, "whole", TOOLS_FILE);
-    ends(&home, &format!("show {run}")).ends_with(3).says(&["error[E13]", TOOLS_FILE, "it is a FIFO"]);
+    let run = with_fifo(&home, "whole", "tools.jsonl");
+    ends(&home, &format!("show {run}")).ends_with(3).says(&["error[E13]", "tools.jsonl", "it is a FIFO"]);
     // Those two are read by one verb each; the list reads headers, and counts rounds.
     ends(&home, "runs").ends_with(0).shows(&["whole"]).says(&["not listed", HEADER_FILE, ROUNDS_FILE, "it is a FIFO"]);
 }

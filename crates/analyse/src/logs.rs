@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use msgpath_core::schema::MessageRow;
-use msgpath_record::{OfCase, RoundLog, Rows, ToolRun};
+use msgpath_record::{OfCase, RoundLog, Rows};
 
 use crate::one_way::OneWay;
 use crate::sample;
@@ -22,8 +22,6 @@ pub struct Logs {
     pub trials: Vec<MessageRow>,
     /// The two ways of an echo's messages, where its ends have no common clock.
     pub one_way: Option<OneWay>,
-    /// What measuring tools of others said between the rounds.
-    pub tools: Vec<ToolRun>,
     /// Logs of features ([`Logs::own`]).
     pub features: Own,
 }

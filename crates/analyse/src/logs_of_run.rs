@@ -35,9 +35,6 @@ impl Logs {
         if OneWay::is_in(run) {
             logs.one_way = OneWay::of(run, &MessageLog::open(run)?, &logs);
         }
-        if kept {
-            logs.tools = msgpath_record::tool_runs(&run.folder)?;
-        }
         Ok(logs)
     }
 }

@@ -10,18 +10,16 @@
 //! | `messages.mpl` | the per-message log, where one was asked for |
 //! | `rpcs.mpl` | the log of calls, where the run has any |
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
-//! | `tools.jsonl` | what measuring tools of others said between the rounds, where any were asked for |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
-//! Features have further kinds of folders, which are made of the same blocks and columns.
+//! Features have further kinds of folders, which are made of the same blocks and columns, and may keep a file of their own beside
+//! the rounds of a run.
 //!
 //! [`block`] describes the bytes of the `.mpl` files.
 //!
 //! `writer.rs` appends whole blocks, `reader.rs` reads up to the last whole one and says where it stopped, `resume.rs` opens a run
 //! that was cut short so that it can go on, `block.rs` is the format (docs/record.md), `columns/` the one list of columns of which the codec of the logs, CSV, Parquet and the
 //! tables of that page are made, `store.rs` the folder of runs, meshes and watched programs and what `@last` means, `export/` one file per format.
-//!
-//! `tools.rs` keeps what tools of others printed between the rounds, as it was.
 //!
 //! Invariant: the reader trusts nothing: lengths, checksums, indices and sums are checked, and damage is a
 //! result, not an error. Invariant: no quantile or ratio is stored; they are computed again.
@@ -44,7 +42,6 @@ mod summary;
 mod temporary;
 #[cfg(test)]
 mod test_run;
-mod tools;
 pub mod utc;
 mod writer;
 
@@ -58,7 +55,6 @@ pub use reader::{
 };
 pub use resume::{CutShort, is_torn};
 pub use summary::{read_summary, write_summary};
-pub use tools::{MAX_TOOL_OUTPUT, ToolRun, append_tool_runs, tool_runs};
 pub use writer::{
     Appender, FOLDER_MODE, PRIVATE_FOLDER_MODE, RunWriter, framed, make_folder, write_private, write_whole,
 };
@@ -73,7 +69,5 @@ pub const MESSAGES_FILE: &str = "messages.mpl";
 pub const RPCS_FILE: &str = "rpcs.mpl";
 /// The kernel events of traced rounds, within the folder.
 pub const EVENTS_FILE: &str = "events.mpl";
-/// What tools of others said, within the folder.
-pub const TOOLS_FILE: &str = "tools.jsonl";
 /// The numbers that were printed, within the folder.
 pub const SUMMARY_FILE: &str = "summary.json";

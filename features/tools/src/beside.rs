@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::{Exchange, TOOLS, TURNS, Tool, Turn, tool};
+use crate::log::{append_tool_runs, tool_runs};
+use crate::section::SECTION;
 use crate::table;
 use clap::{ArgMatches, Args, Command};
 use msgpath_analyse::Summary;
@@ -60,7 +62,7 @@ struct Typed {
 }
 
 /// The whole of it.
-pub static FEATURE: Feature = Feature { besides: &[&Beside], ..NOTHING };
+pub static FEATURE: Feature = Feature { sections: &[&SECTION], besides: &[&Beside], ..NOTHING };
 
 /// The tools that were typed; none of a verb that does not have the option.
 fn typed_in(typed: &ArgMatches) -> impl Iterator<Item = &Named> {
@@ -100,7 +102,7 @@ impl msgpath_verbs::beside::Beside for Beside {
     }
 
     fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem> {
-        let said = msgpath_record::tool_runs(folder)?;
+        let said = tool_runs(folder)?;
         let title = "the same by tools of others, between the rounds".to_owned();
         let page = Page { title, tables: table::tables("tools", run, summary, &said), ..Page::default() };
         Ok(format!("\n{}", msgpath_present::answers::text(&page, style)))
@@ -133,7 +135,7 @@ impl Between {
         let runs = turn.take(self.stop, alive);
         self.turns += 1;
         // A full disk is not a reason to stop measuring; the run itself says so.
-        if let Err(error) = msgpath_record::append_tool_runs(&self.folder, &runs) {
+        if let Err(error) = append_tool_runs(&self.folder, &runs) {
             say!("warning: what the tools said is lost: {error}");
         }
     }

@@ -1,18 +1,20 @@
 //! Measuring tools of others that do the same work as a case of ours: how each is started, what it prints, and what its numbers
 //! mean. A tool is one file and a line in [`TOOLS`]; only `run` starts anything. `--tools` starts them between the rounds of a run
-//! (`beside`), and what they said stands beside the result (`table`).
+//! (`beside`), what they said is kept beside the rounds (`log`) and stands beside the result (`table`).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "programs")]
 mod beside;
 mod fortio;
 mod iperf3;
+pub mod log;
 mod neper;
 mod netperf;
 mod qperf;
 mod read;
 #[cfg(feature = "programs")]
 mod run;
+pub mod section;
 mod sockperf;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]

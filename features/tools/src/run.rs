@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use msgpath_agent::program::free_port;
 use msgpath_core::Unavailable;
-use msgpath_record::{MAX_TOOL_OUTPUT, ToolRun};
 use msgpath_sys::{child, listening, process};
 
 use super::{Commands, Exchange, Over, Ports, SECONDS, Tool};
+use crate::log::{MAX_TOOL_OUTPUT, ToolRun};
 
 /// How long a server may take until it listens.
 const READY: Duration = Duration::from_secs(10);

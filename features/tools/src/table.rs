@@ -13,11 +13,12 @@ use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
 use msgpath_present::answers::cell::{Cell, Table, Value};
 use msgpath_present::answers::columns::{bits_or, quantile_cell, ratio_or, table, time_or};
-use msgpath_record::{Run, ToolRun};
+use msgpath_record::Run;
 use msgpath_stats::describe::mean;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::Series;
 
+use crate::log::ToolRun;
 use crate::{Exchange, Printed, Tool, Work, tool};
 
 /// A tool that did the work of a case.

@@ -1,8 +1,7 @@
 //! What tools would have said, for tests.
 
-use msgpath_record::ToolRun;
-
 use crate::TURNS;
+use crate::log::ToolRun;
 
 /// What a tool prints of a round trip of so many ns.
 fn says(name: &str, ns: f64) -> String {

@@ -5,6 +5,7 @@ use msgpath_present::answers::Pictured;
 use msgpath_present::html::figures::tick_name;
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 
+use msgpath_tools::section::said;
 use msgpath_tools::table::{Beside, beside};
 
 use crate::answers::{Part, part};
@@ -41,7 +42,7 @@ pub(super) fn draw(parts: &[Part<'_>]) -> Vec<Pictured> {
 
 fn rows(part: &Part<'_>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    let all = beside(part.run, part.summary, &part.logs.tools);
+    let all = beside(part.run, part.summary, said(part.logs));
     let with_numbers: Vec<&Beside<'_>> = all.iter().filter(|one| !one.turns.is_empty()).collect();
     for (at, one) in with_numbers.iter().enumerate() {
         let path = one.case.case.path.to_string();

@@ -2,6 +2,7 @@
 
 use msgpath_core::plan::Metric;
 use msgpath_stats::estimate::Estimate;
+use msgpath_tools::section::said;
 use msgpath_tools::table::{Beside, By, beside, tables};
 use msgpath_tools::{Over, TOOLS, Work};
 
@@ -25,7 +26,7 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
     let tables = RUNS
         .iter()
         .filter_map(|name| part(parts, name))
-        .flat_map(|part| tables(part.name, part.run, part.summary, &part.logs.tools))
+        .flat_map(|part| tables(part.name, part.run, part.summary, said(part.logs)))
         .collect();
     Page { tables, answers: answers(parts, QUESTIONS), ..Page::default() }
 }
@@ -34,7 +35,7 @@ pub(super) fn page(parts: &[Part<'_>]) -> Page {
 fn of<'a>(parts: &[Part<'a>], name: &str) -> Result<Vec<Beside<'a>>, String> {
     let part = part(parts, name).ok_or_else(|| format!("the run {name} is missing"))?;
     let found: Vec<Beside<'_>> =
-        beside(part.run, part.summary, &part.logs.tools).into_iter().filter(|one| !one.turns.is_empty()).collect();
+        beside(part.run, part.summary, said(part.logs)).into_iter().filter(|one| !one.turns.is_empty()).collect();
     if found.is_empty() {
         let names: Vec<String> = TOOLS.iter().map(|tool| tool.name.to_owned()).collect();
         return Err(format!("none of {} is installed and gave a number", list(&names)));
@@ -122,7 +123,7 @@ fn spinning(parts: &[Part<'_>]) -> Answered {
     let (block, spin) = case("block").zip(case("spin")).ok_or("one of the two was not measured")?;
     let family = judged(&part, Metric::P50, &[(block, spin)]);
     let (.., ours) = family.found().next().ok_or("too few rounds")?;
-    let found = beside(part.run, part.summary, &part.logs.tools);
+    let found = beside(part.run, part.summary, said(part.logs));
     let p50 = |spin: bool, name: &str| {
         let fits =
             |one: &&Beside<'_>| one.exchange.over == Over::Tcp && one.exchange.spin == spin && one.tool.name == name;
@@ -196,7 +197,7 @@ fn hidden(parts: &[Part<'_>]) -> Answered {
     let (case, open) = ours;
     let intended = quantile(case, 0.99).and_then(claim).ok_or("no claim at p99")?;
     let actual = open.service.iter().find(|one| one.p == 0.99).and_then(claim).ok_or("no claim at p99")?;
-    let found = beside(part.run, part.summary, &part.logs.tools);
+    let found = beside(part.run, part.summary, said(part.logs));
     let theirs: Vec<String> = found
         .iter()
         .filter(|one| matches!(one.exchange.work, Work::AtRate(_)))
@@ -223,6 +224,7 @@ mod tests {
     use msgpath_analyse::Logs;
     use msgpath_analyse::summary::Confidence;
     use msgpath_analyse::testing::Build;
+    use msgpath_tools::section::Said;
 
     use super::*;
     use crate::answers::testing::{Made, answer};
@@ -232,7 +234,7 @@ mod tests {
     fn made(name: &'static str, paths: &[&str], tools: &[(&str, u32, f64)]) -> Made {
         let build = Build::echo(paths, &[64]).factor(|case| if case.path.wait == "spin" { 0.4 } else { 1.0 });
         let tools = msgpath_tools::testing::said(build.plan.rounds, tools);
-        Made::with(name, build.run(), Logs { tools, ..Logs::default() })
+        Made::with(name, build.run(), Logs::default().with(Said(tools)))
     }
 
     #[test]

@@ -4,11 +4,12 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
+use msgpath_record::RecordError;
 use msgpath_sys::files::{append_regular, open_regular};
 use serde::{Deserialize, Serialize};
 
-use crate::{RecordError, TOOLS_FILE};
-
+/// Its name, within the folder of the run.
+const TOOLS_FILE: &str = "tools.jsonl";
 /// Most bytes of what a tool writes that are kept.
 pub const MAX_TOOL_OUTPUT: usize = 128 << 10;
 /// The longest line that is read, bytes: an output in which every byte is escaped.
