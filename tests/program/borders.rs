@@ -124,7 +124,7 @@ const NAMES: [(&str, &str); 24] = [
     ("crates/core/src/target.rs", "schemes of targets"),
     ("crates/verbs/src/cli/doctor.rs", "which path is tried first"),
     ("crates/verbs/src/cli/import.rs", "what calls went over"),
-    ("crates/verbs/src/cli/options.rs", "names of options"),
+    ("crates/verbs/src/options.rs", "names of options"),
     ("features/mesh/src/request.rs", "the path that is meant where none is named"),
     ("crates/verbs/src/request/mod.rs", "paths that are meant where none is named"),
     ("crates/verbs/src/request/layers.rs", "the layers of --layers"),

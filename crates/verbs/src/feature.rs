@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::beside::Beside;
-use crate::cli::options::Look;
 use crate::kind::Kind;
+use crate::options::Look;
 use crate::places::Maker;
 use crate::servers::Server;
 use crate::verb::AnyVerb;

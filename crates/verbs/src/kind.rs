@@ -9,8 +9,8 @@ use msgpath_analyse::verify::Verification;
 use msgpath_core::Problem;
 use msgpath_record::store;
 
-use crate::cli::options::Look;
 use crate::feature;
+use crate::options::Look;
 use crate::problems::usage;
 
 /// Every number of a record once more: its folder, the summary that is stored, the version of this program.

@@ -13,6 +13,7 @@ pub mod log;
 pub mod looks;
 pub mod measure;
 pub mod metrics;
+pub mod options;
 pub mod output;
 pub mod place;
 pub mod places;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use msgpath_core::units::Glyphs;
 use msgpath_present::Style;
 
-use crate::cli::options::{Look, When};
+use crate::options::{Look, When};
 
 /// The style of a result on standard output.
 pub fn stdout(look: &Look) -> Style {

@@ -20,7 +20,7 @@ use msgpath_run::examples;
 use msgpath_stats::quantile::Range;
 use msgpath_sys::say;
 
-use crate::cli::options::{Look, Options};
+use crate::options::{Look, Options};
 use crate::output::{self, OutputFile, write_typed};
 use crate::place::Place;
 use crate::places::Places;

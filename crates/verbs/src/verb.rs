@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use msgpath_core::{Plan, Problem};
 
-use crate::cli::options::EvidenceOptions;
+use crate::options::EvidenceOptions;
 use crate::request::Request;
 
 /// A verb, by its arguments: their help, their examples and their meaning stand where they are declared.

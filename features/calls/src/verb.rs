@@ -31,8 +31,8 @@ use msgpath_rpc::command::{self, CommandError, METHODS, Script, THEN};
 use msgpath_rpc::console::{self, Tally};
 use msgpath_sys::say;
 
-use msgpath_verbs::cli::options::{ArrivalsArg, Options, ResultOptions};
 use msgpath_verbs::measure::{self, View};
+use msgpath_verbs::options::{ArrivalsArg, Options, ResultOptions};
 use msgpath_verbs::output::{self, OutputFile, write_typed};
 use msgpath_verbs::place::Place;
 use msgpath_verbs::places::{Asked, Places, Terms};

@@ -7,7 +7,7 @@ use msgpath_core::foreign::shown_json;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::Style;
 use msgpath_record::write_summary;
-use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::options::Look;
 use msgpath_verbs::problems::cannot_write;
 use msgpath_verbs::{looks, runs};
 

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use msgpath_core::foreign::shown_json;
-use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
+use msgpath_verbs::options::Look;
 use msgpath_verbs::{looks, output};
 
 use crate::kept;

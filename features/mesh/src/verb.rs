@@ -12,7 +12,7 @@ use msgpath_core::gate::Gate;
 use msgpath_core::{Exit, Problem, units};
 use msgpath_sys::say;
 use msgpath_sys::standard::draw;
-use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::options::Look;
 use msgpath_verbs::output;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::typed::{self, List, PathArg};

@@ -10,7 +10,7 @@ use msgpath_core::foreign::shown;
 use msgpath_core::units;
 use msgpath_present::terminal::{Align, Page, Paint, Table};
 use msgpath_sys::say;
-use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::options::Look;
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{looks, output, typed};
 

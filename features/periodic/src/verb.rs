@@ -12,7 +12,7 @@ use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem};
 use msgpath_sys::say;
 
-use msgpath_verbs::cli::options::{Options, ResultOptions};
+use msgpath_verbs::options::{Options, ResultOptions};
 use msgpath_verbs::places::{Asked, Terms};
 use msgpath_verbs::request::{channel_of, random_seed, resolve};
 use msgpath_verbs::typed::{self, List, PathArg};

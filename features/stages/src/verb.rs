@@ -8,8 +8,8 @@ use msgpath_core::Workload;
 use msgpath_core::schema::RunHeader;
 use msgpath_core::{CaseRole, Plan, Problem, Target};
 
-use msgpath_verbs::cli::options::{EvidenceOptions, Options, StagesArg};
 use msgpath_verbs::measure::{self, View};
+use msgpath_verbs::options::{EvidenceOptions, Options, StagesArg};
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::{Request, Verb, layers, request};
 use msgpath_verbs::verb::Group;

@@ -26,9 +26,9 @@ use msgpath_core::{Exit, Problem};
 use msgpath_present::answers;
 use msgpath_record::utc;
 
-use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::feature::{Feature, Imported, Importer, NOTHING};
 use msgpath_verbs::kind::{Kind, Verbosity};
+use msgpath_verbs::options::Look;
 use msgpath_verbs::place::Place;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::{input, looks, output};

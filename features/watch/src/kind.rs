@@ -8,9 +8,9 @@ use anyhow::Result;
 use msgpath_core::Problem;
 use msgpath_core::watch::ServiceCounts;
 use msgpath_record::RecordError;
-use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::kind::{Exporter, Kind, Verbosity, Writes};
 use msgpath_verbs::metrics::Exposition;
+use msgpath_verbs::options::Look;
 
 use crate::analyse::{Choice, summarise, verify_watched};
 use crate::present::{self, SLOWEST, WatchMetrics};

@@ -11,8 +11,8 @@ use msgpath_core::{Exit, Problem};
 use msgpath_present::terminal;
 use msgpath_sys::say;
 
-use super::options::Look;
 use crate::kind::Kind;
+use crate::options::Look;
 use crate::output;
 use crate::problems::usage;
 use crate::verb::Group;

@@ -23,7 +23,7 @@ use msgpath_run::{DoctorRequest, Examination, examine};
 use msgpath_sys::say;
 use msgpath_sys::standard::Output;
 
-use super::options::{LaunchOptions, Look};
+use crate::options::{LaunchOptions, Look};
 use crate::output;
 use crate::place::Place;
 use crate::verb::Group;

@@ -14,9 +14,9 @@ use msgpath_core::{Case, PathName, Problem};
 use msgpath_record::import::read_files;
 use msgpath_record::utc;
 
-use super::options::Look;
 use crate::feature::{self, Imported, Importer};
 use crate::measure::{self, View};
+use crate::options::Look;
 use crate::output;
 use crate::place::Place;
 use crate::problems::usage;

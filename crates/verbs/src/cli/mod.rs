@@ -1,4 +1,4 @@
-//! The command line: one file per verb, the options they share, and the help screen.
+//! The command line: one file per verb, and the help screen.
 
 mod agent;
 mod compare;
@@ -11,7 +11,6 @@ mod export;
 mod help;
 mod import;
 mod man;
-pub mod options;
 mod paths;
 mod report;
 mod resume;
@@ -29,6 +28,7 @@ use anyhow::Result;
 use clap::{ArgMatches, Command, FromArgMatches};
 use msgpath_core::{Exit, Problem};
 
+use crate::options::EvidenceOptions;
 use crate::verb::{AnyVerb, Planned};
 use crate::{feature, looks, output, problems};
 
@@ -124,7 +124,7 @@ pub fn planned(words: &[String]) -> Result<Option<Planned>, Problem> {
 
 /// Of a command line that was recorded: whether single messages were to be shown, and what the result is held to. Nothing else
 /// of it is believed, no name of a file above all.
-pub(crate) fn asked(command: &[String]) -> (bool, options::EvidenceOptions) {
+pub(crate) fn asked(command: &[String]) -> (bool, EvidenceOptions) {
     let words = sorted(command.iter().map(OsString::from).collect()).unwrap_or_default();
     parsed(words).map_or_else(|_| Default::default(), |(verb, matches)| (verb.asked)(&matches))
 }

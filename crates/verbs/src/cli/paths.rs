@@ -9,8 +9,8 @@ use msgpath_paths::Entry;
 use msgpath_present::json;
 use msgpath_present::terminal::{PathRow, paths};
 
-use super::options::Look;
 use crate::looks;
+use crate::options::Look;
 use crate::output;
 use crate::typed::{List, PathArg};
 use crate::verb::Group;

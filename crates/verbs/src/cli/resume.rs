@@ -12,8 +12,8 @@ use msgpath_record::CutShort;
 use msgpath_run::resume;
 use msgpath_sys::say;
 
-use super::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
 use crate::measure::{self, next_phase};
+use crate::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
 use crate::verb::Group;
 use crate::{again, places, progress, runs};
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use super::options::Look;
+use crate::options::Look;
 use crate::output;
 use crate::verb::Group;
 use crate::{looks, runs};

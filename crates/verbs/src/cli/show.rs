@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_present::section;
 
-use super::options::{Look, UnitsArg};
 use crate::kind::Verbosity;
 use crate::measure::{self, View};
+use crate::options::{Look, UnitsArg};
 use crate::output;
 use crate::problems::usage;
 use crate::runs;

@@ -7,9 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::{Problem, Target};
 
-use super::options::EvidenceOptions;
-use super::options::Options;
 use crate::measure;
+use crate::options::{EvidenceOptions, Options};
 use crate::request::{Request, Verb, request};
 use crate::typed;
 use crate::verb::Group;

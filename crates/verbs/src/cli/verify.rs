@@ -12,8 +12,8 @@ use msgpath_present::terminal;
 use msgpath_record::MessageLog;
 use msgpath_sys::say;
 
-use super::options::Look;
 use crate::kind::Kind;
+use crate::options::Look;
 use crate::verb::Group;
 use crate::{looks, output, runs};
 

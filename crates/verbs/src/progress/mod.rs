@@ -18,9 +18,9 @@ use msgpath_core::{Case, Problem};
 use msgpath_run::Progress;
 use msgpath_sys::say;
 
-use crate::cli::options::{ProgressStyle, ResultOptions};
 use crate::looks;
 use crate::metrics::Metrics;
+use crate::options::{ProgressStyle, ResultOptions};
 use lines::Lines;
 use screen::Screen;
 use so_far::SoFar;

@@ -5,7 +5,7 @@ use msgpath_core::{Case, CaseRole, Exit, Plan, Problem, Target};
 use msgpath_paths::registry::transports;
 
 use super::{Request, Verb, request};
-use crate::cli::options::Options;
+use crate::options::Options;
 use crate::problems::usage;
 use crate::typed::{List, PathArg};
 

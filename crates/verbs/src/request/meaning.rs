@@ -4,7 +4,7 @@ use msgpath_core::plan::{Expectation, Metric};
 use msgpath_core::{Exit, PathName, Problem};
 
 use super::Verb;
-use crate::cli::options::{Options, StagesArg};
+use crate::options::{Options, StagesArg};
 use crate::problems::usage;
 
 /// An option that a verb would silently ignore is an error.

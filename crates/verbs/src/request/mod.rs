@@ -20,8 +20,8 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target};
 use msgpath_paths::traits;
 
-use crate::cli::options::{EventsArg, LaunchOptions, Options, StagesArg};
 use crate::gates;
+use crate::options::{EventsArg, LaunchOptions, Options, StagesArg};
 use crate::problems::{self, usage};
 use crate::typed::{List, PathArg};
 

@@ -7,8 +7,8 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Problem, Target};
 
 use super::Verb;
-use crate::cli::options::{Options, StagesArg};
 use crate::input;
+use crate::options::{Options, StagesArg};
 use crate::problems::usage;
 
 /// The programs of a run and what goes to them.

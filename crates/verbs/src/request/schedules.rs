@@ -5,7 +5,7 @@ use msgpath_core::schedule::{MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
 use msgpath_core::{Case, Problem};
 
 use super::{Effort, plural};
-use crate::cli::options::Options;
+use crate::options::Options;
 use crate::problems::usage;
 use crate::typed::{List, Offered};
 

@@ -18,8 +18,8 @@ use msgpath_core::units::{self, BitUnits, Glyphs, bits_per_second};
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::say;
 
-use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::log::Log;
+use msgpath_verbs::options::Look;
 use msgpath_verbs::output;
 use msgpath_verbs::problems::{bad_target, bad_value, usage};
 use msgpath_verbs::servers::{self, Usual, reached_by_others};

@@ -14,7 +14,7 @@ use msgpath_paths::transports::eth::{check_ethertype, interface};
 use msgpath_sys::say;
 
 use super::compat::{patience, print};
-use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::options::Look;
 use msgpath_verbs::problems::bad_value;
 use msgpath_verbs::{looks, typed};
 

@@ -12,7 +12,7 @@ use msgpath_core::units;
 use msgpath_sys::say;
 
 use super::presets::{self, Estimate, Found, Wanted};
-use msgpath_verbs::cli::options::Look;
+use msgpath_verbs::options::Look;
 use msgpath_verbs::output;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::verb::Group;

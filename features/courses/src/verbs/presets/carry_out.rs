@@ -16,8 +16,8 @@ use msgpath_sys::child::{self, MakerEnds};
 use msgpath_sys::say;
 
 use super::{Found, folder};
-use msgpath_verbs::cli::options::Look;
 use msgpath_verbs::looks;
+use msgpath_verbs::options::Look;
 use msgpath_verbs::output;
 use msgpath_verbs::report::Reported;
 use msgpath_verbs::request::random_seed;
