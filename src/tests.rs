@@ -1,17 +1,17 @@
 //! The command line with every feature that this program was built with.
 
-use msgpath_verbs::cli::{command, planned};
+use msgpath_verbs::command::{command, planned};
 
 use super::FEATURES;
 
 fn rendered(arguments: &[&str]) -> String {
-    msgpath_verbs::feature::set(FEATURES);
+    msgpath_verbs::begin(FEATURES);
     command().try_get_matches_from(arguments).unwrap_err().render().to_string()
 }
 
 #[test]
 fn the_command_is_consistent() {
-    msgpath_verbs::feature::set(FEATURES);
+    msgpath_verbs::begin(FEATURES);
     command().debug_assert();
 }
 
@@ -66,7 +66,7 @@ fn in_a_shell(line: &str) -> Option<Vec<String>> {
 #[test]
 #[cfg(all(feature = "watch", feature = "mesh"))]
 fn every_command_that_the_book_tells_to_type_parses() {
-    msgpath_verbs::feature::set(FEATURES);
+    msgpath_verbs::begin(FEATURES);
     assert_eq!(in_a_shell("$ msgpath diff a b --fail-if 'p99 > +5%'  # c").unwrap().len(), 5);
     assert!(in_a_shell("cargo run -- msgpath echo").is_none() && in_a_shell("sudo msgpath echo").is_some());
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -9,7 +9,7 @@ use msgpath_present::Style;
 use msgpath_record::Run;
 use msgpath_run::Progress;
 
-use crate::feature;
+use crate::plugged::Plugged;
 use crate::request::Request;
 
 /// What a feature measures beside a run.
@@ -43,13 +43,12 @@ pub struct Besides(ArgMatches);
 impl Besides {
     /// Each, and what was typed for it.
     pub(crate) fn asked(&self) -> impl Iterator<Item = (&'static dyn Beside, &ArgMatches)> {
-        all().filter(|beside| beside.is_asked(&self.0)).map(|beside| (beside, &self.0))
+        ALL.all().filter(|beside| beside.is_asked(&self.0)).map(|beside| (beside, &self.0))
     }
 }
 
-fn all() -> impl Iterator<Item = &'static dyn Beside> {
-    feature::all().iter().flat_map(|feature| feature.besides.iter().copied())
-}
+/// All of the features.
+pub(crate) static ALL: Plugged<dyn Beside> = Plugged::new();
 
 impl FromArgMatches for Besides {
     fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
@@ -64,7 +63,7 @@ impl FromArgMatches for Besides {
 
 impl Args for Besides {
     fn augment_args(command: Command) -> Command {
-        all().fold(command, |command, beside| beside.options(command))
+        ALL.all().fold(command, |command, beside| beside.options(command))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -12,11 +12,11 @@ use msgpath_present::section as present;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::beside::Beside;
-use crate::kind::Kind;
+use crate::beside::{self, Beside};
+use crate::kind::{self, Kind};
 use crate::options::Look;
-use crate::places::Maker;
-use crate::servers::Server;
+use crate::places::{self, Maker};
+use crate::servers::{self, Server};
 use crate::verb::AnyVerb;
 
 /// A capability beyond echo, stream and compare, whole in a crate of its own.
@@ -120,8 +120,13 @@ pub const NOTHING: Feature = Feature {
 
 static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 
-/// Tells the base which features there are; once, before anything else.
-pub fn set(features: &'static [&'static Feature]) {
+/// Tells the base which features there are, and each plug point what stands at it; once, before anything else.
+pub(crate) fn set(features: &'static [&'static Feature]) {
+    let all = || features.iter();
+    kind::ALL.fill(all().flat_map(|feature| feature.kinds));
+    servers::ALL.fill(all().flat_map(|feature| feature.servers.iter().copied()));
+    beside::ALL.fill(all().flat_map(|feature| feature.besides.iter().copied()));
+    places::ALL.fill(all().filter_map(|feature| feature.places));
     if ALL.set(features).is_ok() {
         for feature in features {
             roles::add(feature.roles);

@@ -9,8 +9,8 @@ use msgpath_analyse::verify::Verification;
 use msgpath_core::Problem;
 use msgpath_record::store;
 
-use crate::feature;
 use crate::options::Look;
+use crate::plugged::Plugged;
 use crate::problems::usage;
 
 /// Every number of a record once more: its folder, the summary that is stored, the version of this program.
@@ -79,11 +79,9 @@ impl Kind {
 }
 
 /// All kinds of the features.
-pub fn all() -> impl Iterator<Item = &'static Kind> {
-    feature::all().iter().flat_map(|feature| feature.kinds)
-}
+pub(crate) static ALL: Plugged<Kind> = Plugged::new();
 
 /// The kind that the folder of runs knows so; `None`: runs.
 pub(crate) fn of(stored: &store::Kind) -> Option<&'static Kind> {
-    all().find(|kind| kind.stored == stored)
+    ALL.all().find(|kind| kind.stored == stored)
 }

@@ -5,6 +5,7 @@
 pub mod again;
 pub mod beside;
 pub mod cli;
+pub mod command;
 pub mod feature;
 pub mod gates;
 pub mod input;
@@ -17,6 +18,7 @@ pub mod options;
 pub mod output;
 pub mod place;
 pub mod places;
+mod plugged;
 pub mod problems;
 pub mod progress;
 pub mod report;
@@ -28,6 +30,7 @@ pub mod typed;
 pub mod verb;
 
 use std::process::ExitCode;
+use std::sync::Once;
 
 use feature::Feature;
 use msgpath_core::units;
@@ -42,7 +45,7 @@ const LEAST_STACK: u64 = 1 << 20;
 
 /// The whole program: carries out what was typed, with the verbs of the base and of `features`, and says what went wrong.
 pub fn main(features: &'static [&'static Feature]) -> ExitCode {
-    feature::set(features);
+    begin(features);
     msgpath_sys::signal::ignore_file_size();
     match enough_space().map_err(Into::into).and_then(|()| cli::run(std::env::args_os())) {
         Ok(exit) => exit,
@@ -51,6 +54,15 @@ pub fn main(features: &'static [&'static Feature]) -> ExitCode {
             problems::as_problem(&error).exit.code().into()
         }
     }
+}
+
+/// Makes the verbs of the base known, and what `features` add to it: before anything else, once, and then for whoever calls it as well.
+pub fn begin(features: &'static [&'static Feature]) {
+    static BEGUN: Once = Once::new();
+    BEGUN.call_once(|| {
+        feature::set(features);
+        verb::list(cli::BASE, &features.iter().flat_map(|feature| feature.verbs).collect::<Vec<_>>());
+    });
 }
 
 /// Whether the limits on stacks and on address space, where there are some, leave what any verb needs.

@@ -95,7 +95,7 @@ pub fn recorded(
 ) -> Result<ExitCode> {
     let result = &options.result;
     for file in [&result.out, &result.csv].into_iter().flatten() {
-        can_be_written(file)?;
+        output::can_be_written(file)?;
     }
     let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
     let stop = msgpath_sys::signal::stop_flag();
@@ -187,18 +187,6 @@ pub fn next_phase(folder: &Path) -> Vec<Case> {
         }
         _ => Vec::new(),
     }
-}
-
-/// Said before the measurement, not after it.
-pub fn can_be_written(file: &Path) -> Result<(), Problem> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if file.is_dir() || !folder.is_dir() {
-        return Err(problems::usage(format!(
-            "{} cannot be written: it is a folder, or its folder does not exist",
-            file.display()
-        )));
-    }
-    Ok(())
 }
 
 /// How a run is shown.

@@ -18,7 +18,7 @@ use msgpath_run::Progress;
 use msgpath_sys::say;
 use msgpath_sys::socket::set_backlog;
 
-use crate::output::write_typed;
+use crate::output::{can_be_written, write_typed};
 
 /// Clients at the same time, half of them from one address; the oldest goes where there are more.
 const CLIENTS: usize = 16;
@@ -75,7 +75,7 @@ impl<G: Exposition + Default> Metrics<G> {
         let given = G::default();
         let to = match to {
             MetricsTo::File(path) => {
-                crate::measure::can_be_written(path)?;
+                can_be_written(path)?;
                 write_typed(path, given.text())?;
                 To::File { path: path.clone(), written: None, failed: false }
             }

@@ -7,7 +7,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::files::{self, Output};
 use msgpath_sys::standard;
 
-use crate::problems::cannot_write;
+use crate::problems::{cannot_write, usage};
 
 /// A file for a result. Whether the user typed its path decides what may stand there already.
 #[derive(Clone, Debug)]
@@ -68,6 +68,18 @@ impl OutputFile {
 /// It cannot be written.
 pub fn write_typed(file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Problem> {
     files::write_typed(file, bytes).map_err(|error| cannot_write(file, &error))
+}
+
+/// Said before the measurement, not after it.
+pub fn can_be_written(file: &Path) -> Result<(), Problem> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if file.is_dir() || !folder.is_dir() {
+        return Err(usage(format!(
+            "{} cannot be written: it is a folder, or its folder does not exist",
+            file.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Writes a file of this name into a folder.

@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use msgpath_core::plan::Between;
 use msgpath_core::{Exit, Problem};
 
-use crate::feature;
+use crate::plugged::Plugged;
 
 /// The option.
 pub const OPTION: &str = "between";
@@ -116,8 +116,11 @@ pub fn again(between: &Between) -> Result<Places, Problem> {
     maker_of(between)?.again(between)
 }
 
+/// Those of the features, of which the first one is asked.
+pub(crate) static ALL: Plugged<dyn Maker> = Plugged::new();
+
 fn maker() -> Option<&'static dyn Maker> {
-    feature::all().iter().find_map(|feature| feature.places)
+    ALL.all().next()
 }
 
 fn maker_of(between: &Between) -> Result<&'static dyn Maker, Problem> {

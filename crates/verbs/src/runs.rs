@@ -38,7 +38,7 @@ pub fn new_place(name: Option<&str>) -> Result<(String, PathBuf), Problem> {
 
 /// What is kept by this user, of every kind that this program knows.
 pub fn store() -> Store {
-    Store::new(store::default_root(), kind::all().map(|kind| kind.stored))
+    Store::new(store::default_root(), kind::ALL.all().map(|kind| kind.stored))
 }
 
 /// The folder of the run that the user means; by its name or folder it may be another record, which [`read`] names.
@@ -100,7 +100,7 @@ pub fn with_earlier(run: &Run, summary: &mut Summary) {
 
 /// The record that the user means, where `@last` and `@-2` count runs and the kinds that are `counted`; `None`: a run.
 fn find_among(text: &str, counted: impl Fn(&Kind) -> bool) -> Result<(Option<&'static Kind>, PathBuf), Problem> {
-    let others = kind::all().filter(|kind| counted(kind)).map(|kind| kind.stored);
+    let others = kind::ALL.all().filter(|kind| counted(kind)).map(|kind| kind.stored);
     let counted: Vec<_> = std::iter::once(&RUN).chain(others).collect();
     store().find(text, &counted).map(|(stored, folder)| (kind::of(stored), folder))
 }

@@ -1,6 +1,5 @@
 //! What `msgpath serve` can be instead of the far end of a run: servers of features, each with options of its own.
 
-use std::ffi::OsString;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,8 +11,7 @@ use msgpath_agent::ServeAddress;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Problem, Target, units};
 
-use crate::cli;
-use crate::feature;
+use crate::plugged::Plugged;
 use crate::problems::usage;
 use crate::typed::at_most;
 
@@ -131,17 +129,6 @@ fn patience(text: &str) -> Result<Duration, units::ParseError> {
     Ok(Duration::from_nanos(ns))
 }
 
-/// What `msgpath serve` with these words asks for: options of its server, and what that takes of the others.
-///
-/// # Errors
-/// They ask for none, or do not fit together.
-pub fn typed(words: Vec<OsString>) -> Result<(ArgMatches, Usual), Problem> {
-    let arguments = cli::serve(words)?;
-    let asked = arguments.asked()?.ok_or_else(|| usage("these options ask for no server"))?;
-    let usual = arguments.usual(asked.0)?;
-    Ok((asked.1.clone(), usual))
-}
-
 /// A server that asks nobody who they are, where others reach it: the user says that this is meant.
 ///
 /// # Errors
@@ -165,7 +152,7 @@ pub(crate) struct Servers(ArgMatches);
 impl Servers {
     /// The one that was asked for, and what was typed for it.
     pub(crate) fn asked(&self) -> Result<Option<(&'static dyn Server, &ArgMatches)>, Problem> {
-        let mut asked = all().filter(|server| server.is_asked(&self.0));
+        let mut asked = ALL.all().filter(|server| server.is_asked(&self.0));
         match (asked.next(), asked.next()) {
             (Some(one), Some(other)) => {
                 let what = format!("{} cannot be used with {}", one.option(), other.option());
@@ -180,12 +167,12 @@ impl Servers {
     /// # Errors
     /// It was.
     pub(crate) fn misplaced(&self, asked: Option<&dyn Server>) -> Result<(), Problem> {
-        let others = || all().filter(|server| asked.is_none_or(|asked| asked.option() != server.option()));
+        let others = || ALL.all().filter(|server| asked.is_none_or(|asked| asked.option() != server.option()));
         for server in others() {
             self.none_of(&server.options(Command::new("serve")), server.option(), server.name())?;
         }
-        if let (None, Some(first)) = (asked, all().next()) {
-            let names: Vec<&str> = all().map(Server::name).collect();
+        if let (None, Some(first)) = (asked, ALL.all().next()) {
+            let names: Vec<&str> = ALL.all().map(Server::name).collect();
             self.none_of(&Limits::augment_args(Command::new("serve")), first.option(), &names.join(" and "))?;
         }
         Ok(())
@@ -205,14 +192,13 @@ impl Servers {
     /// Connections, how long one may send nothing, and how long a message may stay incomplete.
     pub(crate) fn limits(&self) -> (Option<u32>, Option<Duration>, Option<Duration>) {
         // Where there is no server nobody can type them.
-        let limits = all().next().and_then(|_| Limits::from_arg_matches(&self.0).ok());
+        let limits = ALL.all().next().and_then(|_| Limits::from_arg_matches(&self.0).ok());
         limits.map_or((None, None, None), |typed| (typed.connections, typed.idle_timeout, typed.message_timeout))
     }
 }
 
-fn all() -> impl Iterator<Item = &'static dyn Server> {
-    feature::all().iter().flat_map(|feature| feature.servers.iter().copied())
-}
+/// All of the features.
+pub(crate) static ALL: Plugged<dyn Server> = Plugged::new();
 
 impl FromArgMatches for Servers {
     fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
@@ -227,9 +213,9 @@ impl FromArgMatches for Servers {
 
 impl Args for Servers {
     fn augment_args(command: Command) -> Command {
-        match all().next() {
+        match ALL.all().next() {
             None => command,
-            Some(_) => all().fold(Limits::augment_args(command), |command, server| server.options(command)),
+            Some(_) => ALL.all().fold(Limits::augment_args(command), |command, server| server.options(command)),
         }
     }
 

@@ -8,6 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use msgpath_core::{Plan, Problem};
 
 use crate::options::EvidenceOptions;
+use crate::plugged::Plugged;
 use crate::request::Request;
 
 /// A verb, by its arguments: their help, their examples and their meaning stand where they are declared.
@@ -150,4 +151,24 @@ impl AnyVerb {
 /// The matches are of another verb.
 pub(crate) fn parsed<V: Verb>(matches: &ArgMatches) -> V {
     V::from_arg_matches(matches).expect("matches of this verb")
+}
+
+static ALL: Plugged<AnyVerb> = Plugged::new();
+
+/// Lists the verbs of this program, once, before anything else: those of the base, then the others, but for the ones that stand
+/// before one of the base.
+pub(crate) fn list(base: &'static [AnyVerb], added: &[&'static AnyVerb]) {
+    let before = |verb: &AnyVerb| added.iter().copied().filter(|own| own.before == Some(verb.name)).collect::<Vec<_>>();
+    let first = base.iter().flat_map(|verb| before(verb).into_iter().chain([verb]));
+    ALL.fill(first.chain(added.iter().copied().filter(|own| own.before.is_none())));
+}
+
+/// Every verb of this program, in the order in which the help has them.
+pub(crate) fn all() -> impl Iterator<Item = &'static AnyVerb> {
+    ALL.all()
+}
+
+/// The verb that is called so.
+pub(crate) fn named(name: &str) -> Option<&'static AnyVerb> {
+    all().find(|verb| verb.name == name)
 }

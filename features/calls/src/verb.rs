@@ -39,7 +39,7 @@ use msgpath_verbs::places::{Asked, Places, Terms};
 use msgpath_verbs::problems::{self, cannot_write, nothing_came, usage};
 use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
-use msgpath_verbs::{gates, looks, progress, runs, servers, typed};
+use msgpath_verbs::{cli, gates, looks, progress, runs, typed};
 
 use crate::serve;
 
@@ -193,7 +193,7 @@ fn server_options(text: &str) -> Result<ServerOptions, Problem> {
         return Err(usage(format!("--serve: {word} is not for a server of one run: it says itself where it listens")));
     }
     let whole = ["msgpath", "serve", "--rpc"].into_iter().map(String::from).chain(words.iter().cloned());
-    let (typed, usual) = servers::typed(whole.map(OsString::from).collect())?;
+    let (typed, usual) = cli::serve::typed(whole.map(OsString::from).collect())?;
     serve::asked(&typed, &usual)
 }
 
@@ -567,7 +567,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         notes.iter().for_each(|note| say!("note: {}", shown(note)));
     }
     for file in [&result.out, &result.csv].into_iter().flatten() {
-        measure::can_be_written(file)?;
+        output::can_be_written(file)?;
     }
     let connections = arguments.connections.or(arguments.threads).unwrap_or(1);
     let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };

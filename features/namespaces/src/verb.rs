@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn what_is_not_known_leads_to_the_help_of_its_verb() {
-        msgpath_verbs::feature::set(ALONE);
+        msgpath_verbs::begin(ALONE);
         let words = ["msgpath", "lab", "up", "--what"];
-        let error = msgpath_verbs::cli::command().try_get_matches_from(words).unwrap_err();
-        assert_eq!(msgpath_verbs::problems::from_clap(&error).unwrap().hint, "msgpath lab up -h");
+        let error = msgpath_verbs::command::command().try_get_matches_from(words).unwrap_err();
+        assert_eq!(msgpath_verbs::command::from_clap(&error).unwrap().hint, "msgpath lab up -h");
     }
 }

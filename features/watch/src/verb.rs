@@ -16,10 +16,9 @@ use msgpath_present::Style;
 use msgpath_sys::user::{User, is_root};
 
 use msgpath_sys::standard::draw;
-use msgpath_verbs::measure::can_be_written;
 use msgpath_verbs::metrics::{Metrics, MetricsTo};
 use msgpath_verbs::options::Look;
-use msgpath_verbs::output::{self, write_typed};
+use msgpath_verbs::output::{self, can_be_written, write_typed};
 use msgpath_verbs::place::Place;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::verb::Group;

@@ -33,7 +33,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// What clap_complete makes of the command without its hidden verbs.
 fn generated(shell: Shell) -> Vec<u8> {
-    let command = super::command();
+    let command = crate::command::command();
     let mut shown = clap::Command::new("msgpath")
         .args(command.get_arguments())
         .subcommands(command.get_subcommands().filter(|verb| !verb.is_hide_set()));

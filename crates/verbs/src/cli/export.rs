@@ -81,7 +81,7 @@ impl Format {
             Format::Record(format) => format.summary().to_owned(),
             Format::Analysed(format) => format.summary.to_owned(),
             Format::Other(format) => {
-                let same = kind::all().flat_map(|kind| kind.exporters).filter(|other| other.name == format.name);
+                let same = kind::ALL.all().flat_map(|kind| kind.exporters).filter(|other| other.name == format.name);
                 same.map(|format| format.summary).collect::<Vec<_>>().join("; ")
             }
         }
@@ -91,7 +91,7 @@ impl Format {
     fn all() -> Vec<Self> {
         let record = EXPORTERS.iter().map(|format| Format::Record(*format));
         let mut all: Vec<Self> = record.chain(analysed::EXPORTERS.iter().map(Format::Analysed)).collect();
-        for format in kind::all().flat_map(|kind| kind.exporters) {
+        for format in kind::ALL.all().flat_map(|kind| kind.exporters) {
             if !all.iter().any(|known| known.name() == format.name) {
                 all.push(Format::Other(format));
             }

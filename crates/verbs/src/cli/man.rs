@@ -50,7 +50,7 @@ fn write(file: &Path, text: &[u8]) -> Result<()> {
 
 /// File name and troff text of every page.
 fn pages() -> Vec<(String, Vec<u8>)> {
-    let mut command = super::command();
+    let mut command = crate::command::command();
     command.build();
     let mut pages = vec![("msgpath.1".to_string(), page(command.clone()))];
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {

@@ -1,17 +1,19 @@
 //! `msgpath serve`: the far end, started by hand on another machine; or a server of a feature.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use clap::{ArgMatches, Args};
+use clap::{ArgMatches, Args, FromArgMatches};
 use msgpath_agent::ServeOptions;
 use msgpath_agent::serve::Event;
 use msgpath_agent::token::Token;
 use msgpath_core::{Problem, Target, units};
 
+use crate::command::{from_clap, parsed};
 use crate::log::Log;
 use crate::problems::{bad_value, usage};
 use crate::servers::{Listen, Server, Servers, Usual};
@@ -104,6 +106,19 @@ impl Arguments {
         }
         Ok(Some(token))
     }
+}
+
+/// What `msgpath serve` with these words asks for: options of its server, and what that takes of the others.
+///
+/// # Errors
+/// They ask for none, or do not fit together.
+pub fn typed(words: Vec<OsString>) -> Result<(ArgMatches, Usual), Problem> {
+    let wrong = || usage("these are no options of a server");
+    let (_, matches) = parsed(words).map_err(|error| from_clap(&error).unwrap_or_else(wrong))?;
+    let arguments = Arguments::from_arg_matches(&matches).map_err(|_| wrong())?;
+    let asked = arguments.asked()?.ok_or_else(|| usage("these options ask for no server"))?;
+    let usual = arguments.usual(asked.0)?;
+    Ok((asked.1.clone(), usual))
 }
 
 impl crate::verb::Verb for Arguments {

@@ -338,8 +338,8 @@ mod tests {
     /// A new option must be judged: it is on the list, or this fails.
     #[test]
     fn every_option_of_a_verb_of_presets_is_judged() {
-        msgpath_verbs::feature::set(crate::verbs::ALONE);
-        let command = msgpath_verbs::cli::command();
+        msgpath_verbs::begin(crate::verbs::ALONE);
+        let command = msgpath_verbs::command::command();
         let mut there = std::collections::BTreeSet::new();
         for verb in VERBS.into_iter().chain(["serve"]) {
             let verb = command.find_subcommand(verb).unwrap_or_else(|| panic!("no verb {verb}"));

@@ -7,7 +7,7 @@ use msgpath_sys::signal;
 use msgpath_tools::{self as tools, installed};
 
 use msgpath_verbs::place::Place;
-use msgpath_verbs::{cli, progress, runs};
+use msgpath_verbs::{command, progress, runs};
 
 /// What a preset will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Res
     let mut sum = Estimate { runs: preset.runs.len() as u64, ..Estimate::default() };
     let pace = measured.then(pace_here).flatten().unwrap_or(Pace::USUAL);
     for run in &preset.runs {
-        match cli::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
+        match command::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
             Some(msgpath_verbs::verb::Planned::Plan(mut plan)) => {
                 plan.declare(msgpath_paths::traits);
                 sum.cases += plan.cases.len() as u64;

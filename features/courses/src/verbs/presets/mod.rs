@@ -13,6 +13,7 @@ use crate::preset::{LONGEST, Mistake, PRESETS, PUBLISHED, Preset, PresetOption, 
 use msgpath_core::path::nearest;
 use msgpath_core::{Exit, PathSpec, Problem};
 
+use msgpath_verbs::command::{command, from_clap, sorted};
 use msgpath_verbs::input;
 use msgpath_verbs::problems::{self, usage};
 
@@ -108,8 +109,8 @@ fn read(text: &str) -> Result<(Preset, Vec<Started>), Mistake> {
 
 /// What was typed for a verb, with the long name of each option that was typed by its letter: by that name a preset has it.
 pub(crate) fn by_long_names(verb: &str, typed: &[String]) -> Vec<String> {
-    let command = msgpath_verbs::cli::command();
-    let Some(verb) = command.find_subcommand(verb) else { return typed.to_vec() };
+    let whole = command();
+    let Some(verb) = whole.find_subcommand(verb) else { return typed.to_vec() };
     let long = |letter: char| {
         let option = verb.get_arguments().find(|option| option.get_short() == Some(letter))?;
         Some((format!("--{}", option.get_long()?), option.get_action().takes_values()))
@@ -131,15 +132,15 @@ pub(crate) fn by_long_names(verb: &str, typed: &[String]) -> Vec<String> {
 /// Whether a run is a command that parses and that a preset may give; a mistake stands where its option does. What it starts.
 fn check(run: &PresetRun) -> Result<Vec<Started>, Mistake> {
     let words = std::iter::once("msgpath".to_owned()).chain(run.command(&[])).map(Into::into);
-    let command = msgpath_verbs::cli::command();
-    let what = match msgpath_verbs::cli::sorted(words.collect()) {
+    let whole = command();
+    let what = match sorted(words.collect()) {
         Err(problem) => problem.what,
-        Ok(words) => match command.clone().try_get_matches_from(words) {
+        Ok(words) => match whole.clone().try_get_matches_from(words) {
             Ok(matches) => {
-                let started = allowed::judge(run, &command, &matches)?;
+                let started = allowed::judge(run, &whole, &matches)?;
                 return paths(run).map(|()| started);
             }
-            Err(error) => problems::from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what),
+            Err(error) => from_clap(&error).map_or_else(|| error.to_string(), |problem| problem.what),
         },
     };
     let named = |option: &&PresetOption| {
@@ -182,7 +183,7 @@ mod tests {
 
     /// With the options of this feature.
     fn read(text: &str) -> Result<(Preset, Vec<Started>), Mistake> {
-        msgpath_verbs::feature::set(crate::verbs::ALONE);
+        msgpath_verbs::begin(crate::verbs::ALONE);
         super::read(text)
     }
 

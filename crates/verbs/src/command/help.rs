@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::verb::Group;
+use crate::verb::{self, Group};
 
 /// Operands of a verb take so many characters on the screen.
 const OPERANDS: usize = 17;
@@ -49,7 +49,7 @@ MSGPATH_TOKEN_FILE (--token-file of a near end).";
 
 /// `-h` of the verbs with many options shows the few that most need, with examples; `--help` and the manual show all.
 pub(crate) fn shorten(mut command: clap::Command) -> clap::Command {
-    for (verb, (shown, examples)) in super::verbs().filter_map(|verb| Some((verb.name, verb.short?))) {
+    for (verb, (shown, examples)) in verb::all().filter_map(|verb| Some((verb.name, verb.short?))) {
         command = command.mut_subcommand(verb, |verb| {
             let verb = verb.mut_args(|arg| {
                 let long = arg.get_long().map(str::to_owned);
@@ -72,7 +72,7 @@ pub(crate) fn screen(command: &clap::Command) -> String {
     }
     out.push('\n');
     for group in Group::SHOWN {
-        let verbs: Vec<_> = super::verbs().filter(|verb| verb.group == group).collect();
+        let verbs: Vec<_> = verb::all().filter(|verb| verb.group == group).collect();
         let mut lines: Vec<(String, String)> = Vec::new();
         for verb in verbs {
             let command = command.find_subcommand(verb.name).expect("a verb of the command");
@@ -134,13 +134,18 @@ fn operand(arg: &clap::Arg) -> String {
 mod tests {
     use super::*;
 
+    fn command() -> clap::Command {
+        crate::begin(&[]);
+        crate::command::command()
+    }
+
     fn rendered(arguments: &[&str]) -> String {
-        crate::cli::command().try_get_matches_from(arguments).unwrap_err().render().to_string()
+        command().try_get_matches_from(arguments).unwrap_err().render().to_string()
     }
 
     #[test]
     fn what_stands_below_the_options_is_broken_by_the_terminal_alone() {
-        for verb in crate::cli::command().get_subcommands() {
+        for verb in command().get_subcommands() {
             let Some(text) = verb.get_after_help().map(ToString::to_string) else { continue };
             let prose = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
             for pair in text.lines().collect::<Vec<_>>().windows(2) {
@@ -151,7 +156,7 @@ mod tests {
 
     #[test]
     fn examples_are_lines_of_at_most_80_columns() {
-        for verb in crate::cli::command().get_subcommands() {
+        for verb in command().get_subcommands() {
             let Some(text) = verb.get_after_help().map(ToString::to_string) else { continue };
             for line in
                 text.lines().filter(|line| line.trim_start().trim_start_matches("sudo ").starts_with("msgpath "))
@@ -163,9 +168,9 @@ mod tests {
 
     #[test]
     fn every_verb_is_named_once() {
-        let command = crate::cli::command();
+        let command = command();
         let screen = screen(&command);
-        for verb in crate::cli::verbs() {
+        for verb in verb::all() {
             let lines = screen.lines().skip(EXAMPLES.len() + 2);
             let words = lines.flat_map(|line| line.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>());
             let named = words.filter(|word| word == verb.name).count();
@@ -180,8 +185,8 @@ mod tests {
 
     #[test]
     fn the_short_help_of_a_verb_is_short() {
-        for (verb, (shown, _)) in crate::cli::verbs().filter_map(|verb| Some((verb.name, verb.short?))) {
-            let command = crate::cli::command();
+        let command = command();
+        for (verb, (shown, _)) in verb::all().filter_map(|verb| Some((verb.name, verb.short?))) {
             let known: Vec<&str> =
                 command.find_subcommand(verb).unwrap().get_arguments().filter_map(clap::Arg::get_long).collect();
             assert!(
@@ -199,7 +204,7 @@ mod tests {
 
     #[test]
     fn every_option_says_what_it_does() {
-        let command = crate::cli::command();
+        let command = command();
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
             for arg in verb.get_arguments() {
                 assert!(arg.get_help().is_some() || arg.is_hide_set(), "{} {}", verb.get_name(), arg.get_id());
