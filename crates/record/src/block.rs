@@ -56,83 +56,44 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What a block holds.
+/// What a block holds. A feature whose files are made of blocks has kinds of its own; no two kinds have the same byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One round.
-    Round = 1,
-    /// Messages of one case and pass.
-    Messages = 2,
-    /// How the run ended.
-    End = 3,
-    /// Calls of one case and pass.
-    Calls = 4,
-    /// Kernel events of one case and pass.
-    Events = 5,
-    /// The order of one pass.
-    Pass = 6,
-    /// What was measured of one pair of hosts.
-    Pair = 7,
-    /// A pair of hosts of which nothing was measured.
-    FailedPair = 8,
-    /// Requests of watched programs.
-    Requests = 9,
-    /// How watching ended.
-    WatchEnd = 10,
+pub struct Kind {
+    byte: u8,
+    name: &'static str,
+    max_length: usize,
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 10] = [
-        Kind::Round,
-        Kind::Messages,
-        Kind::End,
-        Kind::Calls,
-        Kind::Events,
-        Kind::Pass,
-        Kind::Pair,
-        Kind::FailedPair,
-        Kind::Requests,
-        Kind::WatchEnd,
-    ];
+    pub const ROUND: Kind = Kind::new(1, "rounds", 4 << 20);
+    pub const MESSAGES: Kind = Kind::new(2, "messages", 4 << 20);
+    pub const END: Kind = Kind::new(3, "the end of the run", 64 << 20);
+    pub const CALLS: Kind = Kind::new(4, "calls", 16 << 20);
+    pub const EVENTS: Kind = Kind::new(5, "kernel events", 4 << 20);
+    pub const PASS: Kind = Kind::new(6, "passes", 4 << 20);
+    /// Those of a run.
+    pub const ALL: [Kind; 6] = [Kind::ROUND, Kind::MESSAGES, Kind::END, Kind::CALLS, Kind::EVENTS, Kind::PASS];
 
-    fn from_byte(byte: u8) -> Option<Kind> {
-        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    /// `name` in the plural, `max_length` in bytes of the payload: at most those of [`Kind::END`].
+    pub const fn new(byte: u8, name: &'static str, max_length: usize) -> Self {
+        assert!(max_length <= 64 << 20);
+        Self { byte, name, max_length }
     }
 
     /// What such a block holds, in the plural.
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::Round => "rounds",
-            Kind::Messages => "messages",
-            Kind::End => "the end of the run",
-            Kind::Calls => "calls",
-            Kind::Events => "kernel events",
-            Kind::Pass => "passes",
-            Kind::Pair => "pairs",
-            Kind::FailedPair => "failed pairs",
-            Kind::Requests => "requests",
-            Kind::WatchEnd => "the end of watching",
-        }
-    }
-
-    fn max_length(self) -> usize {
-        match self {
-            Kind::Round | Kind::Messages | Kind::Events | Kind::Pass | Kind::FailedPair => 4 << 20,
-            Kind::Calls | Kind::Pair | Kind::Requests | Kind::WatchEnd => 16 << 20,
-            Kind::End => 64 << 20,
-        }
+        self.name
     }
 }
 
 /// A whole block, ready for one write.
 pub fn frame(kind: Kind, payload: &[u8]) -> Result<Vec<u8>, String> {
-    if payload.len() > kind.max_length() {
-        return Err(format!("a block of {} bytes; the limit is {}", payload.len(), kind.max_length()));
+    if payload.len() > kind.max_length {
+        return Err(format!("a block of {} bytes; the limit is {}", payload.len(), kind.max_length));
     }
     let mut out = Vec::with_capacity(HEAD + payload.len());
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&[VERSION, kind as u8, 0, 0]);
+    out.extend_from_slice(&[VERSION, kind.byte, 0, 0]);
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(&checksum(&out[4..12], payload).to_le_bytes());
     out.extend_from_slice(payload);
@@ -158,23 +119,23 @@ pub struct Head {
 impl Head {
     /// A head of a version that is read, or one that says that another version wrote the block. The latter is to be believed
     /// only when its checksum fits.
-    fn parse(raw: [u8; HEAD]) -> Result<(Head, Option<WrittenBy>), String> {
+    fn parse(raw: [u8; HEAD], own: &[Kind]) -> Result<(Head, Option<WrittenBy>), String> {
         let [m0, m1, m2, m3, version, kind, r0, r1, l0, l1, l2, l3, ..] = raw;
         if [m0, m1, m2, m3] != MAGIC {
             return Err("no block begins here".into());
         }
-        let (known, foreign) = match (Kind::from_byte(kind), version) {
-            (_, ..VERSION) => (Kind::End, Some(WrittenBy::Older)),
+        let (known, foreign) = match (Kind::ALL.iter().chain(own).copied().find(|known| known.byte == kind), version) {
+            (_, ..VERSION) => (Kind::END, Some(WrittenBy::Older)),
             (Some(kind), VERSION) => (kind, None),
             // A kind that this version does not have was added later.
-            _ => (Kind::End, Some(WrittenBy::Newer)),
+            _ => (Kind::END, Some(WrittenBy::Newer)),
         };
         if foreign.is_none() && (r0, r1) != (0, 0) {
             return Err("reserved bytes are not 0".into());
         }
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        if length > known.max_length() {
-            return Err(format!("a block of {length} bytes; the limit is {}", known.max_length()));
+        if length > known.max_length {
+            return Err(format!("a block of {length} bytes; the limit is {}", known.max_length));
         }
         Ok((Head { kind: known, length, raw }, foreign))
     }
@@ -188,6 +149,8 @@ impl Head {
 /// Reads block after block. Each call of [`Self::head`] that returns a head is followed by one of [`Self::payload`].
 pub struct Blocks<R> {
     input: R,
+    /// Kinds that the file may hold beside those of a run.
+    own: Vec<Kind>,
     /// Where the next block begins.
     pub offset: u64,
 }
@@ -195,7 +158,12 @@ pub struct Blocks<R> {
 impl<R: Read> Blocks<R> {
     /// From the beginning of a file.
     pub fn new(input: R) -> Self {
-        Self { input, offset: 0 }
+        Self::with(input, &[])
+    }
+
+    /// From the beginning of a file of a feature, which has kinds of its own.
+    pub fn with(input: R, own: &[Kind]) -> Self {
+        Self { input, own: own.to_vec(), offset: 0 }
     }
 
     pub(crate) fn into_inner(self) -> R {
@@ -207,7 +175,7 @@ impl<R: Read> Blocks<R> {
         let mut raw = [0; HEAD];
         let (head, foreign) = match fill(&mut self.input, &mut raw)? {
             0 => return Ok(None),
-            HEAD => Head::parse(raw)?,
+            HEAD => Head::parse(raw, &self.own)?,
             got => return Err(format!("the block is cut off: {got} bytes of its head are there").into()),
         };
         let Some(by) = foreign else { return Ok(Some(head)) };
@@ -246,11 +214,11 @@ impl<R: Read> Blocks<R> {
 
 /// Whether `rest`, what a file has from the begin of a block on, is a block that was cut off: all that a program that was
 /// killed leaves.
-pub(crate) fn is_torn(rest: &[u8]) -> bool {
+pub(crate) fn is_torn(rest: &[u8], own: &[Kind]) -> bool {
     let Some(head) = rest.first_chunk::<HEAD>() else {
         return MAGIC.starts_with(rest) || rest.starts_with(&MAGIC);
     };
-    Head::parse(*head).is_ok_and(|(head, _)| rest.len() - HEAD < head.length)
+    Head::parse(*head, own).is_ok_and(|(head, _)| rest.len() - HEAD < head.length)
 }
 
 impl<R: io::Seek> Blocks<io::BufReader<R>> {
@@ -445,7 +413,7 @@ pub(crate) fn decode_pass(payload: &[u8]) -> Result<PassRecord, Fault> {
 #[doc(hidden)]
 pub fn fuzz_blocks(bytes: &[u8]) {
     let again = |kind: Kind, payload: &[u8]| match kind {
-        Kind::Round => {
+        Kind::ROUND => {
             if let Ok(round) = decode_round(payload) {
                 let encoded = encode_round(&round).expect("what was read can be written");
                 assert_eq!(decode_round(&encoded).as_ref(), Ok(&round));
@@ -453,19 +421,16 @@ pub fn fuzz_blocks(bytes: &[u8]) {
                 (0..3).for_each(|_| all.merge_sparse(&round.latency));
             }
         }
-        Kind::Messages => rows_again::<MessageRow>(payload),
-        Kind::Calls => rows_again::<RpcRow>(payload),
-        Kind::Events => rows_again::<KernelEvent>(payload),
-        Kind::End => drop(decode_end(payload)),
-        // Of a feature, which has a parser of its own.
-        Kind::Requests | Kind::WatchEnd => {}
-        Kind::Pass => {
+        Kind::MESSAGES => rows_again::<MessageRow>(payload),
+        Kind::CALLS => rows_again::<RpcRow>(payload),
+        Kind::EVENTS => rows_again::<KernelEvent>(payload),
+        Kind::END => drop(decode_end(payload)),
+        Kind::PASS => {
             if let Ok(pass) = decode_pass(payload) {
                 assert_eq!(decode_pass(&encode_pass(&pass).expect("what was read can be written")), Ok(pass));
             }
         }
-        // Whoever writes them reads them.
-        Kind::Pair | Kind::FailedPair => {}
+        _ => {}
     };
     let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
     while let Ok(Some(head)) = blocks.next(&mut payload) {
@@ -544,19 +509,19 @@ mod tests {
 
     #[test]
     fn a_length_is_not_believed() {
-        let mut bytes = frame(Kind::End, b"{}").unwrap();
+        let mut bytes = frame(Kind::END, b"{}").unwrap();
         bytes[8..12].copy_from_slice(&(60_u32 << 20).to_le_bytes());
         let mut payload = Vec::new();
         assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().to_string().contains("cut off"));
         assert!(payload.capacity() < 1 << 16);
         bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(Blocks::new(bytes.as_slice()).next(&mut payload).unwrap_err().to_string().contains("limit"));
-        assert!(frame(Kind::Round, &vec![0; (4 << 20) + 1]).is_err());
+        assert!(frame(Kind::ROUND, &vec![0; (4 << 20) + 1]).is_err());
     }
 
     #[test]
     fn every_flipped_bit_is_damage() {
-        let whole = frame(Kind::Round, &encode_round(&test_run::round(0, 0)).unwrap()).unwrap();
+        let whole = frame(Kind::ROUND, &encode_round(&test_run::round(0, 0)).unwrap()).unwrap();
         for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
             let mut bytes = whole.clone();
             bytes[at] ^= 1 << bit;
@@ -567,7 +532,7 @@ mod tests {
 
     /// A whole block as another version, or one with further kinds, writes it.
     fn foreign(version: u8, kind: u8, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = frame(Kind::End, payload).unwrap();
+        let mut bytes = frame(Kind::END, payload).unwrap();
         (bytes[4], bytes[5]) = (version, kind);
         let sum = checksum(&bytes[4..12], payload);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
@@ -621,7 +586,7 @@ mod tests {
             let mut payload = encode_round(&test_run::round(0, 0)).unwrap();
             let at = at.index(payload.len());
             payload[at] = byte;
-            fuzz_blocks(&frame(Kind::Round, &payload).unwrap());
+            fuzz_blocks(&frame(Kind::ROUND, &payload).unwrap());
         }
     }
 }

@@ -113,7 +113,7 @@ impl MessageLog {
     }
 
     fn of_cases(run: &Run, kept: impl Fn(&Case) -> bool) -> Result<Self, RecordError> {
-        Self::of(run, (MESSAGES_FILE, Kind::Messages), reader::decode_messages, kept)
+        Self::of(run, (MESSAGES_FILE, Kind::MESSAGES), reader::decode_messages, kept)
     }
 }
 
@@ -123,7 +123,7 @@ impl CallLog {
     /// # Errors
     /// It cannot be opened.
     pub fn of_calls(run: &Run) -> Result<Self, RecordError> {
-        Self::of(run, (RPCS_FILE, Kind::Calls), reader::decode_calls, |_| true)
+        Self::of(run, (RPCS_FILE, Kind::CALLS), reader::decode_calls, |_| true)
     }
 }
 

@@ -177,7 +177,7 @@ fn other_version(file: &Path, by: WrittenBy) -> RecordError {
 /// Another version wrote them.
 pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError> {
     let file = folder.join(ROUNDS_FILE);
-    let (rounds, end) = heads(&file, Kind::Round, Kind::End)?;
+    let (rounds, end) = heads(&file, &[], Kind::ROUND, Kind::END)?;
     match end.map(|payload| block::decode_end(&payload)) {
         None => Ok((rounds, None)),
         Some(Ok(end)) => Ok((rounds, Some(end))),
@@ -186,18 +186,18 @@ pub(crate) fn glance(folder: &Path) -> Result<(u64, Option<RunEnd>), RecordError
     }
 }
 
-/// How many blocks of a kind a file has, and what is in the one that ends it, by the heads of the others alone.
+/// How many blocks of a kind a file has, and what is in the one that ends it, by the heads of the others alone. `own`: kinds of a feature.
 ///
 /// # Errors
 /// Another version wrote them, or they cannot be read.
-pub fn heads(file: &Path, counted: Kind, last: Kind) -> Result<(u64, Option<Vec<u8>>), RecordError> {
+pub fn heads(file: &Path, own: &[Kind], counted: Kind, last: Kind) -> Result<(u64, Option<Vec<u8>>), RecordError> {
     let input = match open_regular(file) {
         Ok(input) => input,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, None)),
         Err(source) => return Err(RecordError::Read { file: file.into(), source }),
     };
     let length = input.metadata().map_or(0, |data| data.len());
-    let (mut blocks, mut payload, mut count) = (Blocks::new(BufReader::new(input)), Vec::new(), 0);
+    let (mut blocks, mut payload, mut count) = (Blocks::with(BufReader::new(input), own), Vec::new(), 0);
     loop {
         let head = match blocks.head() {
             Ok(Some(head)) => head,
@@ -302,7 +302,7 @@ fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassR
         return Err("a block after the end of the run".into());
     }
     match head.kind {
-        Kind::Round => {
+        Kind::ROUND => {
             if run.rounds.len() as u64 >= MAX_ROUNDS {
                 return Err(format!("more than {MAX_ROUNDS} rounds").into());
             }
@@ -310,7 +310,7 @@ fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassR
             case_exists(round.case, &run.header)?;
             run.rounds.push(round);
         }
-        Kind::Pass => {
+        Kind::PASS => {
             let pass = block::decode_pass(payload)?;
             let rounds = passes.iter().map(|pass| pass.cases.len()).sum::<usize>() + pass.cases.len();
             if pass.cases.is_empty() || rounds as u64 > MAX_ROUNDS {
@@ -319,16 +319,8 @@ fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassR
             pass.cases.iter().try_for_each(|case| case_exists(*case, &run.header))?;
             passes.push(pass);
         }
-        Kind::End => run.end = Some(block::decode_end(payload)?),
-        Kind::Messages
-        | Kind::Calls
-        | Kind::Events
-        | Kind::Pair
-        | Kind::FailedPair
-        | Kind::Requests
-        | Kind::WatchEnd => {
-            return Err(format!("{} among the rounds", head.kind.name()).into());
-        }
+        Kind::END => run.end = Some(block::decode_end(payload)?),
+        kind => return Err(format!("{} among the rounds", kind.name()).into()),
     }
     Ok(())
 }
@@ -355,7 +347,7 @@ pub(crate) fn decode_messages(
     rows: &mut Vec<MessageRow>,
     header: &RunHeader,
 ) -> Result<(), Fault> {
-    expect(head.kind, Kind::Messages)?;
+    expect(head.kind, Kind::MESSAGES)?;
     Ok(case_exists(columns::decode::<MessageRow>(payload, rows)?.0, header)?)
 }
 
@@ -374,7 +366,7 @@ pub(crate) fn decode_calls(
     rows: &mut Vec<RpcRow>,
     header: &RunHeader,
 ) -> Result<(), Fault> {
-    expect(head.kind, Kind::Calls)?;
+    expect(head.kind, Kind::CALLS)?;
     case_exists(columns::decode::<RpcRow>(payload, rows)?.0, header)?;
     let pairs = header.parts.get::<RpcFacts>().map_or(0, |rpc| rpc.pairs.len());
     match rows.iter().find(|row| row.pair as usize >= pairs) {
@@ -503,7 +495,7 @@ impl EventsOfRounds {
                 break head;
             }
         };
-        expect(head.kind, Kind::Events)?;
+        expect(head.kind, Kind::EVENTS)?;
         let mut events = Vec::new();
         let (case, pass) = columns::decode::<KernelEvent>(&self.payload, &mut events)?;
         case_exists(case, &self.header)?;

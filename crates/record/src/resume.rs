@@ -64,7 +64,7 @@ impl CutShort {
         let mut cuts = Vec::new();
         let torn = match &run.damage {
             Some(damage) if damage.file == ROUNDS_FILE => {
-                is_torn(folder, ROUNDS_FILE, damage.offset)?.then_some(damage.offset)
+                is_torn(folder, ROUNDS_FILE, damage.offset, &[])?.then_some(damage.offset)
             }
             _ => None,
         };
@@ -110,7 +110,7 @@ impl CutShort {
 }
 
 /// Whether the file ends with a block that was cut off, which begins here.
-pub fn is_torn(folder: &Path, name: &str, offset: u64) -> Result<bool, RecordError> {
+pub fn is_torn(folder: &Path, name: &str, offset: u64, own: &[Kind]) -> Result<bool, RecordError> {
     let file = folder.join(name);
     let mut rest = Vec::new();
     let read = open_regular(&file).and_then(|mut input| {
@@ -118,7 +118,7 @@ pub fn is_torn(folder: &Path, name: &str, offset: u64) -> Result<bool, RecordErr
         input.take(block::LARGEST).read_to_end(&mut rest)
     });
     read.map_err(|source| RecordError::Read { file, source })?;
-    Ok(block::is_torn(&rest))
+    Ok(block::is_torn(&rest, own))
 }
 
 /// Where the last block begins, which is the end.
@@ -128,7 +128,7 @@ fn begin_of_end(folder: &Path) -> Result<u64, RecordError> {
         loop {
             let at = blocks.offset;
             match blocks.next(&mut payload) {
-                Ok(Some(head)) if head.kind == Kind::End => begin = at,
+                Ok(Some(head)) if head.kind == Kind::END => begin = at,
                 Ok(Some(_)) => {}
                 _ => break,
             }
@@ -148,7 +148,7 @@ fn kept_of(folder: &Path, name: &str, measured: &HashSet<(u32, u32)>) -> Result<
             Ok(Some(_)) => {}
             Ok(None) => break,
             Err(fault) => {
-                if !is_torn(folder, name, offset)? {
+                if !is_torn(folder, name, offset, &[])? {
                     kept.damage = damage(fault.to_string());
                 }
                 break;

@@ -239,7 +239,7 @@ impl RunWriter {
         if messages.iter().any(|row| (row.case, row.pass) != (round.case, round.pass)) {
             return Err(RecordError::Unrecordable("a message of another case or pass than its round".into()));
         }
-        let block = framed(Kind::Round, block::encode_round(round))?;
+        let block = framed(Kind::ROUND, block::encode_round(round))?;
         let room = self.message_limit.saturating_sub(self.messages_kept);
         let (kept, rest) = messages.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(messages.len()));
         for rows in kept.chunks(MAX_ROWS) {
@@ -259,7 +259,7 @@ impl RunWriter {
     /// As [`Self::round`].
     pub fn pass(&mut self, pass: &PassRecord) -> Result<(), RecordError> {
         self.not_ended("a pass")?;
-        let block = framed(Kind::Pass, block::encode_pass(pass))?;
+        let block = framed(Kind::PASS, block::encode_pass(pass))?;
         self.append_round_block(&block)
     }
 
@@ -274,7 +274,7 @@ impl RunWriter {
             return Err(RecordError::Unrecordable("calls of several cases or passes at once".into()));
         }
         for rows in rows.chunks(MAX_ROWS) {
-            let block = framed(Kind::Calls, columns::encode::<RpcRow>(rows[0].case, rows[0].pass, rows))?;
+            let block = framed(Kind::CALLS, columns::encode::<RpcRow>(rows[0].case, rows[0].pass, rows))?;
             let log = opened(&mut self.calls, &self.folder, RPCS_FILE)?;
             log.append(&block).map_err(|source| self.failed(RPCS_FILE, source))?;
             self.calls_kept += rows.len() as u64;
@@ -295,7 +295,7 @@ impl RunWriter {
             return Err(RecordError::Unrecordable(why));
         }
         for events in events.chunks(MAX_ROWS) {
-            let block = framed(Kind::Events, columns::encode::<KernelEvent>(case, pass, events))?;
+            let block = framed(Kind::EVENTS, columns::encode::<KernelEvent>(case, pass, events))?;
             let log = opened(&mut self.events, &self.folder, EVENTS_FILE)?;
             log.append(&block).map_err(|source| self.failed(EVENTS_FILE, source))?;
             self.events_kept += events.len() as u64;
@@ -314,7 +314,7 @@ impl RunWriter {
         }
         let header_crc32 = Some(self.header_crc32);
         let end = RunEnd { messages_not_kept: self.messages_not_kept, header_crc32, ..end };
-        let block = framed(Kind::End, block::encode_end(&end))?;
+        let block = framed(Kind::END, block::encode_end(&end))?;
         self.append_round_block(&block)?;
         self.finished = true;
         Ok(end)
@@ -333,7 +333,7 @@ impl RunWriter {
 
     fn append_messages(&mut self, rows: &[MessageRow]) -> Result<(), RecordError> {
         let Some(log) = &mut self.messages else { return Ok(()) };
-        let block = framed(Kind::Messages, columns::encode::<MessageRow>(rows[0].case, rows[0].pass, rows))?;
+        let block = framed(Kind::MESSAGES, columns::encode::<MessageRow>(rows[0].case, rows[0].pass, rows))?;
         log.append(&block).map_err(|source| self.failed(MESSAGES_FILE, source))
     }
 

@@ -21,6 +21,9 @@ use crate::schema::{EndWait, FailedPair, MAX_ROUNDS_OF_A_PAIR, MESH_SCHEMA, Mesh
 pub const MESH_FILE: &str = "mesh.json";
 /// Its pairs, within the folder.
 pub const PAIRS_FILE: &str = "pairs.mpl";
+const PAIR: Kind = Kind::new(7, "pairs", 16 << 20);
+const FAILED_PAIR: Kind = Kind::new(8, "failed pairs", 4 << 20);
+const KINDS: [Kind; 2] = [PAIR, FAILED_PAIR];
 /// The largest `mesh.json` that is read, bytes.
 const MAX_HEADER: u64 = 256 << 20;
 
@@ -31,7 +34,7 @@ pub static MESH: store::Kind = store::Kind {
     recorded_by: "msgpath mesh HOSTS",
     listing: |folder| {
         let header = mesh_header(folder)?;
-        let (pairs, end) = heads(&folder.join(PAIRS_FILE), Kind::Pair, Kind::End)?;
+        let (pairs, end) = heads(&folder.join(PAIRS_FILE), &KINDS, PAIR, Kind::END)?;
         Ok(store::Listing {
             started: header.started,
             verb: "mesh".into(),
@@ -63,9 +66,9 @@ impl PairBlock {
 
     fn framed(&self) -> Result<Vec<u8>, RecordError> {
         let payload = match self {
-            PairBlock::Pair(pair) => encode(pair).map(|payload| (Kind::Pair, payload)),
+            PairBlock::Pair(pair) => encode(pair).map(|payload| (PAIR, payload)),
             PairBlock::Failed(failed) => {
-                serde_json::to_vec(failed).map(|payload| (Kind::FailedPair, payload)).map_err(|error| error.to_string())
+                serde_json::to_vec(failed).map(|payload| (FAILED_PAIR, payload)).map_err(|error| error.to_string())
             }
         };
         payload.and_then(|(kind, payload)| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
@@ -194,7 +197,7 @@ impl MeshWriter {
     /// As [`Self::append`].
     pub fn finish(mut self, end: &RunEnd) -> Result<(), RecordError> {
         let end = RunEnd { header_crc32: Some(self.header_crc32), ..end.clone() };
-        let bytes = block::encode_end(&end).and_then(|payload| block::frame(Kind::End, &payload));
+        let bytes = block::encode_end(&end).and_then(|payload| block::frame(Kind::END, &payload));
         self.write(&bytes.map_err(RecordError::Unrecordable)?)
     }
 
@@ -282,7 +285,7 @@ pub fn read_mesh(folder: &Path, mut each: impl FnMut(PairBlock)) -> Result<Mesh,
     let mut mesh = Mesh::new(folder.into(), header, None);
     let file = folder.join(PAIRS_FILE);
     let input = open_regular(&file).map_err(|source| RecordError::Read { file: file.clone(), source })?;
-    let mut blocks = Blocks::new(BufReader::new(input));
+    let mut blocks = Blocks::with(BufReader::new(input), &KINDS);
     let hosts = mesh.header.hosts.len() as u32;
     let cases = mesh.header.plan.cases.len() as u32;
     let mut payload = Vec::new();
@@ -325,9 +328,9 @@ enum One {
 fn one(head: Option<Head>, payload: &[u8], hosts: u32, cases: u32) -> Result<Option<One>, Fault> {
     let Some(head) = head else { return Ok(None) };
     let pair = match head.kind {
-        Kind::Pair => PairBlock::Pair(Box::new(decode(payload)?)),
-        Kind::FailedPair => PairBlock::Failed(Box::new(decode_failed(payload)?)),
-        Kind::End => return Ok(Some(One::End(Box::new(block::decode_end(payload)?)))),
+        PAIR => PairBlock::Pair(Box::new(decode(payload)?)),
+        FAILED_PAIR => PairBlock::Failed(Box::new(decode_failed(payload)?)),
+        Kind::END => return Ok(Some(One::End(Box::new(block::decode_end(payload)?)))),
         kind => return Err(format!("{} stand among pairs", kind.name()).into()),
     };
     let slot = pair.slot();
@@ -357,7 +360,7 @@ impl MeshCutShort {
         // Read when nobody else writes.
         let mut mesh = read_mesh(folder, each)?;
         if let Some(found) = mesh.damage.take()
-            && (found.file != PAIRS_FILE || !is_torn(folder, PAIRS_FILE, found.offset)?)
+            && (found.file != PAIRS_FILE || !is_torn(folder, PAIRS_FILE, found.offset, &KINDS)?)
         {
             return Err(RecordError::BadHeader { file: folder.join(found.file), why: found.why });
         }
@@ -385,20 +388,20 @@ impl MeshCutShort {
 #[doc(hidden)]
 pub fn fuzz_pairs(bytes: &[u8]) {
     let again = |kind: Kind, payload: &[u8]| match kind {
-        Kind::Pair => {
+        PAIR => {
             if let Ok(pair) = decode(payload) {
                 let encoded = encode(&pair).expect("what was read can be written");
                 assert_eq!(decode(&encoded), Ok(pair));
             }
         }
-        Kind::FailedPair => drop(decode_failed(payload)),
+        FAILED_PAIR => drop(decode_failed(payload)),
         _ => {}
     };
-    let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
+    let (mut blocks, mut payload) = (Blocks::with(bytes, &KINDS), Vec::new());
     while let Ok(Some(head)) = blocks.next(&mut payload) {
         again(head.kind, &payload);
     }
-    Kind::ALL.into_iter().for_each(|kind| again(kind, bytes));
+    KINDS.into_iter().for_each(|kind| again(kind, bytes));
 }
 
 /// Reads arbitrary bytes as `mesh.json`, for a fuzzer.
@@ -616,7 +619,7 @@ mod tests {
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             fuzz_pairs(&bytes);
             fuzz_header(&bytes);
-            for kind in [Kind::Pair, Kind::FailedPair] {
+            for kind in KINDS {
                 fuzz_pairs(&block::frame(kind, &bytes).unwrap());
             }
         }

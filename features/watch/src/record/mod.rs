@@ -31,6 +31,9 @@ pub use schema::{SCHEMA, Slice, WatchCost, WatchEnd, WatchHeader, flag, name_of,
 pub const WATCH_FILE: &str = "watch.json";
 /// Requests and the end, within the folder.
 pub const REQUESTS_FILE: &str = "requests.mpl";
+const REQUESTS: Kind = Kind::new(9, "requests", 16 << 20);
+const WATCH_END: Kind = Kind::new(10, "the end of watching", 16 << 20);
+const KINDS: [Kind; 2] = [REQUESTS, WATCH_END];
 /// The most rows that a record has, unless less was asked for.
 pub const MOST_ROWS: u64 = 200_000;
 /// The largest header that is read, bytes.
@@ -75,7 +78,7 @@ impl WatchWriter {
         let room = usize::try_from(self.limit - self.kept).unwrap_or(usize::MAX).min(rows.len());
         let (kept, rest) = rows.split_at(room);
         for rows in kept.chunks(MAX_ROWS / 4) {
-            let block = framed(Kind::Requests, columns::encode::<Requests>(0, 0, rows))?;
+            let block = framed(REQUESTS, columns::encode::<Requests>(0, 0, rows))?;
             self.append(&block)?;
             self.kept += rows.len() as u64;
         }
@@ -95,7 +98,7 @@ impl WatchWriter {
     pub fn finish(mut self, end: WatchEnd) -> Result<(), RecordError> {
         let (rows_kept, rows_not_kept, header_crc32) = (self.kept, self.not_kept, self.header_crc32);
         let end = WatchEnd { rows_kept, rows_not_kept, header_crc32, ..end };
-        let block = framed(Kind::WatchEnd, encode_end(&end))?;
+        let block = framed(WATCH_END, encode_end(&end))?;
         self.append(&block)
     }
 
@@ -130,7 +133,7 @@ pub static WATCHED: store::Kind = store::Kind {
     recorded_by: "msgpath watch",
     listing: |folder| {
         let header = watch_header(folder)?;
-        let (_, end) = heads(&folder.join(REQUESTS_FILE), Kind::Requests, Kind::WatchEnd)?;
+        let (_, end) = heads(&folder.join(REQUESTS_FILE), &KINDS, REQUESTS, WATCH_END)?;
         Ok(store::Listing {
             started: header.started,
             verb: "watch".into(),
@@ -183,7 +186,7 @@ pub fn read(folder: &Path) -> Result<Watched, RecordError> {
     let mut watched = Watched { header, ..Watched::default() };
     let file = folder.join(REQUESTS_FILE);
     let input = open_regular(&file).map_err(|source| RecordError::Read { file, source })?;
-    if let Err(fault) = fill(&mut watched, &mut Blocks::new(BufReader::new(input))) {
+    if let Err(fault) = fill(&mut watched, &mut Blocks::with(BufReader::new(input), &KINDS)) {
         watched.damage = Some(format!("{REQUESTS_FILE}: {fault}"));
     } else if watched.end.as_ref().is_some_and(|end| end.header_crc32 != sum) {
         watched.damage = Some(format!("{WATCH_FILE}: {CHANGED}"));
@@ -196,7 +199,7 @@ fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fa
     while let Some(head) = blocks.next(&mut payload)? {
         match head.kind {
             _ if watched.end.is_some() => return Err("a block after the end of watching".to_owned().into()),
-            Kind::Requests => {
+            REQUESTS => {
                 columns::decode::<Requests>(&payload, &mut rows)?;
                 if watched.rows.len() as u64 + rows.len() as u64 > MOST_ROWS {
                     return Err(format!("more than {MOST_ROWS} requests").into());
@@ -206,7 +209,7 @@ fn fill<R: Read>(watched: &mut Watched, blocks: &mut Blocks<R>) -> Result<(), Fa
                 watched.not_adding_up += (before - rows.len()) as u64;
                 watched.rows.append(&mut rows);
             }
-            Kind::WatchEnd => watched.end = Some(decode_end(&payload)?),
+            WATCH_END => watched.end = Some(decode_end(&payload)?),
             kind => return Err(format!("a block of {} among requests", kind.name()).into()),
         }
     }
@@ -228,19 +231,19 @@ fn decode_end(payload: &[u8]) -> Result<WatchEnd, Fault> {
 #[doc(hidden)]
 pub fn fuzz(bytes: &[u8]) {
     let again = |kind: Kind, payload: &[u8]| match kind {
-        Kind::Requests => rows_again::<Requests>(payload),
-        Kind::WatchEnd => {
+        REQUESTS => rows_again::<Requests>(payload),
+        WATCH_END => {
             if let Ok(end) = decode_end(payload) {
                 assert_eq!(decode_end(&encode_end(&end).expect("what was read can be written")), Ok(end));
             }
         }
         _ => {}
     };
-    let (mut blocks, mut payload) = (Blocks::new(bytes), Vec::new());
+    let (mut blocks, mut payload) = (Blocks::with(bytes, &KINDS), Vec::new());
     while let Ok(Some(head)) = blocks.next(&mut payload) {
         again(head.kind, &payload);
     }
-    [Kind::Requests, Kind::WatchEnd].into_iter().for_each(|kind| again(kind, bytes));
+    KINDS.into_iter().for_each(|kind| again(kind, bytes));
     let file = Path::new(WATCH_FILE);
     if let Ok(header) = parse(file, bytes) {
         let again = header_bytes(&header).expect("what was read can be written");
@@ -343,7 +346,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             fuzz(&bytes);
-            for kind in [Kind::Requests, Kind::WatchEnd] {
+            for kind in KINDS {
                 fuzz(&framed(kind, Ok(bytes.clone())).unwrap());
             }
         }
