@@ -87,6 +87,7 @@ mod tests {
 
     #[test]
     fn every_shell_has_completions_that_know_the_verbs() {
+        crate::begin(&[]);
         for shell in Shell::value_variants() {
             let text = String::from_utf8(generated(*shell)).unwrap();
             assert!(!text.contains("__agent"), "{shell}: a hidden verb");

@@ -117,6 +117,7 @@ mod tests {
 
     #[test]
     fn every_verb_and_every_part_of_a_path_has_its_place() {
+        crate::begin(&[]);
         let pages = pages();
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         assert!(
