@@ -91,3 +91,13 @@ fn every_command_that_the_book_tells_to_type_parses() {
     }
     assert!(count > 30, "only {count} commands were found: they are looked for in the wrong way");
 }
+
+#[test]
+#[cfg(feature = "stages")]
+fn explain_says_which_stages_it_takes_and_stands_before_diff() {
+    let text = rendered(&["msgpath", "explain", "-h"]);
+    assert!(text.contains("light]") && !text.contains("default: off"), "{text}");
+    let screen = rendered(&["msgpath", "-h"]);
+    let line = |verb: &str| screen.lines().position(|line| line.get(13..).is_some_and(|rest| rest.starts_with(verb)));
+    assert!(line("explain ").is_some() && line("explain ") < line("diff "), "{screen}");
+}

@@ -5,8 +5,8 @@
 //! the sizes to add near it (`crossover.rs`, `refine.rs`), open loops and load curves (`open_loop.rs`, `load_curve.rs`),
 //! whether the rounds settled (`settled.rs`), the range between runs (`between.rs`), ablations (`causes.rs`), throughput, cost,
 //! the layers of a stack (`layers.rs`). `clocks/` has the clocks of two machines (a polygon of possible lines, no assumption
-//! about the path), `one_way.rs` both ways of an echo by them. `attribution/` splits the messages of traced rounds into stages that add up (`split`),
-//! from the states of the receiver (`timeline`). `rpc/` is about calls: `align.rs` asks `clocks` for each pair of machines, `machines.rs` has all pairs together, `split.rs` the
+//! about the path), `one_way.rs` both ways of an echo by them.
+//! `rpc/` is about calls: `align.rs` asks `clocks` for each pair of machines, `machines.rs` has all pairs together, `split.rs` the
 //! parts of each kind of call.
 //! `periodic/` judges periodic runs. What they need beside the rounds is in `Logs`. `diff/` compares two runs, `gates.rs`
 //! holds a run to the limits of its plan (`--fail-if`), `verify.rs`
