@@ -353,6 +353,7 @@ mod tests {
 
     #[test]
     fn options_may_be_typed_by_their_letters() {
+        msgpath_verbs::begin(crate::verbs::ALONE);
         let long = |words: &str| {
             let typed: Vec<String> = words.split(' ').map(Into::into).collect();
             by_long_names("compare", &typed).join(" ")
