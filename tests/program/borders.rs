@@ -304,3 +304,77 @@ fn every_computed_sentence_has_its_page() {
         }
     }
 }
+
+/// Words that belong to a feature, and no word of a message besides.
+const WORDS: [(&str, &[&str]); 5] = [
+    ("calls", &["rpc", "rpcs"]),
+    ("periodic", &["periodic"]),
+    ("stages", &["attribution"]),
+    ("mesh", &["mesh"]),
+    ("courses", &["preset", "presets", "compat"]),
+];
+
+/// Where the base has such a word all the same. To become fewer.
+const STILL_NAMED: [(&str, &str); 13] = [
+    ("crates/record/", "the log of calls, its columns, exporters and importers"),
+    ("crates/core/src/schema.rs", "rows and facts of calls, facts of periodic runs"),
+    ("crates/core/src/workload.rs", "the workloads of calls and of periodic runs"),
+    ("crates/analyse/src/sample.rs", "rows of calls are drawn from"),
+    ("crates/analyse/src/findings/mod.rs", "a finding about timers has the name periodic"),
+    ("crates/run/src/who.rs", "says which verb reaches the server that answers at a port"),
+    ("crates/run/src/examples.rs", "example servers that come with presets"),
+    ("crates/agent/src/join.rs", "an agent that comes to the coordinator of a mesh"),
+    ("crates/agent/src/token.rs", "the token of who comes to the coordinator of a mesh"),
+    ("crates/verbs/src/cli/agent.rs", "an agent that comes to the coordinator of a mesh"),
+    ("crates/verbs/src/cli/import.rs", "logs of calls become a run"),
+    ("crates/present/src/json", "pages of presets"),
+    ("crates/present/src/terminal/verify.rs", "counts of what a mesh holds"),
+];
+
+/// Words of code without comments and without its tests: `RpcRow` is `rpc` and `row`.
+fn words_of(code: &str) -> impl Iterator<Item = String> + '_ {
+    code.lines().map(|line| line.split("//").next().unwrap_or_default()).flat_map(|line| {
+        let mut words = vec![String::new()];
+        let mut lower = false;
+        for letter in line.chars() {
+            if !letter.is_ascii_alphabetic() || (lower && letter.is_ascii_uppercase()) {
+                words.push(String::new());
+            }
+            if letter.is_ascii_alphabetic() {
+                words.last_mut().expect("there is one").push(letter.to_ascii_lowercase());
+            }
+            lower = letter.is_ascii_lowercase();
+        }
+        words
+    })
+}
+
+#[test]
+fn no_file_of_the_base_names_a_feature() {
+    let mut files_of_base = Vec::new();
+    files(&root().join("crates"), ".rs", &mut files_of_base);
+    let mut used = BTreeSet::new();
+    for file in files_of_base {
+        let shown = file.strip_prefix(root()).unwrap().display().to_string();
+        let is_test =
+            ["tests.rs", "testing.rs", "test_run.rs", "golden.rs", "fixture.rs"].iter().any(|end| shown.ends_with(end));
+        // The formats of the lab are a small crate below two features; kernel calls have words of their own.
+        if is_test
+            || ["crates/rpc/", "crates/sys/"].iter().any(|own| shown.starts_with(own))
+            || shown.contains("/tests/")
+        {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = without_tests(&text);
+        let words: BTreeSet<String> = words_of(text).collect();
+        for (feature, own) in WORDS {
+            let Some(word) = own.iter().find(|word| words.contains(**word)) else { continue };
+            let still = STILL_NAMED.iter().find(|(place, _)| shown.starts_with(place));
+            let (place, _) = still.unwrap_or_else(|| panic!("{shown} names {feature} ({word})"));
+            used.insert(*place);
+        }
+    }
+    let all: BTreeSet<&str> = STILL_NAMED.iter().map(|(place, _)| *place).collect();
+    assert_eq!(used, all, "left: places that still name a feature, right: those in STILL_NAMED");
+}

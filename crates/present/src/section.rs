@@ -32,6 +32,8 @@ pub struct Section {
     pub figures: &'static [Figure],
     /// Names of those that answer what its verb asks, the best first.
     pub answers: &'static [&'static str],
+    /// Names of those that are drawn once in a page of two runs: they have a canvas.
+    pub once: &'static [&'static str],
     /// What brings its figures to life, as part of the module of the page; empty: nothing has to.
     pub script: &'static str,
     /// Its object in the JSON of a run, and the key under which it stands there; `None`: it is not this feature's.
@@ -48,6 +50,7 @@ pub const NOTHING: Section = Section {
     leading: &[],
     figures: &[],
     answers: &[],
+    once: &[],
     script: "",
     json: |_, _| None,
 };

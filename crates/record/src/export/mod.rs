@@ -1,7 +1,7 @@
 //! The formats a run is exported to: one file each, and one line in [`EXPORTERS`].
 //!
-//! An exporter reads a whole [`Run`]; a format of messages streams them from its folder and stops where the log stops
-//! being whole, which [`Run::damage`] tells. A cell that cannot be had is empty, never 0.
+//! An exporter reads a whole [`Run`](crate::Run); a format of messages streams them from its folder and stops where the log stops
+//! being whole, which [`Run::damage`](crate::Run::damage) tells. A cell that cannot be had is empty, never 0.
 
 mod bare;
 pub(crate) mod csv_rounds;

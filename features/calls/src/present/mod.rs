@@ -18,6 +18,7 @@ pub static SECTION: Section = Section {
     terminal: terminal::view,
     figures: figures::FIGURES,
     answers: &["rpc-waterfall"],
+    once: &["rpc-calls"],
     script: include_str!("calls.js"),
     json: json::json,
     ..NOTHING

@@ -156,7 +156,7 @@ pub(crate) fn folded(page: &mut Page, drawn: &[Done], large: &[&str], earlier: O
                 page.fold(&format!("fold-{name}"), figure.question, false);
                 page.raw(&format!("<figure id=\"fig-{name}\">\n"));
                 match earlier {
-                    Some((of_earlier, of_later, all)) if !BOTH.contains(&name) => {
+                    Some((of_earlier, of_later, all)) if !is_once(name) => {
                         let other = all.iter().find(|(other, _)| other.name == name);
                         page.raw(&format!("<h3>{}, later</h3>\n", escape(of_later)));
                         show(page, figure, picture);
@@ -193,18 +193,13 @@ pub(crate) fn folded(page: &mut Page, drawn: &[Done], large: &[&str], earlier: O
 }
 
 /// Figures that have both runs in one drawing, or a canvas, of which there is one.
-const BOTH: [&str; 10] = [
-    "spectrum",
-    "shift",
-    "timeline",
-    "rpc-calls",
-    "sizes",
-    "load",
-    "rounds",
-    "throughput",
-    "latency-threads",
-    "scaling",
-];
+const BOTH: [&str; 9] =
+    ["spectrum", "shift", "timeline", "sizes", "load", "rounds", "throughput", "latency-threads", "scaling"];
+
+/// Whether a page of two runs has the figure of this name once.
+fn is_once(name: &str) -> bool {
+    BOTH.contains(&name) || section::all().into_iter().any(|section| section.once.contains(&name))
+}
 
 fn show(page: &mut Page, figure: &Figure, picture: &Picture) {
     page.raw(&format!("<p class=\"q\">{}", escape(figure.how)));

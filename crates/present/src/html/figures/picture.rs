@@ -41,7 +41,7 @@ pub struct Picture {
     /// What this run adds to [`Figure::how`]; may be empty.
     pub note: String,
     /// Markup behind the drawings: a canvas, buttons, JSON blocks. Text of others must have gone through
-    /// [`escape`].
+    /// [`escape`](crate::svg::escape).
     pub after: String,
 }
 
