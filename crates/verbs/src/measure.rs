@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use msgpath_analyse::Summary;
 use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_analyse::{Summary, summarise_with};
 use msgpath_core::Workload;
 use msgpath_core::foreign::shown;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
@@ -119,7 +119,8 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
             &OutputFile::Typed(file.clone()),
         )?;
     }
-    let mut summary = runs::summarise(&run)?;
+    let logs = runs::logs(&run)?;
+    let mut summary = summarise_with(&run, &logs);
     if result.no_save {
         run.folder.clear(); // nothing may name a folder that is about to be removed
     }
@@ -146,7 +147,7 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
     }
     if let Some(folder) = keep.filter(|_| verb == "compare") {
         let report = folder.join("report.html");
-        crate::report::write_of(&run, &summary, &OutputFile::Named(report.clone()))?;
+        crate::report::write_of(&run, &summary, &logs, &OutputFile::Named(report.clone()))?;
         if !result.look.json && result.quiet == 0 {
             text += &format!("report {}\n", report.display());
         }

@@ -71,10 +71,9 @@ fn scene<'a>(
 ///
 /// # Errors
 /// The log cannot be read, or the file cannot be written.
-pub fn write_of(run: &Run, summary: &Summary, file: &OutputFile) -> Result<(), Problem> {
+pub fn write_of(run: &Run, summary: &Summary, logs: &Logs, file: &OutputFile) -> Result<(), Problem> {
     let messages = runs::on_one_clock(run, summary)?;
-    let logs = runs::logs(run)?;
-    let scene = Scene { logs: Some(&logs), ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
+    let scene = Scene { logs: Some(logs), ..scene(run, summary, &messages, html::DEFAULT_EMBED, None) };
     write(&scene, file).map(drop)
 }
 
