@@ -18,8 +18,8 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ),
     ("msgpath-record", &["msgpath-core", "msgpath-rpc", "msgpath-sys"]),
     ("msgpath-stats", &["msgpath-core"]),
-    ("msgpath-analyse", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats"]),
-    ("msgpath-present", &["msgpath-core", "msgpath-rpc", "msgpath-record", "msgpath-stats", "msgpath-analyse"]),
+    ("msgpath-analyse", &["msgpath-core", "msgpath-record", "msgpath-stats"]),
+    ("msgpath-present", &["msgpath-core", "msgpath-record", "msgpath-stats", "msgpath-analyse"]),
     (
         "msgpath-verbs",
         &[
