@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use msgpath_analyse::summarise;
+use msgpath_analyse::testing::finished;
 use msgpath_analyse::verify::verify;
 use msgpath_core::Workload;
 use msgpath_core::plan::{Case, Plan, Stamps};
-use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
 use msgpath_present::html::{self, Scene};
@@ -44,14 +45,6 @@ fn recorded(folder: &Path, rounds: u32) -> Run {
         writer.round(&round, &rows).unwrap();
     }
     finished(writer, folder)
-}
-
-fn finished(mut writer: RunWriter, folder: &Path) -> Run {
-    let status = Status::Ok;
-    let granted = Default::default();
-    let end = RunEnd { status, ended: String::new(), problem: None, messages_not_kept: 0, granted, header_crc32: None };
-    writer.finish(end).unwrap();
-    msgpath_record::read(folder).unwrap()
 }
 
 /// How much more memory verifying and showing the run took at once because of its messages, bytes; and reading it.

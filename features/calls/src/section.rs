@@ -30,8 +30,8 @@ fn logs(run: &Run, logs: &mut Logs) -> Result<(), RecordError> {
 }
 
 fn add(run: &Run, logs: &Logs, summary: &mut Summary) {
-    let calls = log(logs).filter(|calls| !calls.is_empty());
-    if let (Some(facts), Some(calls)) = (run.header.parts.get::<RpcFacts>(), calls) {
+    let calls = log(logs);
+    if let Some(facts) = run.header.parts.get::<RpcFacts>().filter(|_| !calls.is_empty()) {
         summary.sections.set(summarise(&run.header, facts, calls, &summary.cases));
     }
 }
@@ -54,8 +54,7 @@ fn identity(a: &RunHeader, b: &RunHeader) -> Vec<Difference> {
 
 /// Latencies, bytes and failures of each round that the log of calls holds whole.
 fn verify(_: &Run, logs: &Logs, rebuilt: &mut Rebuilt<'_, '_>) {
-    let Some(calls) = log(logs) else { return };
-    calls.rounds(&|_, _| true, &mut |rows| {
+    log(logs).rounds(&|_, _| true, &mut |rows| {
         let Some(round) = rebuilt.round(rows[0].case, rows[0].pass) else { return };
         if rows.len() as u64 != round.near().delivery.sent {
             return;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use msgpath_analyse::logs::SAMPLED;
+use msgpath_analyse::testing::finished;
 use msgpath_analyse::verify::verify_with;
 use msgpath_analyse::{Logs, section, summarise_with};
 use msgpath_calls::analyse::RpcSummary;
@@ -10,7 +11,7 @@ use msgpath_calls::log::log;
 use msgpath_calls::present;
 use msgpath_calls::section::SECTION;
 use msgpath_core::plan::{Case, Plan};
-use msgpath_core::schema::{RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{RoundRecord, RpcFacts, RpcPair, RpcRow, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
 use msgpath_present::html::{self, Scene};
@@ -18,18 +19,6 @@ use msgpath_record::{NO_MESSAGES, Run, RunWriter};
 
 /// Calls of a round.
 const ROUND: u64 = 2_000;
-
-fn is_empty(logs: &Logs) -> bool {
-    log(logs).is_none_or(|calls| calls.is_empty())
-}
-
-fn finished(mut writer: RunWriter, folder: &Path) -> Run {
-    let status = Status::Ok;
-    let granted = Default::default();
-    let end = RunEnd { status, ended: String::new(), problem: None, messages_not_kept: 0, granted, header_crc32: None };
-    writer.finish(end).unwrap();
-    msgpath_record::read(folder).unwrap()
-}
 
 /// A run of calls between two machines, in so many rounds.
 fn called(folder: &Path, rounds: u32) -> (Run, Logs) {
@@ -92,7 +81,7 @@ fn four_times_the_calls_do_not_take_more_memory() {
         let stored = serde_json::to_vec(&summarise_with(&run, &logs)).unwrap();
         let verified = |logs: &Logs| {
             let check = verify_with(&run, &NO_MESSAGES, logs, Some(&stored), &run.header.version);
-            let whole = if is_empty(logs) { 0 } else { 1 };
+            let whole = if log(logs).is_empty() { 0 } else { 1 };
             assert_eq!(check.cases_from_messages, whole, "{:?}", check.disagreements);
         };
         let summary = summarise_with(&run, &logs);
@@ -101,7 +90,7 @@ fn four_times_the_calls_do_not_take_more_memory() {
         let reported = |logs: &Logs| {
             let messages = html::Messages { embed: 1_000, ..html::Messages::default() };
             let page = html::report(&Scene { messages, logs: Some(logs), ..Scene::new(&run, &summary) });
-            assert_eq!(page.contains("id=\"calls-log\""), !is_empty(logs));
+            assert_eq!(page.contains("id=\"calls-log\""), !log(logs).is_empty());
         };
         [("verify", peak(&verified)), ("report", peak(&reported))]
     };

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use msgpath_analyse::testing::finished;
 use msgpath_analyse::{Logs, section, summarise_with};
 use msgpath_core::plan::{Case, Plan, Stamps};
-use msgpath_core::schema::{MessageRow, PeriodicFacts, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{MessageRow, PeriodicFacts, RoundRecord, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
 use msgpath_periodic::analyse::PeriodicSummary;
@@ -50,14 +51,6 @@ fn logged(folder: &Path, rounds: u32) -> (Run, Logs) {
     let run = finished(writer, folder);
     let logs = Logs::of(&run).unwrap();
     (run, logs)
-}
-
-fn finished(mut writer: RunWriter, folder: &Path) -> Run {
-    let status = Status::Ok;
-    let granted = Default::default();
-    let end = RunEnd { status, ended: String::new(), problem: None, messages_not_kept: 0, granted, header_crc32: None };
-    writer.finish(end).unwrap();
-    msgpath_record::read(folder).unwrap()
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use msgpath_analyse::testing::finished;
 use msgpath_analyse::{Logs, section, summarise_with};
 use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan, StageSet, Stamps};
-use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status, Tracing};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunHeader, Tracing};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, Workload};
 use msgpath_record::{MessageLog, Run, RunWriter};
@@ -50,16 +51,7 @@ fn traced(folder: &Path, rounds: u32) -> (Run, Logs) {
         }
         writer.round(&round, &rows).unwrap();
     }
-    let end = RunEnd {
-        status: Status::Ok,
-        ended: String::new(),
-        problem: None,
-        messages_not_kept: 0,
-        granted: Default::default(),
-        header_crc32: None,
-    };
-    writer.finish(end).unwrap();
-    let run = msgpath_record::read(folder).unwrap();
+    let run = finished(writer, folder);
     let log = TracedLog { messages: MessageLog::traced(&run).unwrap().into(), ..TracedLog::default() };
     (run, Logs::default().with(log))
 }

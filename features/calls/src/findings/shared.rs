@@ -16,8 +16,7 @@ pub(super) fn calls<'a>(input: &Input<'a>) -> Option<(&'a RpcFacts, &'a RpcSumma
 
 /// The log of calls; empty where nobody read one.
 pub(super) fn log<'a>(input: &Input<'a>) -> &'a Pulled<RpcRow> {
-    static NONE: Pulled<RpcRow> = Pulled::Here(Vec::new());
-    log::log(input.logs).unwrap_or(&NONE)
+    log::log(input.logs)
 }
 
 /// The kinds of calls of a run.

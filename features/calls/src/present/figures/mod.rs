@@ -17,5 +17,5 @@ pub static FIGURES: &[Figure] = &[waterfall::FIGURE, parts::FIGURE, first::FIGUR
 
 /// The log of calls of a scene; empty where nobody read one.
 fn calls_of<'a>(scene: &Scene<'a>) -> &'a dyn Calls {
-    scene.logs.and_then(log::log).map_or(&NO_CALLS, |calls| calls)
+    scene.logs.map_or(&NO_CALLS, |logs| log::log(logs))
 }

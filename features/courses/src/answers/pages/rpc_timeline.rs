@@ -84,8 +84,7 @@ fn every<'a, 'b>(calls: &'b [Calls<'a>]) -> impl Iterator<Item = Kind<'a, 'b>> {
 impl<'a, 'b> Kind<'a, 'b> {
     fn rows(&self) -> impl Iterator<Item = &'a RpcRow> + use<'a> {
         let case = self.kind.case;
-        let calls = log(self.one.part.logs).map_or(&[][..], |calls| calls.sample());
-        calls.iter().filter(move |row| row.case == case)
+        log(self.one.part.logs).sample().iter().filter(move |row| row.case == case)
     }
 
     /// The parts of a call; `None`: no stamps of the server, or stamps that contradict the client's.
