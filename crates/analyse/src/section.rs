@@ -1,8 +1,7 @@
 //! What a feature adds to the analysis of a run: its logs, its section of the summary, its sentences, its part of the check. The
 //! base asks every section of every run; one whose run it is not has nothing to say.
 
-use std::sync::RwLock;
-
+use msgpath_core::plugged::Plugged;
 use msgpath_core::schema::RunHeader;
 use msgpath_record::{RecordError, Run};
 
@@ -45,22 +44,19 @@ pub const NOTHING: Section = Section {
     verify: |_, _, _| {},
 };
 
-static ADDED: RwLock<Vec<&'static Section>> = RwLock::new(Vec::new());
+static ADDED: Plugged<Section> = Plugged::new();
 
 /// Lists a section, before anything is analysed; a second time changes nothing.
 pub fn add(section: &'static Section) {
-    let mut added = ADDED.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if !added.iter().any(|known| std::ptr::eq(*known, section)) {
-        added.push(section);
-    }
+    ADDED.add(section);
 }
 
 /// All sections of this program.
-pub(crate) fn all() -> Vec<&'static Section> {
-    ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+pub(crate) fn all() -> impl Iterator<Item = &'static Section> {
+    ADDED.all()
 }
 
 /// Whether this program makes something of a kernel that was traced.
 pub fn reads_traces() -> bool {
-    all().into_iter().any(|section| section.traced)
+    all().any(|section| section.traced)
 }

@@ -13,6 +13,7 @@ pub mod launch;
 pub mod parts;
 pub mod path;
 pub mod plan;
+pub mod plugged;
 pub mod problem;
 pub mod program;
 pub mod remedy;

@@ -2,13 +2,12 @@
 //!
 //! A record and an order name a workload; whoever must know something of it asks a trait. Nothing compares names.
 
-use std::sync::RwLock;
-
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::gate::Watched;
 use crate::plan::Metric;
+use crate::plugged::Plugged;
 
 /// What messages do, and what follows from it for whoever plans, counts, compares or prints them.
 #[derive(Debug)]
@@ -148,7 +147,7 @@ pub fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static Wo
 }
 
 static BASE: [&Workload; 4] = [&ECHO, &STREAM, &CALLS, &PERIODIC];
-static ADDED: RwLock<Vec<&'static Workload>> = RwLock::new(Vec::new());
+static ADDED: Plugged<Workload> = Plugged::new();
 
 /// Lists a workload of a feature behind those of the base, before anything asks for one.
 ///
@@ -156,13 +155,12 @@ static ADDED: RwLock<Vec<&'static Workload>> = RwLock::new(Vec::new());
 /// There is one of that name.
 pub fn add(workload: &'static Workload) {
     assert!(find(workload.name).is_none(), "two workloads are called {}", workload.name);
-    ADDED.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(workload);
+    ADDED.add(workload);
 }
 
 /// All workloads of this program.
 pub fn all() -> Vec<&'static Workload> {
-    let added = ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    BASE.iter().chain(added.iter()).copied().collect()
+    BASE.into_iter().chain(ADDED.all()).collect()
 }
 
 /// The workload of that name.

@@ -340,7 +340,7 @@ pub fn summary_json(run: &Run, summary: &Summary) -> String {
         load_curves: summary.load_curves.iter().map(parts::load_curve).collect(),
         ablations: summary.ablations.iter().map(|ablation| parts::ablation(ablation, workload)).collect(),
         layers: parts::layers(summary),
-        sections: section::all().into_iter().filter_map(|section| (section.json)(run, summary)).collect(),
+        sections: section::all().filter_map(|section| (section.json)(run, summary)).collect(),
         far_clock: summary.far_clock.as_ref().map(parts::far_clock),
         programs: &header.programs,
         comparison: parts::comparison(summary),

@@ -1,9 +1,8 @@
 //! What a feature adds to what is printed of a run: its view on a terminal, its figures and tables, its object in the JSON. A view is chosen
 //! by who knows the run: the base asks every section, and shows an echo or a stream where none has a view.
 
-use std::sync::RwLock;
-
 use msgpath_analyse::Summary;
+use msgpath_core::plugged::Plugged;
 use msgpath_record::{Messages, Run};
 use serde_json::Value;
 
@@ -55,32 +54,29 @@ pub const NOTHING: Section = Section {
     json: |_, _| None,
 };
 
-static ADDED: RwLock<Vec<&'static Section>> = RwLock::new(Vec::new());
+static ADDED: Plugged<Section> = Plugged::new();
 
 /// Lists a section, before anything is printed; a second time changes nothing.
 pub fn add(section: &'static Section) {
-    let mut added = ADDED.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if !added.iter().any(|known| std::ptr::eq(*known, section)) {
-        added.push(section);
-    }
+    ADDED.add(section);
 }
 
 /// All sections of this program.
-pub(crate) fn all() -> Vec<&'static Section> {
-    ADDED.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+pub(crate) fn all() -> impl Iterator<Item = &'static Section> {
+    ADDED.all()
 }
 
 /// The view of the feature whose run it is.
 pub fn terminal(run: &Run, summary: &Summary, style: Style) -> Option<String> {
-    all().into_iter().find_map(|section| (section.terminal)(run, summary, style))
+    all().find_map(|section| (section.terminal)(run, summary, style))
 }
 
 /// How runs of a verb are shown, where that is a feature's matter.
 pub fn of_verb(verb: &str) -> Option<Whole> {
-    all().into_iter().filter_map(|section| section.of_verb).find(|(own, _)| *own == verb).map(|(_, whole)| whole)
+    all().filter_map(|section| section.of_verb).find(|(own, _)| *own == verb).map(|(_, whole)| whole)
 }
 
 /// What stands behind the view of a run.
 pub fn behind(run: &Run, summary: &Summary, style: Style) -> String {
-    all().into_iter().map(|section| (section.behind)(run, summary, style)).collect()
+    all().map(|section| (section.behind)(run, summary, style)).collect()
 }

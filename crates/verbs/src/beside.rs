@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use msgpath_analyse::Summary;
 use msgpath_core::Problem;
+use msgpath_core::plugged::Plugged;
 use msgpath_present::Style;
 use msgpath_record::Run;
 use msgpath_run::Progress;
 
-use crate::plugged::Plugged;
 use crate::request::Request;
 
 /// What a feature measures beside a run.

@@ -123,10 +123,10 @@ static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 /// Tells the base which features there are, and each plug point what stands at it; once, before anything else.
 pub(crate) fn set(features: &'static [&'static Feature]) {
     let all = || features.iter();
-    kind::ALL.fill(all().flat_map(|feature| feature.kinds));
-    servers::ALL.fill(all().flat_map(|feature| feature.servers.iter().copied()));
-    beside::ALL.fill(all().flat_map(|feature| feature.besides.iter().copied()));
-    places::ALL.fill(all().filter_map(|feature| feature.places));
+    kind::ALL.extend(all().flat_map(|feature| feature.kinds));
+    servers::ALL.extend(all().flat_map(|feature| feature.servers.iter().copied()));
+    beside::ALL.extend(all().flat_map(|feature| feature.besides.iter().copied()));
+    places::ALL.extend(all().filter_map(|feature| feature.places));
     if ALL.set(features).is_ok() {
         for feature in features {
             roles::add(feature.roles);

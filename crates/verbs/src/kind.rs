@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use msgpath_analyse::verify::Verification;
 use msgpath_core::Problem;
+use msgpath_core::plugged::Plugged;
 use msgpath_record::store;
 
 use crate::options::Look;
-use crate::plugged::Plugged;
 use crate::problems::usage;
 
 /// Every number of a record once more: its folder, the summary that is stored, the version of this program.

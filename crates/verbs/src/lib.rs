@@ -18,7 +18,6 @@ pub mod options;
 pub mod output;
 pub mod place;
 pub mod places;
-mod plugged;
 pub mod problems;
 pub mod progress;
 pub mod report;

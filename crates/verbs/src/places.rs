@@ -5,9 +5,8 @@ use std::marker::PhantomData;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use msgpath_core::plan::Between;
+use msgpath_core::plugged::Plugged;
 use msgpath_core::{Exit, Problem};
-
-use crate::plugged::Plugged;
 
 /// The option.
 pub const OPTION: &str = "between";

@@ -8,10 +8,10 @@ use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use msgpath_agent::ServeAddress;
+use msgpath_core::plugged::Plugged;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Problem, Target, units};
 
-use crate::plugged::Plugged;
 use crate::problems::usage;
 use crate::typed::at_most;
 

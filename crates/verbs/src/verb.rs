@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use msgpath_core::plugged::Plugged;
 use msgpath_core::{Plan, Problem};
 
 use crate::options::EvidenceOptions;
-use crate::plugged::Plugged;
 use crate::request::Request;
 
 /// A verb, by its arguments: their help, their examples and their meaning stand where they are declared.
@@ -160,7 +160,7 @@ static ALL: Plugged<AnyVerb> = Plugged::new();
 pub(crate) fn list(base: &'static [AnyVerb], added: &[&'static AnyVerb]) {
     let before = |verb: &AnyVerb| added.iter().copied().filter(|own| own.before == Some(verb.name)).collect::<Vec<_>>();
     let first = base.iter().flat_map(|verb| before(verb).into_iter().chain([verb]));
-    ALL.fill(first.chain(added.iter().copied().filter(|own| own.before.is_none())));
+    ALL.extend(first.chain(added.iter().copied().filter(|own| own.before.is_none())));
 }
 
 /// Every verb of this program, in the order in which the help has them.

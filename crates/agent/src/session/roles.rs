@@ -3,9 +3,9 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
-use std::sync::{PoisonError, RwLock};
 
 use msgpath_core::foreign::shown_bytes;
+use msgpath_core::plugged::Plugged;
 use msgpath_core::{Exit, Problem};
 
 use super::Lease;
@@ -65,11 +65,11 @@ pub struct ListedRole {
     pub begin: fn() -> Box<dyn SessionRole>,
 }
 
-static ADDED: RwLock<Vec<&'static ListedRole>> = RwLock::new(Vec::new());
+static ADDED: Plugged<ListedRole> = Plugged::new();
 
 /// Makes roles known, before there is a session.
 pub fn add(roles: &'static [ListedRole]) {
-    ADDED.write().unwrap_or_else(PoisonError::into_inner).extend(roles);
+    ADDED.extend(roles);
 }
 
 /// A role by its name.
@@ -77,8 +77,7 @@ pub fn add(roles: &'static [ListedRole]) {
 /// # Errors
 /// It was not built in.
 pub(super) fn find(name: &str) -> Result<&'static ListedRole, Problem> {
-    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    added.iter().find(|role| role.name == name).copied().ok_or_else(|| {
+    ADDED.all().find(|role| role.name == name).ok_or_else(|| {
         let name = shown_bytes(name.as_bytes(), MAX_NAME);
         Problem::new("E05", Exit::CannotStart, format!("this end has no role {name}"))
             .why("msgpath was built there without the feature that has it")

@@ -37,7 +37,7 @@ pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
         let refuses = !name.ends_with("timeout_ns");
         note(&format!("options.{name}"), "", value.to_string(), other[name].to_string(), refuses);
     }
-    for one in section::all().iter().flat_map(|section| (section.identity)(a, b)) {
+    for one in section::all().flat_map(|section| (section.identity)(a, b)) {
         note(&one.what, &one.end, one.a, one.b, one.refuses);
     }
     note("target", "", a.target.clone(), b.target.clone(), false);

@@ -179,8 +179,7 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
         }
         sentence
     });
-    let sections = section::all();
-    let added = sections.iter().flat_map(|section| section.detectors).flat_map(|detector| (detector.detect)(input));
+    let added = section::all().flat_map(|section| section.detectors).flat_map(|detector| (detector.detect)(input));
     for sentence in base.chain(added) {
         match sentence {
             Sentence::Finding(finding) => findings.push(finding),

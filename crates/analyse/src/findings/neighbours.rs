@@ -116,7 +116,7 @@ fn whose(input: &Input, here: bool, waited: f64) -> String {
             format!(", mostly {who}")
         };
     }
-    if let Some(clause) = section::all().into_iter().find_map(|section| (section.holder)(input)) {
+    if let Some(clause) = section::all().find_map(|section| (section.holder)(input)) {
         return clause;
     }
     let why = input.run.header.others_unseen.as_deref();

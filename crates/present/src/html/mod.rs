@@ -59,7 +59,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     if let Some(comparison) = &summary.comparison {
         tables::comparison(&mut page, &scene.grid(), comparison);
     }
-    section::all().into_iter().for_each(|section| (section.tables)(&mut page, summary));
+    section::all().for_each(|section| (section.tables)(&mut page, summary));
     tables::latency(&mut page, run, &cases);
     tables::throughput(&mut page, run, summary);
     tables::programs(&mut page, run, summary);
@@ -82,7 +82,6 @@ pub fn report(scene: &Scene<'_>) -> String {
 /// The script of a page with these figures.
 fn script_of(drawn: &[figures::Done]) -> String {
     let sections = section::all()
-        .into_iter()
         .filter(|section| section.figures.iter().any(|figure| drawn.iter().any(|(own, _)| own.name == figure.name)));
     sections.fold(script(), |script, section| script + section.script)
 }

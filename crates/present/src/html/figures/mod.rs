@@ -74,12 +74,12 @@ pub static FIGURES: &[Figure] = &[
 
 /// Every figure of this program, in the order of the page.
 pub fn all() -> Vec<&'static Figure> {
-    leading().chain(FIGURES).chain(section::all().into_iter().flat_map(|section| section.figures)).collect()
+    leading().chain(FIGURES).chain(section::all().flat_map(|section| section.figures)).collect()
 }
 
 /// Those that features have before the others.
 fn leading() -> impl Iterator<Item = &'static Figure> {
-    section::all().into_iter().flat_map(|section| section.leading)
+    section::all().flat_map(|section| section.leading)
 }
 
 /// The figure of this name.
@@ -102,8 +102,7 @@ const ANSWERS: [&str; 6] = ["load", "sizes", "latency-threads", "bars", "rounds"
 
 /// Where a figure stands among those that answer: the lower, the sooner.
 pub fn rank(figure: &Figure) -> usize {
-    let sections = section::all();
-    let answers = sections.iter().flat_map(|section| section.answers).copied();
+    let answers = section::all().flat_map(|section| section.answers).copied();
     let mut names = answers.chain(leading().map(|figure| figure.name)).chain(ANSWERS);
     names.position(|name| name == figure.name).unwrap_or(usize::MAX)
 }
@@ -198,7 +197,7 @@ const BOTH: [&str; 9] =
 
 /// Whether a page of two runs has the figure of this name once.
 fn is_once(name: &str) -> bool {
-    BOTH.contains(&name) || section::all().into_iter().any(|section| section.once.contains(&name))
+    BOTH.contains(&name) || section::all().any(|section| section.once.contains(&name))
 }
 
 fn show(page: &mut Page, figure: &Figure, picture: &Picture) {

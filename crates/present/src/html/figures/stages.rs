@@ -126,7 +126,7 @@ pub fn hatched(kind: Kind) -> bool {
 
 /// The stages of a case as a feature knows them, else those that its stamps tell.
 fn bars<'a>(scene: &Scene<'_>, label: &'a str, case: &CaseSummary) -> Result<Bars<'a>, String> {
-    let finer = section::all().into_iter().find_map(|section| (section.divided)(scene.summary, case.case.id));
+    let finer = section::all().find_map(|section| (section.divided)(scene.summary, case.case.id));
     if let Some(divided) = finer {
         return Ok(Bars { label, divided, finer: true });
     }
