@@ -14,7 +14,15 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("msgpath-agent", &["msgpath-core", "msgpath-sys", "msgpath-paths"]),
     (
         "msgpath-run",
-        &["msgpath-core", "msgpath-rpc", "msgpath-sys", "msgpath-paths", "msgpath-agent", "msgpath-record"],
+        &[
+            "msgpath-core",
+            "msgpath-rpc",
+            "msgpath-sys",
+            "msgpath-paths",
+            "msgpath-agent",
+            "msgpath-record",
+            "msgpath-stats",
+        ],
     ),
     ("msgpath-record", &["msgpath-core", "msgpath-rpc", "msgpath-sys"]),
     ("msgpath-stats", &["msgpath-core"]),

@@ -94,6 +94,10 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     if far.elapsed_ns > span {
         return Some(format!("{:.1} ms within the {:.1} ms of the round", ms(far.elapsed_ns), ms(known.span_ns)));
     }
+    let trimmed = bytes(order.trim.saturating_mul(order.connections.into()), order.pieces.total());
+    if far.trimmed_ns.max(far.drain_ns) > span || u128::from(far.trimmed_bytes) > trimmed {
+        return Some(format!("{} bytes trimmed in {:.1} ms", far.trimmed_bytes, ms(far.trimmed_ns)));
+    }
     if u128::from(far.bytes_received.max(far.bytes_sent)) > u128::from(far.elapsed_ns) * MOST_BYTES_PER_NS {
         let most = far.bytes_received.max(far.bytes_sent);
         return Some(format!("{most} bytes in {} ns: faster than memory", far.elapsed_ns));

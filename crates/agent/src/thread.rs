@@ -591,13 +591,18 @@ impl Job {
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         let mut delivery = Delivery::default();
+        let begin = clock::now();
         ends.send(messages, (0, order.trim), &mut delivery)?;
+        let trimmed_ns = if order.trim > 0 { clock::now() - begin } else { 0 };
         let meter = Meter::start(&self.counting, ends, delivery);
         ends.send(messages, (order.trim, order.messages), &mut delivery)?;
+        let handed_over = clock::now();
         if !messages.lossy {
             ends.acknowledged(messages, inbox)?;
         }
-        let mut report = meter.stop(ends, clock::now(), delivery);
+        let end = clock::now();
+        let mut report = meter.stop(ends, end, delivery);
+        (report.trimmed_ns, report.drain_ns) = (trimmed_ns, if messages.lossy { 0 } else { end - handed_over });
         report.bytes_sent = report.delivery.sent * order.pieces.total();
         self.settle(ends, &mut report)?;
         Ok(Outcome::new(report))
@@ -620,7 +625,9 @@ impl Job {
         let mut receive = |ends: &mut dyn ReceiverEnds, range, delivery: &mut Delivery| {
             ends.receive(Traffic { messages, delivery }, inbox, range, &mut arrivals, &self.finish)
         };
-        receive(ends, (0, trim), &mut delivery)?;
+        let begin = receive(ends, (0, trim.min(1)), &mut delivery)?;
+        let rest = trim.saturating_sub(1);
+        let trimmed_ns = if rest > 0 { receive(ends, (1, rest), &mut delivery)?.saturating_sub(begin) } else { 0 };
         let (counted_from, untimed) = match order.trim {
             0 => (Delivery::default(), delivery.received),
             _ => (delivery, 0),
@@ -633,6 +640,7 @@ impl Job {
         let mut report = meter.stop(ends, end, delivery);
         // Bytes are those of the time that was measured: without the messages that started the clock.
         report.untimed = untimed;
+        (report.trimmed_ns, report.trimmed_bytes) = (trimmed_ns, rest * ends.count() as u64 * order.pieces.total());
         report.bytes_received = (report.delivery.received - untimed) * order.pieces.total();
         self.settle(ends, &mut report)?;
         Ok(Outcome::new(report))

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use msgpath_core::carried::Carried;
 use msgpath_core::plan::{CaseRole, Plan};
 use msgpath_core::schema::RoundRecord;
 use schemars::JsonSchema;
@@ -80,7 +81,8 @@ pub fn round_line(run: &str, plan: &Plan, round: &RoundRecord, done: u64, of: u6
         let sent = sender(plan, round).delivery.sent;
         let received = end.delivery.received;
         let lost = end.delivery.lost.max(sent.saturating_sub(received));
-        (end.elapsed_ns, sent, received, lost, per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns))
+        let carried = Carried::of(plan, round);
+        (carried.ns, sent, received, lost, carried.bits_per_s())
     };
     let latency = &round.latency;
     let quantile = |p| latency.quantile(p).flatten();

@@ -1,5 +1,6 @@
 //! The one number per round that comparisons are made of, by pass.
 
+use msgpath_core::carried::Carried;
 use msgpath_core::plan::{Case, Load, Metric, Plan};
 use msgpath_core::program::Source;
 use msgpath_core::schedule::{Arrivals, Rate};
@@ -27,19 +28,18 @@ pub fn per_second(count: f64, elapsed_ns: u64) -> Option<f64> {
 ///
 /// * p50: its median, ns;
 /// * p99: none, a round has no tail of its own ([`msgpath_stats::tails`]);
-/// * mean: of its messages, ns; of a stream, the receiver's time by its messages. A lost message is infinitely slow, so a
+/// * mean: of its messages, ns; of a stream, its time by its messages. A lost message is infinitely slow, so a
 ///   round that lost one has no mean;
 /// * CPU: user and system time of all threads of both ends (calls: of the client; a server reports nothing) by the messages that were sent, ns;
-/// * throughput: the receiver's payload bits per second on the receiver's clock.
+/// * throughput: payload bits per second that came through ([`Carried`]).
 pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
     let value = match metric {
         Metric::P50 => round.latency.quantile(0.5).flatten().map(|ns| ns as f64),
         Metric::P99 => None,
         Metric::Mean if plan.workload.timed => round.latency.mean().filter(|_| round.latency.lost() == 0),
         Metric::Mean => {
-            let end = receiver(plan, round);
-            let whole = end.delivery.received >= sender(plan, round).delivery.sent;
-            per_second(end.delivery.received as f64, end.elapsed_ns).filter(|_| whole).map(|rate| 1e9 / rate)
+            let whole = receiver(plan, round).delivery.received >= sender(plan, round).delivery.sent;
+            Carried::of(plan, round).messages_per_s().filter(|_| whole).map(|rate| 1e9 / rate)
         }
         Metric::Cpu => {
             if plan.workload.is_echoed() && far_is_unseen(plan, round) {
@@ -48,10 +48,7 @@ pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
             let cpu = |end: &EndReport| (end.user_ns + end.system_ns) as f64;
             Some((cpu(round.near()) + cpu(round.far())) / handled(round.near()).max(handled(round.far())) as f64)
         }
-        Metric::Throughput => {
-            let end = receiver(plan, round);
-            per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns)
-        }
+        Metric::Throughput => Carried::of(plan, round).bits_per_s(),
     };
     value.filter(|value| value.is_finite() && *value > 0.0)
 }

@@ -1,12 +1,13 @@
 //! Whether a case settled, and the ranges of its numbers if not: from the fastest to the slowest level that was seen, since
 //! the next minute may bring either. Whatever is paired within a pass or a round still holds.
 
+use msgpath_core::carried::Carried;
 use msgpath_core::plan::{Case, Load, Plan};
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::schema::{RoundRecord, RunHeader};
+use msgpath_core::settling::Settling;
 use msgpath_stats::restarts::Timed;
 use msgpath_stats::steady::{self, Steadiness, SteadyClass};
 
-use crate::series::receiver;
 use crate::summary::CaseSummary;
 use crate::words::levels_in_words;
 
@@ -20,8 +21,7 @@ fn time(plan: &Plan, case: &Case, round: &RoundRecord) -> Option<f64> {
     let ns = if plan.workload.timed {
         round.latency.quantile(0.5).flatten()? as f64
     } else {
-        let end = receiver(plan, round);
-        end.elapsed_ns as f64 * case.size as f64 / end.bytes_received as f64
+        1e9 * 8.0 * case.size as f64 / Carried::of(plan, round).bits_per_s()?
     };
     (ns > 0.0 && ns.is_finite()).then_some(ns)
 }
@@ -30,6 +30,12 @@ fn time(plan: &Plan, case: &Case, round: &RoundRecord) -> Option<f64> {
 pub fn unsettled(case: &CaseSummary) -> Option<String> {
     let steadiness = case.steadiness.as_ref().filter(|found| found.class == SteadyClass::NeverSettled)?;
     (case.case.load == Load::Closed).then(|| format!("never settled: {}", levels_in_words(steadiness)))
+}
+
+/// How long a case takes to settle whose rounds are too short for it; `None`: they are long enough, or nobody looked.
+pub fn cut_short(header: &RunHeader, case: &Case) -> Option<Settling> {
+    let settling = header.pilots.iter().find(|pilot| pilot.case == case.id)?.settling?;
+    header.plan.is_cut_short(case, settling).then_some(settling)
 }
 
 /// The rounds of each level of a closed loop that never settled; empty for any other case. `rounds` are those of

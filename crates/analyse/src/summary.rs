@@ -162,13 +162,20 @@ pub struct EventRate {
 /// Throughput of a stream, over rounds.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Bits per second: the receiver's bytes on the receiver's clock.
+    /// Bits per second that came through: the receiver's bytes, on its clock where its rounds are steady
+    /// (docs/method/rounds.md#throughput).
     pub receiver_bits: Estimate,
     /// Bits per second on the sender's clock, until the last acknowledgement; where messages may be lost, until the last send
     /// call returned.
     pub sender_bits: Estimate,
-    /// Messages per second on the receiver's clock.
+    /// Messages per second that came through.
     pub messages: Estimate,
+    /// Rounds that the buffers between the ends swallowed: what came through in them is a lower bound.
+    pub bounds: u64,
+    /// Bits per second in the part of a round that was thrown away: a fresh connection. `None`: nothing was.
+    pub beginning_bits: Option<Estimate>,
+    /// How long that part was on average, ns.
+    pub beginning_ns: Option<f64>,
     /// Mean time of a round on the sender's clock, ns.
     pub sender_ns: f64,
     /// Mean time of a round on the receiver's clock, ns.

@@ -2,11 +2,12 @@
 //! (docs/method/rounds.md#means-over-rounds).
 
 use msgpath_core::Case;
+use msgpath_core::carried::Carried;
 use msgpath_core::plan::{CaseRole, Plan};
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::schema::{EndReport, RoundRecord};
 use msgpath_stats::describe::mean;
 use msgpath_stats::estimate::{Estimate, log_estimate_in_time};
-use msgpath_stats::paired::{Series, log_ratios, paired};
+use msgpath_stats::paired::{self, Series, paired};
 
 use crate::compare::seed;
 use crate::series::{per_second, receiver, sender};
@@ -24,22 +25,36 @@ pub fn throughput(plan: &Plan, case: &Case, rounds: &[&RoundRecord], series: &[S
     let elapsed =
         |of: &dyn Fn(&RoundRecord) -> u64| mean(&rounds.iter().map(|round| of(round) as f64).collect::<Vec<_>>());
     Some(Throughput {
-        receiver_bits: rate(&|round| {
-            let end = receiver(plan, round);
-            per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns)
-        })?,
+        receiver_bits: rate(&|round| Carried::of(plan, round).bits_per_s())?,
         sender_bits: rate(&|round| {
             let end = sender(plan, round);
             per_second(end.bytes_sent as f64 * 8.0, end.elapsed_ns)
         })?,
-        messages: rate(&|round| {
-            let end = receiver(plan, round);
-            per_second(end.delivery.received as f64, end.elapsed_ns)
-        })?,
+        messages: rate(&|round| Carried::of(plan, round).messages_per_s())?,
+        bounds: rounds.iter().filter(|round| Carried::of(plan, round).at_least).count() as u64,
+        beginning_bits: rate(&|round| beginning(receiver(plan, round))),
+        beginning_ns: beginning_ns(plan, rounds),
         sender_ns: elapsed(&|round| sender(plan, round).elapsed_ns),
         receiver_ns: elapsed(&|round| receiver(plan, round).elapsed_ns),
         of_reference: reference(plan, case).and_then(|reference| share(plan, case, reference, series)),
     })
+}
+
+/// Bits per second of what was trimmed; `None`: nothing was.
+fn beginning(end: &EndReport) -> Option<f64> {
+    per_second(end.trimmed_bytes as f64 * 8.0, end.trimmed_ns)
+}
+
+fn beginning_ns(plan: &Plan, rounds: &[&RoundRecord]) -> Option<f64> {
+    let each: Vec<f64> = rounds.iter().map(|round| receiver(plan, round).trimmed_ns as f64).collect();
+    Some(mean(&each)).filter(|ns| *ns > 0.0)
+}
+
+/// ln(time per bit in the beginning / in the rest) of every round that has both.
+pub(crate) fn log_ratios(plan: &Plan, rounds: &[&RoundRecord]) -> Vec<f64> {
+    let ratio =
+        |round: &&RoundRecord| Some((Carried::of(plan, round).bits_per_s()? / beginning(receiver(plan, round))?).ln());
+    rounds.iter().filter_map(ratio).collect()
 }
 
 /// The reference that suits a case: of the same path, else of the same transport, else any; of the same thread count
@@ -58,7 +73,7 @@ fn reference<'a>(plan: &'a Plan, case: &Case) -> Option<&'a Case> {
 
 /// Case divided by reference, paired by pass.
 fn share(plan: &Plan, case: &Case, reference: &Case, series: &[Series]) -> Option<Estimate> {
-    let d = log_ratios(series.get(case.id as usize)?, series.get(reference.id as usize)?);
+    let d = paired::log_ratios(series.get(case.id as usize)?, series.get(reference.id as usize)?);
     let paired = paired(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>(), 1, seed(plan, case, reference))?;
     Some(Estimate {
         value: paired.mean.exp(),

@@ -4,6 +4,7 @@
 
 pub mod calendar;
 pub mod calm;
+pub mod carried;
 pub mod counts;
 pub mod doctor;
 pub mod foreign;
@@ -20,6 +21,7 @@ pub mod remedy;
 pub mod resume;
 pub mod schedule;
 pub mod schema;
+pub mod settling;
 pub mod shuffle;
 pub mod target;
 pub mod traits;

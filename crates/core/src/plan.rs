@@ -11,6 +11,7 @@ use crate::path::{PathName, Setting};
 use crate::program::{Program, Talk};
 use crate::schedule::{Arrivals, LEAST_IN_A_ROUND, Rate};
 use crate::schema::NEAR;
+use crate::settling::State;
 use crate::traits::Traits;
 use crate::units::Pieces;
 use crate::workload::Workload;
@@ -35,11 +36,13 @@ pub const MAX_SHARE_PPM: u32 = 4_000_000;
 pub const OPEN_INFLIGHT: u32 = 4096;
 /// Rounds of a case when nothing is asked.
 pub const DEFAULT_ROUNDS: u32 = 40;
+/// So many the pilot leaves of them where it makes them longer (echo).
+pub const FEWEST_ROUNDS: u32 = 10;
 /// Below this many rounds no interval is claimed.
 pub const MIN_ROUNDS_FOR_CLAIMS: u32 = 5;
-/// Events are counted in one of so many passes.
+/// What explains a case is measured in one of so many passes.
 const COUNTED_EVERY: u32 = 4;
-/// They are counted in at least so many passes, where there are so many.
+/// It is measured in at least so many passes, where there are so many.
 const FEWEST_COUNTED: u32 = 10;
 /// Messages dropped at the start of every connection.
 pub const DEFAULT_TRIM: u64 = 100;
@@ -546,6 +549,12 @@ pub struct Plan {
     pub baseline: PathName,
     /// Rounds of each case, over all restarts.
     pub rounds: u32,
+    /// The pilot may make them fewer and longer, down to so many, where a round is too short to become steady; 0: it may not.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub fewest_rounds: u32,
+    /// The state that is measured.
+    #[serde(default, skip_serializing_if = "State::is_steady")]
+    pub state: State,
     /// Fresh processes of the far end: rounds are spread evenly over them.
     pub restarts: u32,
     /// Reproduces the order of every pass.
@@ -608,6 +617,10 @@ pub struct Plan {
     pub talk: Talk,
 }
 
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Plan {
     /// A plan of these cases with every default; the first case is the baseline.
     ///
@@ -620,6 +633,8 @@ impl Plan {
             baseline: cases[0].path.clone(),
             cases,
             rounds: DEFAULT_ROUNDS,
+            fewest_rounds: 0,
+            state: State::Steady,
             restarts: 1,
             seed: 1,
             extent: Extent::Time(10_000_000_000),
@@ -721,11 +736,11 @@ impl Plan {
         case.ablation.as_ref().is_some_and(|ablation| ablation.change == Change::Counted)
     }
 
-    /// Whether a case has a round in a pass. Counts need few rounds: they are taken in every fourth pass, or in as many
-    /// as make ten; every other case is measured in each.
+    /// Whether a case has a round in a pass. Counts and what-ifs need few rounds: they are taken in every fourth pass, or in
+    /// as many as make ten; every other case is measured in each.
     pub fn measures_in(&self, case: &Case, pass: u32) -> bool {
-        !Self::counted(case)
-            || (pass % self.rounds).is_multiple_of((self.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY))
+        let few = case.ablation.is_some() && Self::traced(case).is_none();
+        !few || (pass % self.rounds).is_multiple_of((self.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY))
     }
 
     /// Bytes over which the buffers of a case rotate.
@@ -747,11 +762,10 @@ impl Plan {
 
     /// Rounds of all cases together.
     pub fn total_rounds(&self) -> u64 {
-        let counted = |case: &&Case| Self::counted(case);
-        let counted_passes = |case| (0..self.rounds).filter(|pass| self.measures_in(case, *pass)).count() as u64;
-        let few = self.cases.iter().find(counted).map_or(0, counted_passes);
-        let replicas = self.cases.iter().filter(counted).count() as u64;
-        (self.cases.len() as u64 - replicas) * u64::from(self.rounds) + replicas * few
+        let of = |case: &Case| (0..self.rounds).filter(|pass| self.measures_in(case, *pass)).count() as u64;
+        let few = self.cases.iter().find(|case| !self.measures_in(case, 1)).map_or(u64::from(self.rounds), of);
+        let all = u64::from(self.rounds);
+        self.cases.iter().map(|case| if self.measures_in(case, 1) { all } else { few }).sum()
     }
 
     /// Checks that programs, launcher and places are such as can be typed: a plan may come from a record.
@@ -859,7 +873,7 @@ impl Plan {
         if self.cases.is_empty() {
             return usage("nothing to measure".into(), "name a path, for example -x tcp:send");
         }
-        if self.rounds == 0 || self.restarts == 0 || self.restarts > self.rounds {
+        if self.rounds == 0 || self.restarts == 0 || self.restarts > self.rounds || self.fewest_rounds > self.rounds {
             return usage(
                 format!("{} rounds cannot be spread over {} restarts", self.rounds, self.restarts),
                 "use at least one round a restart, for example -r 40 --restarts 3",

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::schema::{Granted, Status};
+use crate::settling::Settling;
 
 /// What the pilot found of a case that can be measured here. What cannot be is in
 /// [`RunHeader::unavailable`](crate::schema::RunHeader::unavailable), with the reason.
@@ -18,8 +19,11 @@ pub struct Pilot {
     pub message_ns: f64,
     /// Measured messages on each connection in the first pass; in every pass the same, but for the remainder of a count.
     pub messages: u64,
-    /// Messages at the start of each connection that are not measured (closed loop).
+    /// Messages at the start of each connection that are never measured; those until it is steady come on top.
     pub trim: u64,
+    /// How long its load runs until it is steady, as the time that so many steady messages take; `None`: not looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<Settling>,
     /// Messages per stamp pair.
     pub batch: u64,
     /// Median of the last pilot round, ns; `None`: a stream.

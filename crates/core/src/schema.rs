@@ -936,6 +936,15 @@ pub struct EndReport {
     /// Received messages that started the clock of a stream's receiver, one a connection, where nothing was warmed up before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untimed: u64,
+    /// Stream: how long the messages took that were trimmed, ns; at the receiver without the first of each connection.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trimmed_ns: u64,
+    /// Stream, receiver: the bytes that came in `trimmed_ns`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trimmed_bytes: u64,
+    /// Stream, sender: from the return of its last send call until the receiver said that it has everything, ns.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub drain_ns: u64,
     /// What became of the messages, as this end sees it.
     pub delivery: Delivery,
     /// Zero-copy bookkeeping.
@@ -964,6 +973,9 @@ impl EndReport {
         self.bytes_sent += one.bytes_sent;
         self.bytes_received += one.bytes_received;
         self.untimed += one.untimed;
+        self.trimmed_ns = self.trimmed_ns.max(one.trimmed_ns);
+        self.trimmed_bytes += one.trimmed_bytes;
+        self.drain_ns = self.drain_ns.max(one.drain_ns);
         self.delivery.add(&one.delivery);
         self.zerocopy.add(&one.zerocopy);
         self.tcp = match (self.tcp, one.tcp) {

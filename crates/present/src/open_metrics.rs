@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use msgpath_analyse::series::{receiver, sender};
+use msgpath_core::carried::Carried;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::workload::Answer;
@@ -96,8 +97,14 @@ impl OpenMetrics {
         case.sent += sender.delivery.sent;
         case.received += receiver.delivery.received;
         case.lost += sender.delivery.lost.max(receiver.delivery.lost);
-        case.bytes += receiver.bytes_received;
-        case.elapsed_ns += receiver.elapsed_ns;
+        let (bytes, elapsed_ns) = if plan.workload.timed {
+            (receiver.bytes_received, receiver.elapsed_ns)
+        } else {
+            let carried = Carried::of(plan, round);
+            (carried.bytes, carried.ns)
+        };
+        case.bytes += bytes;
+        case.elapsed_ns += elapsed_ns;
         case.latency.merge_sparse(&round.latency);
         case.latest = [0.5, 0.99].map(|p| round.latency.quantile(p).flatten());
     }

@@ -13,6 +13,7 @@ use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
     EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
 };
+use msgpath_core::settling::Settling;
 use msgpath_core::shuffle::order;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
@@ -28,6 +29,7 @@ use crate::pilot::{Pace, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
+use crate::settling::kind;
 use crate::{capacity, places, program, reach, replicas, simulate, suspects, traces};
 
 /// What to execute.
@@ -143,6 +145,7 @@ pub fn execute(
         one_clock,
         spare,
         paces: Vec::new(),
+        kinds: Vec::new(),
         begin: 0,
         kept: 0,
         reserved: 0,
@@ -378,6 +381,8 @@ pub(crate) struct Run<'a> {
     spare: Vec<u32>,
     /// One for each case of the plan.
     paces: Vec<Pace>,
+    /// How long each kind of case takes to settle, as far as one was piloted.
+    kinds: Vec<(Case, Settling)>,
     /// Start of the run, ns of the monotonic clock.
     begin: u64,
     /// Messages in the log.
@@ -407,6 +412,7 @@ impl<'a> Run<'a> {
             pair,
             target,
             paces,
+            kinds: Vec::new(),
             begin: 0,
             kept: 0,
             reserved: 0,
@@ -430,6 +436,7 @@ impl<'a> Run<'a> {
         let cases = std::mem::take(&mut self.header.plan.cases);
         self.join(cases, progress, stop)?;
         renumber(&mut self.header.plan, &self.header.unavailable)?;
+        self.lengthen_rounds();
         if let [pace] = self.paces.as_slice() {
             let ablations = suspects::ablations(&self.header, pace);
             let missing = self.header.unavailable.len();
@@ -446,6 +453,14 @@ impl<'a> Run<'a> {
         renumber(&mut self.header.plan, &self.header.unavailable)
     }
 
+    /// Fewer and longer rounds where those of the plan are too short to become steady.
+    fn lengthen_rounds(&mut self) {
+        let plan = &self.header.plan;
+        let settling = self.paces.iter().filter_map(|pace| pace.settling);
+        let rounds = settling.map(|settling| plan.rounds_for(settling)).min().unwrap_or(plan.rounds);
+        self.header.plan.rounds = rounds.max(plan.restarts);
+    }
+
     /// What is known of every case before its first round.
     fn pilots(&self) -> Vec<Pilot> {
         let plan = &self.header.plan;
@@ -460,7 +475,7 @@ impl<'a> Run<'a> {
         let traced = plan.cases.iter().zip(&self.paces).filter(|(case, _)| Plan::traced(case).is_some());
         let messages = traced.map(|(case, pace)| {
             let messages = pace.messages(plan, case, 0);
-            (messages * u64::from(case.connections), pace.trim(case, messages) * u64::from(case.connections))
+            (messages * u64::from(case.connections), pace.trim(plan, case, messages) * u64::from(case.connections))
         });
         let (kept, most) = messages.fold((0, 0), |(kept, most), (messages, trim)| {
             (kept + messages * u64::from(plan.rounds), most.max(messages + trim))
@@ -493,7 +508,15 @@ impl<'a> Run<'a> {
                 // Without the case that it explains an ablation is nothing.
                 None if case.ablation.is_some() => continue,
                 _ => capacity::with_rate(&mut self.pair, &orders, &case).and_then(|case| {
-                    let own = pilot(&mut self.pair, &orders, &case, self.header.end(NEAR).clock.cost_ns)?;
+                    let kind = kind(&case);
+                    let known = match model {
+                        Some((_, pace)) => pace.settling,
+                        None => self.kinds.iter().find(|(other, _)| *other == kind).map(|(_, settling)| *settling),
+                    };
+                    let own = pilot(&mut self.pair, &orders, &case, self.header.end(NEAR).clock.cost_ns, known)?;
+                    if let (None, Some(found)) = (known, own.settling) {
+                        self.kinds.push((kind, found));
+                    }
                     Ok((if let Some((_, pace)) = model { own.like(pace) } else { own }, case))
                 }),
             };
@@ -647,7 +670,7 @@ impl<'a> Run<'a> {
         let plan = &self.header.plan;
         let (case, pace) = (&plan.cases[case], &self.paces[case]);
         let messages = pace.messages(plan, case, place.pass);
-        let trim = pace.trim(case, messages);
+        let trim = pace.trim(plan, case, messages);
         // An ablation explains a case; its messages are nobody's, unless they are to be split into stages.
         let room = match (Plan::traced(case), &case.ablation) {
             (Some(_), _) => messages * u64::from(case.connections),

@@ -61,6 +61,7 @@ mod reach;
 mod replicas;
 pub mod resume;
 mod round;
+mod settling;
 mod simulate;
 mod suspects;
 mod traces;

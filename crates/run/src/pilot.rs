@@ -7,17 +7,21 @@ use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps};
 use msgpath_core::resume::Pilot;
 use msgpath_core::schema::Granted;
+use msgpath_core::settling::{Settling, State};
 use msgpath_sys::clock;
 
 use crate::link::Pair;
 use crate::orders::Orders;
 use crate::round::{Round, RoundError};
+use crate::settling;
 use msgpath_agent::open;
 
 /// A pilot aims at this long, ns.
 const PILOT_NS: f64 = 10e6;
 /// A pilot gives up after this long, ns, and goes by what it has seen.
 const PILOT_PATIENCE_NS: u64 = 200_000_000;
+/// It never has more patience than this, however long it was meant to take, ns.
+const MOST_PATIENCE_NS: u64 = 5_000_000_000;
 /// The warm-up goes in about so many slices, and the pace is the median of theirs.
 const SLICES: u64 = 9;
 /// A slice of the warm-up is at most this long, ns.
@@ -36,10 +40,6 @@ const LEAST: u64 = 5;
 const MOST: u64 = 1 << 32;
 /// A value below this many clock readings is measured in batches (docs/method/clocks.md#batches).
 const BATCH_BELOW: f64 = 20.0;
-/// Rounds of an ablation are at most this long, ns: it is there to explain, not to be measured.
-const ABLATION_NS: f64 = 10e6;
-/// Rounds of a traced replica: the slow messages are to be explained too, so there must be some.
-const TRACED_NS: f64 = 30e6;
 /// Messages of a case that are traced, all rounds together, at most.
 const MOST_TRACED: u64 = 200_000;
 
@@ -98,8 +98,10 @@ pub fn is_a_replica(case: &Case) -> bool {
 pub struct Pace {
     /// Time per message of all connections together, ns.
     pub message_ns: f64,
-    /// Messages at the start of each connection that are not measured.
+    /// Messages at the start of each connection that are never measured.
     pub trim: u64,
+    /// How long the load runs until it is steady; `None`: not looked for.
+    pub settling: Option<Settling>,
     /// Messages per stamp pair.
     pub batch: u64,
     /// Options as asked and granted.
@@ -113,19 +115,16 @@ impl Pace {
     pub fn messages(&self, plan: &Plan, case: &Case, pass: u32) -> u64 {
         let connections = u64::from(case.connections);
         let messages = match plan.extent {
-            Extent::Time(ns) => {
-                let mut round_ns = ns as f64 / f64::from(plan.rounds);
-                if case.ablation.is_some() {
-                    round_ns = round_ns.min(if Plan::traced(case).is_some() { TRACED_NS } else { ABLATION_NS });
-                }
-                self.in_time(round_ns, case)
+            Extent::Time(_) => {
+                let spans = plan.spans(case, self.settling);
+                self.in_time(spans.map_or(0.0, |spans| spans.measured as f64), case)
             }
             Extent::Count(count) => {
                 let rounds = u64::from(plan.rounds);
                 let pass = u64::from(pass) % rounds;
                 let each = (count / rounds + u64::from(pass < count % rounds)).div_ceil(connections).max(1);
                 // Counts need few messages, however many were asked for.
-                if Plan::counted(case) { each.min(self.in_time(ABLATION_NS, case)) } else { each }
+                if Plan::counted(case) { each.min(self.in_time(Plan::counted_ns() as f64, case)) } else { each }
             }
         };
         let messages = match Plan::traced(case) {
@@ -154,6 +153,7 @@ impl Pace {
         let pace = Self {
             message_ns: pilot.message_ns,
             trim: pilot.trim,
+            settling: pilot.settling,
             batch: pilot.batch,
             granted: pilot.granted.clone(),
             median_ns: pilot.median_ns,
@@ -169,6 +169,7 @@ impl Pace {
             message_ns: self.message_ns,
             messages: self.messages(plan, case, 0),
             trim: self.trim,
+            settling: self.settling,
             batch: self.batch,
             median_ns: self.median_ns,
             granted: self.granted.clone(),
@@ -178,7 +179,7 @@ impl Pace {
     /// The pace of a case whose rounds are to hold as many messages as those of its model.
     pub fn like(self, model: &Pace) -> Self {
         let trim = model.trim.next_multiple_of(self.batch);
-        Self { message_ns: model.message_ns, trim, ..self }
+        Self { message_ns: model.message_ns, settling: model.settling, trim, ..self }
     }
 
     /// The pace of a case that does the very work of its model.
@@ -189,91 +190,164 @@ impl Pace {
     }
 
     /// Messages before them that are not measured.
-    pub fn trim(&self, case: &Case, messages: u64) -> u64 {
+    pub fn trim(&self, plan: &Plan, case: &Case, messages: u64) -> u64 {
+        let thrown_ns = plan.spans(case, self.settling).map_or(0, |spans| spans.thrown);
+        let settling = (thrown_ns as f64 / self.message_ns) as u64 / u64::from(case.connections);
+        let trim = self.trim.max(settling.min(MOST).next_multiple_of(self.batch));
         match case.load {
-            Load::Closed => self.trim,
-            Load::Open { .. } => self.trim.max(messages / OPEN_TRIM),
+            Load::Closed => trim,
+            Load::Open { .. } => trim.max(messages / OPEN_TRIM),
         }
     }
 }
 
-/// Pilots and warms up one case.
+/// Pilots and warms up one case. `known`: how long cases of its kind take to settle, where one was piloted before.
 ///
 /// # Errors
 /// The case cannot be measured here, or the run ends.
-pub fn pilot(pair: &mut Pair, orders: &Orders<'_>, case: &Case, clock_ns: f64) -> Result<Pace, RoundError> {
+pub fn pilot(
+    pair: &mut Pair,
+    orders: &Orders<'_>,
+    case: &Case,
+    clock_ns: f64,
+    known: Option<Settling>,
+) -> Result<Pace, RoundError> {
     let plan = orders.plan;
-    let connections = u64::from(case.connections);
     // How fast the path is shows in a closed loop, also where its load will be open.
     let closed = Case {
         load: Load::Closed,
         inflight: if case.load == Load::Closed { case.inflight } else { 1 },
         ..case.clone()
     };
-    // A lossy stream knows no border between trimmed and measured messages.
-    let borderless = !plan.workload.is_echoed() && case.traits.lossy;
-    let mut measure = |messages: u64, trim: u64| -> Result<Round, RoundError> {
-        let mut order = orders.round(&closed, messages, trim);
-        (order.stamps, order.traced, order.events) = (Stamps::Near, false, false);
-        if plan.workload.is_echoed() {
-            order.patience_ns = PILOT_PATIENCE_NS;
-        }
-        orders.measure(pair, &order, &orders.own(&closed, 1, 0, 0), None)
-    };
-    let pace_of = |round: &Round| (elapsed(plan, round) as f64 / (messages_of(plan, round).max(1) as f64)).max(1.0);
-    // A count that is shorter than a pilot needs no pace.
-    let most = match plan.extent {
-        Extent::Count(count) if count <= 1_000 => count.min(8),
-        _ => 1 << 20,
-    };
-    let mut messages = most.min(8);
-    let mut last = measure(messages, 0)?;
-    while (elapsed(plan, &last) as f64) < PILOT_NS && messages < most {
-        messages = (4 * messages).min(most);
-        last = measure(messages, if borderless { 0 } else { plan.trim.min(messages / 4) })?;
-    }
-    let mut slices = Slices(vec![pace_of(&last)]);
     let begin = clock::now();
-    let slice_ns = (plan.warmup_ns / SLICES).clamp(PILOT_NS as u64, SLICE_NS);
-    loop {
-        let left = plan.warmup_ns.saturating_sub(clock::now() - begin);
-        let enough = slices.0.len() >= FEWEST_SLICES || matches!(plan.extent, Extent::Count(_));
-        if left == 0 && enough || orders.stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let span = if left == 0 { PILOT_NS } else { left.min(slice_ns) as f64 };
-        let messages = ((span / slices.median()) as u64 / connections).clamp(1, MOST);
-        last = measure(messages, 0)?;
-        slices.0.push(pace_of(&last));
-    }
-    let mut message_ns = slices.median();
-    // A connection may change its ways after more messages than a slice has, as TCP does when its quick acknowledgements
-    // end: a slice as long as a round shows it. One that is slow may have been disturbed; two in a row are the pace.
-    if let Extent::Time(ns) = plan.extent
-        && case.load.rate().is_none()
-    {
-        let span = (ns / u64::from(plan.rounds)).min(PILOT_PATIENCE_NS) as f64;
-        let messages = ((span / message_ns) as u64 / connections).clamp(1, MOST);
-        let mut whole = || measure(messages, 0);
-        last = whole()?;
-        if pace_of(&last) > SLOWER * message_ns && !orders.stop.load(Ordering::Relaxed) {
-            let first = pace_of(&last);
-            last = whole()?;
-            message_ns = confirmed(message_ns, [first, pace_of(&last)]);
-        }
-    }
-    if let Some(rate) = case.load.rate() {
-        message_ns = rate.gap_ns();
-    }
-    let trim = match plan.trim {
-        0 => 0,
-        _ if borderless => 0,
-        most => most.min(((TRIM_NS / message_ns) as u64 / connections).max(1)),
+    let (mut tries, mut last) = Tries::begin(pair, orders, &closed)?;
+    let settles = plan.trim > 0 && !tries.is_borderless();
+    let settling = match (plan.extent, known) {
+        (Extent::Time(_), known) if settles && known.is_some() => known,
+        (Extent::Time(ns), _) if settles => settling::find(&mut tries, ns)?,
+        _ => None,
     };
+    // A stream has shown its steady pace by then.
+    if plan.workload.is_echoed() || settling.is_none() || known.is_some() {
+        last = tries.warm_up(begin, settling)?;
+        if case.load.rate().is_none() {
+            last = tries.confirm(last)?;
+        }
+    }
+    let message_ns = case.load.rate().map_or(tries.message_ns, |rate| rate.gap_ns());
     let batch = batch(plan, case, &last, clock_ns);
+    let trim = match plan.trim {
+        most if settles && plan.state == State::Steady => {
+            most.min(((TRIM_NS / message_ns) as u64 / u64::from(case.connections)).max(1))
+        }
+        _ => 0,
+    };
     let median_ns = last.latency.quantile(0.5).flatten();
     // Trimmed messages go in whole batches as well, so that numbering goes on where they end.
-    Ok(Pace { message_ns, trim: trim.next_multiple_of(batch), batch, granted: last.granted, median_ns })
+    let trim = trim.next_multiple_of(batch);
+    Ok(Pace { message_ns, trim, settling, batch, granted: last.granted, median_ns })
+}
+
+/// Rounds of a pilot: none is recorded.
+pub(crate) struct Tries<'a, 'b> {
+    pair: &'a mut Pair,
+    orders: &'a Orders<'b>,
+    /// In a closed loop.
+    case: &'a Case,
+    /// Time per message of all connections together, ns, as far as it is known.
+    pub(crate) message_ns: f64,
+}
+
+impl<'a, 'b> Tries<'a, 'b> {
+    /// Ever more messages until they last for a pilot. A count that is shorter needs no pace.
+    fn begin(pair: &'a mut Pair, orders: &'a Orders<'b>, case: &'a Case) -> Result<(Self, Round), RoundError> {
+        let plan = orders.plan;
+        let mut tries = Self { pair, orders, case, message_ns: 1.0 };
+        let most = match plan.extent {
+            Extent::Count(count) if count <= 1_000 => count.min(8),
+            _ => 1 << 20,
+        };
+        let mut messages = most.min(8);
+        let mut last = tries.round(messages, 0, 0)?;
+        while (elapsed(plan, &last) as f64) < PILOT_NS && messages < most {
+            messages = (4 * messages).min(most);
+            let trim = if tries.is_borderless() { 0 } else { plan.trim.min(messages / 4) };
+            last = tries.round(messages, trim, 0)?;
+        }
+        tries.message_ns = tries.pace_of(&last);
+        Ok((tries, last))
+    }
+
+    /// The plan that is piloted.
+    pub(crate) fn plan(&self) -> &'a Plan {
+        self.orders.plan
+    }
+
+    /// Messages on each connection that take so long, ns; at least one.
+    pub(crate) fn in_time(&self, ns: f64) -> u64 {
+        ((ns / self.message_ns) as u64 / u64::from(self.case.connections)).clamp(1, MOST)
+    }
+
+    /// Whether trimmed and measured messages cannot be told apart: those of a stream that loses some.
+    fn is_borderless(&self) -> bool {
+        !self.plan().workload.is_echoed() && self.case.traits.lossy
+    }
+
+    /// Whether the run was stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.orders.stop.load(Ordering::Relaxed)
+    }
+
+    /// A round of so many messages on each connection behind `trim` others, with the first `keep` of them one by one.
+    pub(crate) fn round(&mut self, messages: u64, trim: u64, keep: usize) -> Result<Round, RoundError> {
+        let mut order = self.orders.round(self.case, messages, trim);
+        (order.stamps, order.traced, order.events) = (Stamps::Near, false, false);
+        if self.plan().workload.is_echoed() {
+            let expected = 2.0 * self.message_ns * messages as f64 * f64::from(self.case.connections);
+            order.patience_ns = PILOT_PATIENCE_NS.max((expected as u64).min(MOST_PATIENCE_NS));
+        }
+        self.orders.measure(self.pair, &order, &self.orders.own(self.case, 1, keep, 0), None)
+    }
+
+    /// The time per message of the measured part of a round, ns.
+    pub(crate) fn pace_of(&self, round: &Round) -> f64 {
+        (elapsed(self.plan(), round) as f64 / (messages_of(self.plan(), round).max(1) as f64)).max(1.0)
+    }
+
+    /// Goes on until the warm-up of the plan, which began then, is over, in slices whose median is the pace: each in the state
+    /// that rounds will be in.
+    fn warm_up(&mut self, began: u64, settling: Option<Settling>) -> Result<Round, RoundError> {
+        let plan = self.plan();
+        let slice_ns = (plan.warmup_ns / SLICES).clamp(PILOT_NS as u64, SLICE_NS);
+        let thrown_ns = settling.map_or(0, Settling::ns).min(SLICE_NS) as f64;
+        let mut slices = Slices::default();
+        loop {
+            let left = plan.warmup_ns.saturating_sub(clock::now() - began);
+            let span = if left == 0 { PILOT_NS } else { left.min(slice_ns) as f64 };
+            let trim = if thrown_ns > 0.0 { self.in_time(thrown_ns) } else { 0 };
+            let last = self.round(self.in_time(span), trim, 0)?;
+            slices.0.push(self.pace_of(&last));
+            self.message_ns = slices.median();
+            let enough = slices.0.len() >= FEWEST_SLICES || matches!(plan.extent, Extent::Count(_));
+            if (clock::now() - began >= plan.warmup_ns && enough) || self.is_stopped() {
+                return Ok(last);
+            }
+        }
+    }
+
+    /// A connection may change its ways after more messages than a slice has, as TCP does when its quick acknowledgements
+    /// end: a slice as long as a round shows it. One that is slow may have been disturbed; two in a row are the pace.
+    fn confirm(&mut self, last: Round) -> Result<Round, RoundError> {
+        let Extent::Time(ns) = self.plan().extent else { return Ok(last) };
+        let messages = self.in_time((ns / u64::from(self.plan().rounds)).min(PILOT_PATIENCE_NS) as f64);
+        let mut last = self.round(messages, 0, 0)?;
+        if self.pace_of(&last) > SLOWER * self.message_ns && !self.is_stopped() {
+            let first = self.pace_of(&last);
+            last = self.round(messages, 0, 0)?;
+            self.message_ns = confirmed(self.message_ns, [first, self.pace_of(&last)]);
+        }
+        Ok(last)
+    }
 }
 
 /// Messages per stamp pair: 1, unless a message takes less than 20 clock readings.
@@ -312,7 +386,7 @@ mod tests {
     use msgpath_core::units::Pieces;
 
     fn pace(message_ns: f64, trim: u64, batch: u64) -> Pace {
-        Pace { message_ns, trim, batch, granted: Vec::new(), median_ns: None }
+        Pace { message_ns, trim, settling: None, batch, granted: Vec::new(), median_ns: None }
     }
 
     fn cases() -> (Plan, [Case; 4]) {
@@ -380,7 +454,7 @@ mod tests {
         assert_eq!(base.replica(control).messages(&plan, control, 7), messages);
         // Found to be five times as fast, but what is compared is as many messages.
         let own = pace(5_000.0, 400, 1).like(&base);
-        assert_eq!((own.messages(&plan, spin, 0), own.trim(spin, 400)), (400, 80), "10 ms of the baseline");
+        assert_eq!((own.messages(&plan, spin, 0), own.trim(&plan, spin, 400)), (1_600, 80), "40 ms of the baseline");
         assert_eq!(base.replica(traced).messages(&plan, traced, 0), 1_200, "30 ms of the baseline");
         assert_eq!(base.replica(counted).messages(&plan, counted, 0), 400);
         assert_eq!(pace(25_000.0, 80, 20).replica(traced).batch, 1);

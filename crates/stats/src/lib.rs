@@ -34,6 +34,7 @@ pub mod resample;
 pub mod restarts;
 pub mod ridge;
 pub mod robust;
+pub mod settling;
 pub mod shape;
 pub mod simulate;
 pub mod steady;

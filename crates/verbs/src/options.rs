@@ -127,9 +127,13 @@ pub struct EvidenceOptions {
     /// Warm-up of each case [default: 1s, compare a tenth of -t]
     #[arg(short = 'w', long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
     pub warmup: Option<u64>,
-    /// Rounds of each case: the unit of evidence [default: 40, stream 10]
+    /// Rounds of each case: the unit of evidence [default: 40, stream 10; fewer and longer where it takes time to settle]
     #[arg(short = 'r', long, value_name = "N", value_parser = typed::number)]
     pub rounds: Option<u32>,
+    /// Measure what a message takes at the begin of a round, on a fresh connection between CPUs that have just worked, instead
+    /// of the steady state after it
+    #[arg(long, conflicts_with = "count")]
+    pub burst: bool,
     /// Fresh processes of the far end, with the rounds spread over them
     #[arg(long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
     pub restarts: u32,

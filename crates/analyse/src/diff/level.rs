@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use msgpath_core::SparseHistogram;
+use msgpath_core::carried::Carried;
 use msgpath_core::gate::Watched;
 use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Plan};
 use msgpath_core::schema::RoundRecord;
@@ -61,12 +62,9 @@ fn value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
             let time = [round.near(), round.far()].map(|end| end.user_ns + end.system_ns).iter().sum::<u64>();
             time as f64 / messages.max(1) as f64
         }
-        Watched::Throughput => {
-            let end = receiver(plan, round);
-            per_second(end.bytes_received as f64 * 8.0, end.elapsed_ns)?
-        }
+        Watched::Throughput => Carried::of(plan, round).bits_per_s()?,
         Watched::Rate if timed => per_second(arrived(round), round.near().elapsed_ns)?,
-        Watched::Rate => per_second(messages as f64, receiver(plan, round).elapsed_ns)?,
+        Watched::Rate => Carried::of(plan, round).messages_per_s()?,
         Watched::Loss => return lost(plan, round),
     };
     (value > 0.0).then(|| value.ln())

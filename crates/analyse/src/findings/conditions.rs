@@ -1,5 +1,6 @@
 //! Conditions of the machine round by round: the two ends, and whether the rounds under a condition are the slow ones.
 
+use msgpath_core::carried::Carried;
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::{EndReport, Environment, FAR, KernelCounts, NEAR, RoundRecord};
@@ -8,7 +9,6 @@ use msgpath_stats::describe::percentile;
 
 use super::Input;
 use super::wording::percent;
-use crate::series::{per_second, receiver};
 
 /// One end of the run.
 #[derive(Clone, Copy)]
@@ -187,8 +187,7 @@ pub(super) fn levels(input: &Input, rounds: &[&RoundRecord]) -> Vec<Option<f64>>
         if input.plan.workload.timed {
             round.latency.quantile(0.5).flatten().filter(|ns| *ns > 0).map(|ns| (ns as f64).ln())
         } else {
-            let end = receiver(input.plan, round);
-            per_second(end.bytes_received as f64, end.elapsed_ns).map(|rate| -rate.ln())
+            Carried::of(input.plan, round).bits_per_s().map(|rate| -rate.ln())
         }
     };
     let centers: Vec<Option<f64>> = input

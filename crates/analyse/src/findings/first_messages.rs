@@ -1,67 +1,136 @@
-//! V11: the first messages of a connection differ from the rest. They are trimmed; whoever sends few messages on each
-//! connection pays them.
+//! V11: the beginning of a round differs from the steady state, which is the result. Whoever sends few messages on each
+//! connection, or a few now and then, pays it.
 
-use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_core::plan::CaseRole;
+use msgpath_core::settling::State;
+use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
+use msgpath_stats::estimate::Estimate;
+use msgpath_stats::paired::paired;
 use msgpath_stats::steady::halves_agree;
 
-use super::wording::{finding, measured, prefix, range, sentence};
+use super::wording::{again, finding, measured, prefix, range, sentence};
 use super::{Detector, Input, Sentence};
-use crate::first::log_ratios;
-use crate::summary::{CaseSummary, Confidence, FirstMessages};
+use crate::summary::{CaseSummary, Confidence};
+use crate::{first, throughput};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V11", detect };
 
 /// A smaller ratio is not worth a sentence.
 const RATIO: f64 = 1.1;
+/// A beginning of so many messages or fewer is said in messages, not in time.
+const FEW: f64 = 100.0;
+
+/// How the beginning of the rounds of a case differs from the rest: more is slower.
+struct Beginning<'a> {
+    case: &'a CaseSummary,
+    ratio: Estimate,
+    /// The end of its interval that is nearer to no difference, as a logarithm; above 0.
+    nearest: f64,
+    /// ln(ratio) of each round.
+    each: Vec<f64>,
+}
 
 fn detect(input: &Input) -> Vec<Sentence> {
-    // As logarithms: estimate, and the end of the interval that is nearer to no difference.
-    let of = |case: &CaseSummary| {
-        let ratio = case.first.as_ref()?.ratio.as_ref()?;
-        let (value, low, high) = (ratio.value.ln(), ratio.low?.ln(), ratio.high?.ln());
-        let nearest = if value > 0.0 { low } else { -high };
-        (nearest > 0.0 && value.abs() >= RATIO.ln()).then_some((value, nearest))
-    };
-    let mut affected: Vec<(&CaseSummary, &FirstMessages, f64, f64)> = measured(input)
-        .filter_map(|case| of(case).and_then(|(value, nearest)| Some((case, case.first.as_ref()?, value, nearest))))
-        .collect();
-    affected.sort_by(|a, b| b.2.abs().total_cmp(&a.2.abs()));
-    let Some((case, first, value, nearest)) = affected.first().copied() else { return Vec::new() };
-    let Some(ratio) = &first.ratio else { return Vec::new() };
+    if input.plan.state == State::Burst {
+        return Vec::new();
+    }
+    let mut affected: Vec<Beginning> = measured(input).filter_map(|case| beginning(input, case)).collect();
+    affected.sort_by(|a, b| b.ratio.value.ln().abs().total_cmp(&a.ratio.value.ln().abs()));
+    let Some(worst) = affected.first() else { return Vec::new() };
+    let Beginning { case, ratio, nearest, each } = worst;
     let (low, high) = (ratio.low.unwrap_or(f64::NAN), ratio.high.unwrap_or(f64::NAN));
     let mut text = format!(
-        "{}the first {} {} times as long as the rest (p50, 95 %: {})",
+        "{}{} {} times as long as the rest ({}; 95 %: {})",
         prefix(input, case),
-        of_a_connection(first.per_connection.round().max(1.0)),
-        three_digits(value.exp()),
+        which(input, case),
+        three_digits(ratio.value),
+        levels(case),
         range(three_digits(low), three_digits(high)),
     );
-    if let Some(slowest) = first.slowest_ns {
-        text.push_str(&format!(", the slowest {}", Glyphs::Unicode.time(slowest as f64)));
-    }
     text.push_str("; no other number contains them");
     if affected.len() > 1 {
         text.push_str(&format!("; it is like this in {} cases", affected.len()));
     }
+    let first = case.first.as_ref();
     let numbers = [
         ("first_to_rest", ratio.value),
         ("low", low),
         ("high", high),
-        ("first_p50_ns", first.p50_ns.map_or(f64::NAN, |ns| ns as f64)),
-        ("first_slowest_ns", first.slowest_ns.map_or(f64::NAN, |ns| ns as f64)),
-        ("messages", first.messages as f64),
+        ("first_p50_ns", first.and_then(|first| first.p50_ns).map_or(f64::NAN, |ns| ns as f64)),
+        ("first_slowest_ns", first.and_then(|first| first.slowest_ns).map_or(f64::NAN, |ns| ns as f64)),
+        (
+            "first_bits_per_s",
+            case.throughput.as_ref().and_then(|of| Some(of.beginning_bits.as_ref()?.value)).unwrap_or(f64::NAN),
+        ),
+        ("messages", first.map_or(f64::NAN, |first| first.messages as f64)),
         ("cases", affected.len() as f64),
     ];
-    let certain = nearest >= RATIO.ln() && halves_agree(&log_ratios(&input.rounds[case.case.id as usize]));
+    let certain = *nearest >= RATIO.ln() && halves_agree(each);
     let confidence = if certain { Confidence::Sure } else { Confidence::Likely };
-    vec![finding("V11", confidence, sentence(&text) + ".", numbers, vec![])]
+    let header = &input.run.header;
+    let whole = input.plan.spans(&case.case, None).is_some() && case.case.role == CaseRole::Measured;
+    let next = if whole && thrown_ns(input, case).is_some() { vec![again(header, &[], "--burst")] } else { vec![] };
+    vec![finding("V11", confidence, sentence(&text) + ".", numbers, next)]
+}
+
+fn beginning<'a>(input: &Input, case: &'a CaseSummary) -> Option<Beginning<'a>> {
+    let rounds = &input.rounds[case.case.id as usize];
+    let (ratio, each) = if input.plan.workload.timed {
+        (case.first.as_ref()?.ratio.clone()?, first::log_ratios(rounds))
+    } else {
+        let each = throughput::log_ratios(input.plan, rounds);
+        let paired = paired(&each, 1, input.plan.seed ^ u64::from(case.case.id))?;
+        let end = |sign: f64| paired.half.map(|half| (paired.mean + sign * half).exp());
+        (Estimate { value: paired.mean.exp(), low: end(-1.0), high: end(1.0) }, each)
+    };
+    let value = ratio.value.ln();
+    let nearest = if value > 0.0 { ratio.low?.ln() } else { -ratio.high?.ln() };
+    (nearest > 0.0 && value.abs() >= RATIO.ln()).then_some(Beginning { case, ratio, nearest, each })
+}
+
+/// How long rounds of the case ran before they were measured, as steady messages, ns; `None`: not by a time.
+fn thrown_ns(input: &Input, case: &CaseSummary) -> Option<f64> {
+    let pilot = input.run.header.pilots.iter().find(|pilot| pilot.case == case.case.id)?;
+    let spans = input.plan.spans(&case.case, Some(pilot.settling?))?;
+    Some(spans.thrown as f64).filter(|ns| *ns > 0.0)
+}
+
+/// `the first 30 ms of a round (610 messages) take`, `the first 100 messages of a connection take`.
+fn which(input: &Input, case: &CaseSummary) -> String {
+    if let Some(ns) = case.throughput.as_ref().and_then(|of| of.beginning_ns) {
+        return format!("the messages of the first {} of a connection take", Glyphs::Unicode.time(ns));
+    }
+    let messages = case.first.as_ref().map_or(1.0, |first| first.per_connection.round().max(1.0));
+    match thrown_ns(input, case) {
+        Some(ns) if messages > FEW => {
+            format!("messages in about the first {} of a round ({messages} of them) take", Glyphs::Unicode.time(ns))
+        }
+        _ => of_a_connection(messages),
+    }
+}
+
+/// Both numbers: those of the beginning and of the rest.
+fn levels(case: &CaseSummary) -> String {
+    if let Some((of, first)) = case.throughput.as_ref().and_then(|of| Some((of, of.beginning_bits.as_ref()?))) {
+        let bits = |bits: f64| bits_per_second(bits, BitUnits::Si);
+        return format!("{}, then {}", bits(first.value), bits(of.receiver_bits.value));
+    }
+    let time = |ns: Option<u64>| ns.map_or_else(|| "n/a".into(), |ns| Glyphs::Unicode.time(ns as f64));
+    let p50 = case.latency.quantiles.iter().find(|quantile| quantile.p == 0.5).and_then(|quantile| quantile.ns);
+    let first = case.first.as_ref();
+    format!(
+        "median {}, then {}; the slowest {}",
+        time(first.and_then(|first| first.p50_ns)),
+        time(p50),
+        time(first.and_then(|first| first.slowest_ns))
+    )
 }
 
 fn of_a_connection(messages: f64) -> String {
     if messages > 1.0 {
-        format!("{messages} messages of a connection take")
+        format!("the first {messages} messages of a connection take")
     } else {
-        "message of a connection takes".into()
+        "the first message of a connection takes".into()
     }
 }
 
@@ -87,7 +156,7 @@ mod tests {
                 || texts[0].starts_with("sure: The first 100 messages of a connection take 1.9"),
             "{texts:?}"
         );
-        assert!(texts[0].contains(" times as long as the rest (p50, 95 %: 1.9"), "{texts:?}");
+        assert!(texts[0].contains(" times as long as the rest (median "), "{texts:?}");
         assert!(with_first(0.5, 0.05)[0].starts_with("sure: "));
         // The interval leaves 10 % open, not the direction.
         assert!(with_first(1.13, 0.25)[0].starts_with("likely: "), "{:?}", with_first(1.13, 0.25));
@@ -95,8 +164,8 @@ mod tests {
 
     #[test]
     fn one_message_is_not_called_several() {
-        assert_eq!(super::of_a_connection(1.0), "message of a connection takes");
-        assert_eq!(super::of_a_connection(32.0), "32 messages of a connection take");
+        assert_eq!(super::of_a_connection(1.0), "the first message of a connection takes");
+        assert_eq!(super::of_a_connection(32.0), "the first 32 messages of a connection take");
     }
 
     #[test]

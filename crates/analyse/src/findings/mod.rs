@@ -61,6 +61,7 @@ mod never_settled;
 mod no_difference;
 mod not_granted;
 mod not_redirected;
+mod not_settled;
 mod not_sustained;
 mod one_core;
 mod other_size;
@@ -80,6 +81,7 @@ mod steady_halves;
 mod steady_levels;
 mod steal;
 mod stretches;
+mod swallowed;
 mod throttled;
 mod too_few_to_say;
 pub mod trying;
@@ -115,6 +117,8 @@ pub const DETECTORS: &[Detector] = &[
     busy_poll_without_queue::DETECTOR,
     control_differed::DETECTOR,
     never_settled::DETECTOR,
+    not_settled::DETECTOR,
+    swallowed::DETECTOR,
     lost_messages::DETECTOR,
     batch_means::DETECTOR,
     spinning::DETECTOR,

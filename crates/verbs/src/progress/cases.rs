@@ -1,7 +1,7 @@
 //! Several cases while they are measured, a row each with a bar that grows: a load curve, sizes, kinds of calls.
 
-use msgpath_analyse::series::receiver;
 use msgpath_core::Workload;
+use msgpath_core::carried::Carried;
 use msgpath_core::plan::Load;
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::{self, BitUnits, Glyphs};
@@ -80,9 +80,9 @@ impl CasesSoFar {
     pub(super) fn add(&mut self, plan: &Plan, round: &RoundRecord) {
         let Some(row) = self.rows.iter_mut().find(|row| row.case == round.case) else { return };
         row.latency.merge_sparse(&round.latency);
-        let receiver = receiver(plan, round);
-        row.bits += receiver.bytes_received as f64 * 8.0;
-        row.elapsed_ns += receiver.elapsed_ns as f64;
+        let carried = Carried::of(plan, round);
+        row.bits += carried.bytes as f64 * 8.0;
+        row.elapsed_ns += carried.ns as f64;
     }
 
     /// A head and a row for each case, at most `width` characters wide. A bar goes to the median, its pale part to p99, on

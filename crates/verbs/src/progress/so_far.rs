@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use msgpath_analyse::series::receiver;
 use msgpath_core::Workload;
+use msgpath_core::carried::Carried;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::{self, BitUnits, Glyphs};
@@ -68,8 +68,7 @@ impl SoFar {
         let metric = if header.plan.workload.timed {
             round.latency.quantile(0.5).flatten().map(|ns| ns as f64)
         } else {
-            let receiver = receiver(&header.plan, round);
-            (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
+            Carried::of(&header.plan, round).bits_per_s()
         };
         if let (Some(metric), Some(rounds)) = (metric, self.rounds.get_mut(round.case as usize)) {
             rounds.push((round.pass, metric));

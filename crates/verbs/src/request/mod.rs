@@ -12,9 +12,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use msgpath_core::Workload;
 use msgpath_core::path::{PathSpec, Setting};
 use msgpath_core::plan::{
-    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, Family, Load, MAX_ROUNDS,
-    MAX_SIZE, MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
+    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, FEWEST_ROUNDS, Family, Load,
+    MAX_ROUNDS, MAX_SIZE, MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
 };
+use msgpath_core::settling::State;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target};
@@ -133,6 +134,8 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
         reverse: options.message.reverse,
         baseline,
         rounds: effort.rounds,
+        fewest_rounds: fewest_rounds(verb, options, &effort),
+        state: if options.evidence.burst { State::Burst } else { State::Steady },
         restarts: options.evidence.restarts.max(1),
         seed: options.evidence.seed.unwrap_or_else(random_seed),
         extent: effort.extent,
@@ -183,6 +186,13 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
         beside.fit(&request, options.connection.launch.launch.is_some() || options.connection.places.is_asked())?;
     }
     Ok(request)
+}
+
+/// How far the pilot may go to make rounds fewer and longer; 0: the user has said how many, or they hold a count.
+fn fewest_rounds(verb: Verb, options: &Options, effort: &Effort) -> u32 {
+    let may = options.evidence.rounds.is_none() && verb.each().is_none() && matches!(effort.extent, Extent::Time(_));
+    let least = if verb.workload().is_echoed() { FEWEST_ROUNDS } else { MIN_ROUNDS_FOR_CLAIMS };
+    if may { least.max(options.evidence.restarts).min(effort.rounds) } else { 0 }
 }
 
 /// Each path with each shape, rate and number of threads; and, where one carries no such message, why. With `all` it is left out and

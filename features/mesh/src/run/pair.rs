@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_core::plan::Placement;
 use msgpath_core::schema::{FAR, NEAR};
+use msgpath_core::settling::Settling;
 use msgpath_core::shuffle::order;
 use msgpath_core::{Exit, Plan, Problem, Unavailable};
 use msgpath_run::{Orders, Pace, Pair, RoundError, patience, pilot, placement};
@@ -40,8 +41,9 @@ pub(super) fn measure(pair: &mut Pair, plan: &Plan, cpus: &Cpus, stop: &AtomicBo
     let mut paces: Vec<Option<Pace>> = Vec::new();
     for case in &plan.cases {
         let mut own = PairCase { case: case.id, ..PairCase::default() };
-        // Between hosts a message takes longer than a clock reading: nothing is measured in batches.
-        paces.push(match pilot(pair, &orders, case, 0.0) {
+        // Between hosts a message takes longer than a clock reading: nothing is measured in batches. A mesh has no time to look
+        // how long a pair takes to settle.
+        paces.push(match pilot(pair, &orders, case, 0.0, Some(Settling::WithinNs(0))) {
             Ok(pace) => Some(pace),
             Err(RoundError::Unavailable(reason)) => {
                 own.unavailable = Some(reason);
@@ -62,7 +64,7 @@ pub(super) fn measure(pair: &mut Pair, plan: &Plan, cpus: &Cpus, stop: &AtomicBo
                 return Err(interrupted());
             }
             let messages = pace.messages(&plan, case, pass);
-            let mut round = orders.round(case, messages, pace.trim(case, messages));
+            let mut round = orders.round(case, messages, pace.trim(&plan, case, messages));
             round.patience_ns = patience(&plan, case, messages);
             match orders.measure(pair, &round, &orders.own(case, pace.batch, 0, pass), None) {
                 Ok(measured) => {

@@ -1,9 +1,9 @@
 //! Throughput round by round: what a stream was asked, where it has one size. A round is a point, the shaded stretch the
 //! 95 % interval of their mean.
 
-use msgpath_analyse::series::receiver;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::Plan;
+use msgpath_core::carried::Carried;
 use msgpath_core::schema::RoundRecord;
 use msgpath_record::Run;
 
@@ -25,10 +25,9 @@ const RIGHT: f64 = 160.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 44.0;
 
-/// What the receiver of a round took in, bits per second.
+/// Throughput of a round, bits per second.
 fn bits(plan: &Plan, round: &RoundRecord) -> Option<f64> {
-    let receiver = receiver(plan, round);
-    (receiver.elapsed_ns > 0).then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
+    Carried::of(plan, round).bits_per_s()
 }
 
 /// Its label, the case, and the throughput of each round in the order of time.

@@ -72,6 +72,7 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("metric", Measures),
     ("expect", Measures),
     ("no-ablations", Measures),
+    ("burst", Measures),
     ("no-extend", Measures),
     ("no-refine", Measures),
     ("stamps", Measures),

@@ -1,0 +1,83 @@
+//! W133: rounds are too short to become steady, so the number is one of their beginning.
+
+use msgpath_core::plan::FEWEST_ROUNDS;
+use msgpath_core::settling::Settling;
+use msgpath_core::units::Glyphs;
+
+use super::wording::{again_for, again_with_rounds, measured, prefix, warning};
+use super::{Detector, Input, Sentence};
+use crate::settled::cut_short;
+use crate::summary::CaseSummary;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W133", detect };
+
+fn detect(input: &Input) -> Vec<Sentence> {
+    let header = &input.run.header;
+    let mut affected: Vec<(&CaseSummary, Settling)> =
+        measured(input).filter_map(|case| Some((case, cut_short(header, &case.case)?))).collect();
+    affected.sort_by_key(|(_, settling)| std::cmp::Reverse(settling.ns()));
+    let Some((case, settling)) = affected.first().copied() else { return Vec::new() };
+    let plan = input.plan;
+    let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
+    let round = plan.spans(&case.case, None).map_or(0, |spans| spans.measured);
+    let settles = match settling {
+        Settling::WithinNs(ns) => format!("it takes {} until it is steady", time(ns)),
+        Settling::NotWithinNs(ns) => format!("within {} it did not become steady", time(ns)),
+    };
+    let mut text = format!("{}{settles}, and a round lasts {}", prefix(input, case), time(round));
+    match affected.len() {
+        1 => {}
+        2 => text.push_str("; so it is in another case"),
+        more => text.push_str(&format!("; so it is in {} other cases", more - 1)),
+    }
+    // Half of each round is measured.
+    let whole = (round * u64::from(plan.rounds)) / (2 * settling.ns()).max(1);
+    let fix = if plan.fewest_rounds == 0 && whole >= u64::from(FEWEST_ROUNDS) && whole < u64::from(plan.rounds) {
+        again_with_rounds(header, whole)
+    } else {
+        let longer = 2.0 * settling.ns() as f64 * f64::from(plan.rounds) / 1e9;
+        again_for(header, longer.max(2.0 * round as f64 * f64::from(plan.rounds) / 1e9))
+    };
+    let why = "the first part of a round is thrown away, at most half of it; what is measured after it is still on the way to what a \
+               program sees that talks for long";
+    let numbers = [
+        ("settling_ns", settling.ns() as f64),
+        ("round_ns", round as f64),
+        ("rounds", f64::from(plan.rounds)),
+        ("cases", affected.len() as f64),
+    ];
+    vec![warning("W133", text, why, &fix, numbers)]
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::plan::Extent;
+    use msgpath_core::resume::Pilot;
+    use msgpath_core::settling::{Settling, State};
+
+    use crate::testing::{Build, sentences};
+
+    fn of(settling: Settling, ms: u64, state: State) -> Vec<String> {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        run.header.plan.extent = Extent::Time(ms * 1_000_000);
+        run.header.plan.state = state;
+        run.header.pilots = vec![Pilot { settling: Some(settling), ..Pilot::default() }];
+        sentences(&run, "W133")
+    }
+
+    #[test]
+    fn rounds_that_are_too_short_are_named_with_both_times() {
+        // 40 rounds of 12.5 ms.
+        let texts = of(Settling::WithinNs(50_000_000), 500, State::Steady);
+        assert!(texts[0].contains("it takes 50.0 ms until it is steady, and a round lasts 12.5 ms"), "{texts:?}");
+        let texts = of(Settling::NotWithinNs(150_000_000), 10_000, State::Steady);
+        assert!(texts[0].contains("within 150 ms it did not become steady, and a round lasts 250 ms"), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_where_rounds_are_long_enough_or_meant_to_be_short() {
+        assert!(of(Settling::WithinNs(50_000_000), 10_000, State::Steady).is_empty());
+        assert!(of(Settling::WithinNs(50_000_000), 500, State::Burst).is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W133").is_empty());
+    }
+}
