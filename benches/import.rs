@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use msgpath_calls::record::import::read_files;
 use msgpath_core::PathName;
 use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::units::Pieces;
-use msgpath_record::import::read_files;
 use msgpath_rpc::log::Record;
 use msgpath_rpc::seed::Lfsr;
 use msgpath_rpc::{Header, Kind, Method, put_string};
+use msgpath_verbs::importers::ForeignFile;
 
 const RECORDS: u64 = 10_000_000;
 const TARGET_S: f64 = 5.0;
@@ -63,7 +64,7 @@ fn import(log: &Path, folder: PathBuf, calls: u64) -> f64 {
         vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))],
     );
     let begun = Instant::now();
-    let header = read_files(&[log.to_owned()])
+    let header = read_files(&[ForeignFile::open(log.to_owned()).expect("a log")])
         .expect("a log")
         .write(&folder, RunHeader::new("bench", "import", plan))
         .expect("a run");

@@ -24,7 +24,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "msgpath-stats",
         ],
     ),
-    ("msgpath-record", &["msgpath-core", "msgpath-rpc", "msgpath-sys"]),
+    ("msgpath-record", &["msgpath-core", "msgpath-sys"]),
     ("msgpath-stats", &["msgpath-core"]),
     ("msgpath-analyse", &["msgpath-core", "msgpath-record", "msgpath-stats"]),
     ("msgpath-present", &["msgpath-core", "msgpath-record", "msgpath-stats", "msgpath-analyse"]),
@@ -111,7 +111,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 22] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -119,7 +119,6 @@ const NAMES: [(&str, &str); 24] = [
     ("features/periodic/", "programs of courses"),
     ("features/tools/", "what tools can do"),
     ("features/courses/", "programs of courses, names of options"),
-    ("crates/record/src/export/lab_log.rs", "methods of the RPC lab"),
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),
     ("features/stages/src/analyse/calls.rs", "names of system calls"),
     ("crates/sys/src/watch/calls.rs", "names of system calls"),
@@ -131,7 +130,6 @@ const NAMES: [(&str, &str); 24] = [
     ("crates/core/src/plan.rs", "names of ablations"),
     ("crates/core/src/target.rs", "schemes of targets"),
     ("crates/verbs/src/cli/doctor.rs", "which path is tried first"),
-    ("crates/verbs/src/cli/import.rs", "what calls went over"),
     ("crates/verbs/src/options.rs", "names of options"),
     ("features/mesh/src/request.rs", "the path that is meant where none is named"),
     ("crates/verbs/src/request/mod.rs", "paths that are meant where none is named"),
@@ -323,18 +321,15 @@ const WORDS: [(&str, &[&str]); 5] = [
 ];
 
 /// Where the base has such a word all the same. To become fewer.
-const STILL_NAMED: [(&str, &str); 13] = [
-    ("crates/record/", "the log of calls, its columns, exporters and importers"),
-    ("crates/core/src/schema.rs", "rows and facts of calls, facts of periodic runs"),
+const STILL_NAMED: [(&str, &str); 10] = [
+    ("crates/core/src/schema.rs", "facts of periodic runs"),
     ("crates/core/src/workload.rs", "the workloads of calls and of periodic runs"),
-    ("crates/analyse/src/sample.rs", "rows of calls are drawn from"),
     ("crates/analyse/src/findings/mod.rs", "a finding about timers has the name periodic"),
     ("crates/run/src/who.rs", "says which verb reaches the server that answers at a port"),
     ("crates/run/src/examples.rs", "example servers that come with presets"),
     ("crates/agent/src/join.rs", "an agent that comes to the coordinator of a mesh"),
     ("crates/agent/src/token.rs", "the token of who comes to the coordinator of a mesh"),
     ("crates/verbs/src/cli/agent.rs", "an agent that comes to the coordinator of a mesh"),
-    ("crates/verbs/src/cli/import.rs", "logs of calls become a run"),
     ("crates/present/src/json", "pages of presets"),
     ("crates/present/src/terminal/verify.rs", "counts of what a mesh holds"),
 ];

@@ -11,8 +11,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use msgpath_agent::greeting::GREETING;
+use msgpath_calls::record::RpcRow;
 use msgpath_mesh::record::MESH_FILE;
-use msgpath_record::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, SUMMARY_FILE};
+use msgpath_record::RunLog;
+use msgpath_record::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, SUMMARY_FILE};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::set_thread_res_uid;
 
@@ -56,7 +58,7 @@ fn ends(home: &Home, line: &str) -> Output {
 #[test]
 fn a_fifo_among_the_files_of_a_run_ends_every_reader_with_its_name() {
     let home = recorded("whole");
-    for file in [HEADER_FILE, ROUNDS_FILE, MESSAGES_FILE, EVENTS_FILE, RPCS_FILE] {
+    for file in [HEADER_FILE, ROUNDS_FILE, MESSAGES_FILE, EVENTS_FILE, RpcRow::FILE] {
         let run = with_fifo(&home, "whole", file);
         for line in ["show {}", "report {}", "diff whole {}", "diff {} whole", "export {}", "verify {}", "resume {}"] {
             let line = line.replace("{}", &run);

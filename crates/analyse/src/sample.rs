@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use msgpath_core::schema::{MessageRow, RpcRow};
+use msgpath_core::schema::MessageRow;
 use msgpath_record::{OfCase, Rows};
 
 /// Slowest messages whose surroundings are kept.
@@ -38,24 +38,6 @@ impl Timed for MessageRow {
 
     fn latency_ns(&self) -> Option<u64> {
         self.latency_ns
-    }
-}
-
-impl Timed for RpcRow {
-    fn connection(&self) -> u32 {
-        self.connection
-    }
-
-    fn start_ns(&self) -> u64 {
-        self.start_ns
-    }
-
-    fn latency_ns(&self) -> Option<u64> {
-        self.latency_ns
-    }
-
-    fn remarkable(&self) -> bool {
-        self.status != 0
     }
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of `rounds.mpl`, `messages.mpl`, `rpcs.mpl` and `events.mpl`: a sequence of blocks, nothing before, between or
+//! The bytes of the `.mpl` files of a run: a sequence of blocks, nothing before, between or
 //! after them. Every block is appended by one write, so that a killed program leaves whole blocks and at most one that is
 //! cut off. `docs/record.md` describes them byte by byte; the rows of the logs are the business of `columns`.
 //!
@@ -7,7 +7,7 @@
 use std::io::{self, Read};
 
 use msgpath_core::resume::PassRecord;
-use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd};
+use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RunEnd};
 use msgpath_core::{SparseHistogram, varint};
 
 use crate::columns::{self, MAX_NUMBER};
@@ -33,6 +33,13 @@ pub enum Fault {
     Damaged(String),
     /// It is whole, and another version of msgpath wrote it.
     Foreign(WrittenBy),
+}
+
+impl Fault {
+    /// Which other version wrote the block, where that is all that is wrong with it.
+    pub(crate) fn foreign(&self) -> Option<WrittenBy> {
+        if let Fault::Foreign(by) = self { Some(*by) } else { None }
+    }
 }
 
 impl From<String> for Fault {
@@ -68,11 +75,10 @@ impl Kind {
     pub const ROUND: Kind = Kind::new(1, "rounds", 4 << 20);
     pub const MESSAGES: Kind = Kind::new(2, "messages", 4 << 20);
     pub const END: Kind = Kind::new(3, "the end of the run", 64 << 20);
-    pub const CALLS: Kind = Kind::new(4, "calls", 16 << 20);
     pub const EVENTS: Kind = Kind::new(5, "kernel events", 4 << 20);
     pub const PASS: Kind = Kind::new(6, "passes", 4 << 20);
-    /// Those of a run.
-    pub const ALL: [Kind; 6] = [Kind::ROUND, Kind::MESSAGES, Kind::END, Kind::CALLS, Kind::EVENTS, Kind::PASS];
+    /// Those of every run.
+    pub const ALL: [Kind; 5] = [Kind::ROUND, Kind::MESSAGES, Kind::END, Kind::EVENTS, Kind::PASS];
 
     /// `name` in the plural, `max_length` in bytes of the payload: at most those of [`Kind::END`].
     pub const fn new(byte: u8, name: &'static str, max_length: usize) -> Self {
@@ -83,6 +89,12 @@ impl Kind {
     /// What such a block holds, in the plural.
     pub fn name(self) -> &'static str {
         self.name
+    }
+
+    /// Refuses a block of another kind in a file.
+    pub(crate) fn is(self, expected: Kind) -> Result<(), String> {
+        let what = || format!("{} among the {}", self.name, expected.name);
+        if self == expected { Ok(()) } else { Err(what()) }
     }
 }
 
@@ -422,7 +434,6 @@ pub fn fuzz_blocks(bytes: &[u8]) {
             }
         }
         Kind::MESSAGES => rows_again::<MessageRow>(payload),
-        Kind::CALLS => rows_again::<RpcRow>(payload),
         Kind::EVENTS => rows_again::<KernelEvent>(payload),
         Kind::END => drop(decode_end(payload)),
         Kind::PASS => {

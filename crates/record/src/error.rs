@@ -89,17 +89,17 @@ pub enum RecordError {
         /// What is wrong with it.
         why: String,
     },
-    /// A per-message format was asked for, but the run has no messages.
-    #[error("run {run} has no per-message log")]
-    NoMessages {
+    /// A format of rows was asked for of which the run has none.
+    #[error("run {run} has no {what}")]
+    NoRows {
         /// Name of the run.
         run: String,
-    },
-    /// A format of calls was asked for, but the run has no calls.
-    #[error("run {run} has no calls")]
-    NoCalls {
-        /// Name of the run.
-        run: String,
+        /// What it lacks: `per-message log`.
+        what: &'static str,
+        /// How that comes.
+        why: &'static str,
+        /// Which format it can be exported to.
+        hint: &'static str,
     },
     /// The output of an export could not be written.
     #[error("the export cannot be written ({0})")]
@@ -128,12 +128,7 @@ impl From<RecordError> for Problem {
             RecordError::Read { .. } | RecordError::BadHeader { .. } => Problem::new("E13", Exit::CannotStart, what),
             RecordError::OtherVersion { .. } => Problem::new("E37", Exit::CannotStart, what)
                 .hint("the version of msgpath that wrote it (`version` in run.json)"),
-            RecordError::NoMessages { .. } => Problem::new("E14", Exit::CannotStart, what)
-                .why("none was asked for when it was measured, or it ended before the first message was kept")
-                .hint("a format of rounds: csv, json, hgrm or hlog"),
-            RecordError::NoCalls { .. } => Problem::new("E14", Exit::CannotStart, what)
-                .why("calls are of runs of `msgpath rpc` and `msgpath import`")
-                .hint("a format of messages: messages-csv or parquet"),
+            RecordError::NoRows { why, hint, .. } => Problem::new("E14", Exit::CannotStart, what).why(why).hint(hint),
         }
     }
 }

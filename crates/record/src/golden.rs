@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use msgpath_core::schema::{KernelEvent, MessageRow, RpcRow, Status};
+use msgpath_core::schema::{KernelEvent, MessageRow, Status};
 use msgpath_core::{Exit, Problem};
 
 use crate::columns::{self, Logged};
 use crate::{
-    EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, WrittenBy, block, events, messages,
-    read, rpcs, store, test_run,
+    EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RecordError, WrittenBy, block, events, messages, read, store,
+    test_run,
 };
 
 fn golden() -> PathBuf {
@@ -20,25 +20,24 @@ fn golden() -> PathBuf {
 fn copy() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("golden")).unwrap();
-    for name in [HEADER_FILE, ROUNDS_FILE, MESSAGES_FILE, RPCS_FILE, EVENTS_FILE] {
+    for name in [HEADER_FILE, ROUNDS_FILE, MESSAGES_FILE, EVENTS_FILE] {
         fs::copy(golden().join(name), place.path().join("golden").join(name)).unwrap();
     }
     place
 }
 
-/// Writes the golden run: `cargo test -p msgpath-record write_the_golden_run -- --ignored`. Only for a new version.
+/// Writes the golden run: `cargo test -p msgpath-record write_the_golden_run -- --ignored`. Only for a new version. Features with a log
+/// of their own add theirs.
 #[test]
 #[ignore = "writes into the sources"]
 fn write_the_golden_run() {
-    let header = msgpath_core::schema::RunHeader { parts: test_run::rpc_header().parts, ..test_run::header(15) };
-    let mut writer = crate::RunWriter::create(&golden(), &header).unwrap();
+    let mut writer = crate::RunWriter::create(&golden(), &test_run::header(15)).unwrap();
     for (pass, case) in (0..3).flat_map(|pass| [(pass, 0), (pass, 1)]) {
         if case == 0 {
             writer.pass(&test_run::pass(pass)).unwrap();
         }
         writer.round(&test_run::round(case, pass), &test_run::rows(case, pass, 10)).unwrap();
     }
-    writer.rpcs(&test_run::calls(0, 0, 20)).unwrap();
     writer.events(1, 0, &test_run::events(30)).unwrap();
     writer.finish(test_run::end(Status::Ok)).unwrap();
 }
@@ -71,8 +70,6 @@ fn the_golden_run_reads_as_ever() {
     );
     let rows: Vec<_> = messages(folder).unwrap().map(Result::unwrap).collect();
     assert_eq!((rows.len(), rows[3].latency_ns, rows[3].far_ns), (15, Some(8_300), Some(4_003)));
-    let calls: Vec<_> = rpcs(folder).unwrap().map(Result::unwrap).collect();
-    assert_eq!((calls.len(), calls[8].received_ns, calls[9].received_ns), (20, Some(-2_990_000), None));
     let rounds: Vec<_> = events(folder).unwrap().map(Result::unwrap).collect();
     assert_eq!((rounds.len(), rounds[0].events[29].t_ns, rounds[0].events[29].tid), (1, 1_020_300, 1_002));
 }
@@ -91,8 +88,7 @@ fn the_logs_of_the_golden_run_are_written_to_the_bit() {
         }
         count
     }
-    let counts = (again::<MessageRow>(MESSAGES_FILE), again::<RpcRow>(RPCS_FILE), again::<KernelEvent>(EVENTS_FILE));
-    assert_eq!(counts, (15, 20, 30));
+    assert_eq!((again::<MessageRow>(MESSAGES_FILE), again::<KernelEvent>(EVENTS_FILE)), (15, 30));
 }
 
 /// The block that begins at `at`, made one of another version, checksum and all.
@@ -119,7 +115,7 @@ fn blocks_of_other_versions_are_named_and_not_called_damaged() {
     for (version, by) in
         [(1, WrittenBy::Older), (block::VERSION - 1, WrittenBy::Older), (block::VERSION + 1, WrittenBy::Newer)]
     {
-        for name in [ROUNDS_FILE, MESSAGES_FILE, RPCS_FILE, EVENTS_FILE] {
+        for name in [ROUNDS_FILE, MESSAGES_FILE, EVENTS_FILE] {
             let place = copy();
             let folder = place.path().join("golden");
             let mut bytes = fs::read(folder.join(name)).unwrap();

@@ -8,12 +8,11 @@
 //! | `run.json` | [`RunHeader`](msgpath_core::schema::RunHeader), written whole before the first round |
 //! | `rounds.mpl` | one block a pass and a round, and one that says how the run ended |
 //! | `messages.mpl` | the per-message log, where one was asked for |
-//! | `rpcs.mpl` | the log of calls, where the run has any |
 //! | `events.mpl` | the kernel events of traced rounds, where the run has any |
 //! | `summary.json` | the numbers that were printed when the run ended, to be checked against the rest |
 //!
 //! Features have further kinds of folders, which are made of the same blocks and columns, and may keep a file of their own beside
-//! the rounds of a run.
+//! the rounds of a run: a log of rows ([`RunLog`]), or another.
 //!
 //! [`block`] describes the bytes of the `.mpl` files.
 //!
@@ -31,9 +30,8 @@ mod error;
 pub mod export;
 #[cfg(test)]
 mod golden;
-pub mod import;
+pub mod log;
 mod messages;
-mod originals;
 pub mod owner;
 mod reader;
 mod resume;
@@ -48,10 +46,11 @@ mod writer;
 pub use block::{fuzz_blocks, fuzz_header};
 pub use columns::OfCase;
 pub use error::{RecordError, WrittenBy};
-pub use messages::{CallLog, Calls, MessageLog, Messages, NO_CALLS, NO_MESSAGES, RoundLog, Rows};
+pub use log::{AnyLog, Log, RunLog, messages, rows};
+pub use messages::{MessageLog, Messages, NO_MESSAGES, RoundLog, Rows};
 pub use reader::{
-    CHANGED, Damage, Events, EventsOfRounds, Log, MAX_EVENTS, Run, events, header, header_bytes, heads, messages, read,
-    read_with_passes, rpcs, summed,
+    CHANGED, Damage, Events, EventsOfRounds, MAX_EVENTS, Run, events, header, header_bytes, heads, read,
+    read_with_passes, summed,
 };
 pub use resume::{CutShort, is_torn};
 pub use summary::{read_summary, write_summary};
@@ -65,8 +64,6 @@ pub const HEADER_FILE: &str = "run.json";
 pub const ROUNDS_FILE: &str = "rounds.mpl";
 /// The per-message log, within the folder.
 pub const MESSAGES_FILE: &str = "messages.mpl";
-/// The log of calls, within the folder.
-pub const RPCS_FILE: &str = "rpcs.mpl";
 /// The kernel events of traced rounds, within the folder.
 pub const EVENTS_FILE: &str = "events.mpl";
 /// The numbers that were printed, within the folder.

@@ -1,22 +1,20 @@
-//! The logs of messages and calls, round by round and as often as somebody asks: whoever folds over one holds a round at a
-//! time.
+//! Logs round by round and as often as somebody asks: whoever folds over one holds a round at a time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 
-use msgpath_core::schema::{MessageRow, RpcRow, RunHeader};
+use msgpath_core::schema::{MessageRow, RunHeader};
 use msgpath_core::{Case, Plan};
 
-use crate::block::{Blocks, Kind};
+use crate::block::{Blocks, Fault, Head, Kind};
 use crate::columns::OfCase;
-use crate::reader::{self, Decode, Run};
-use crate::{MESSAGES_FILE, RPCS_FILE, RecordError, columns};
+use crate::log::{self, RunLog};
+use crate::reader::{self, Run};
+use crate::{RecordError, columns};
 
 /// No message.
 pub const NO_MESSAGES: [MessageRow; 0] = [];
-/// No call.
-pub const NO_CALLS: [RpcRow; 0] = [];
 
 /// Rows of a log that can be gone through again and again.
 pub trait Rows<T> {
@@ -30,10 +28,6 @@ pub trait Rows<T> {
 /// Messages.
 pub trait Messages: Rows<MessageRow> {}
 impl<M: Rows<MessageRow> + ?Sized> Messages for M {}
-
-/// Calls of a server.
-pub trait Calls: Rows<RpcRow> {}
-impl<C: Rows<RpcRow> + ?Sized> Calls for C {}
 
 /// What is in memory: a round is where its first row is.
 impl<T: OfCase + Copy, S: AsRef<[T]> + ?Sized> Rows<T> for S {
@@ -61,17 +55,26 @@ impl<T: OfCase + Copy, S: AsRef<[T]> + ?Sized> Rows<T> for S {
     }
 }
 
+/// Reads the rows of a block.
+type Decode<T> = fn(&Head, &[u8], &mut Vec<T>, &RunHeader) -> Result<(), Fault>;
+
 /// A log of a run on disk, as far as it is whole.
 #[derive(Debug)]
 pub struct RoundLog<T> {
-    from: Option<(File, RunHeader, Decode<T>)>,
+    from: Option<Opened<T>>,
     blocks: Vec<Block>,
+}
+
+#[derive(Debug)]
+struct Opened<T> {
+    file: File,
+    header: RunHeader,
+    own: Kind,
+    decode: Decode<T>,
 }
 
 /// The per-message log.
 pub type MessageLog = RoundLog<MessageRow>;
-/// The log of calls.
-pub type CallLog = RoundLog<RpcRow>;
 
 #[derive(Debug)]
 struct Block {
@@ -93,7 +96,7 @@ impl MessageLog {
     /// # Errors
     /// It cannot be opened.
     pub fn open(run: &Run) -> Result<Self, RecordError> {
-        Self::of_cases(run, |case| case.ablation.is_none())
+        Self::of::<MessageRow>(run, |case| case.ablation.is_none())
     }
 
     /// The messages of a run's measured cases and of their traced replicas.
@@ -101,7 +104,7 @@ impl MessageLog {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn with_traced(run: &Run) -> Result<Self, RecordError> {
-        Self::of_cases(run, |case| case.ablation.is_none() || Plan::traced(case).is_some())
+        Self::of::<MessageRow>(run, |case| case.ablation.is_none() || Plan::traced(case).is_some())
     }
 
     /// The messages of a run's traced replicas.
@@ -109,41 +112,26 @@ impl MessageLog {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn traced(run: &Run) -> Result<Self, RecordError> {
-        Self::of_cases(run, |case| Plan::traced(case).is_some())
-    }
-
-    fn of_cases(run: &Run, kept: impl Fn(&Case) -> bool) -> Result<Self, RecordError> {
-        Self::of(run, (MESSAGES_FILE, Kind::MESSAGES), reader::decode_messages, kept)
-    }
-}
-
-impl CallLog {
-    /// The calls of a run; empty where the log is not kept or has none.
-    ///
-    /// # Errors
-    /// It cannot be opened.
-    pub fn of_calls(run: &Run) -> Result<Self, RecordError> {
-        Self::of(run, (RPCS_FILE, Kind::CALLS), reader::decode_calls, |_| true)
+        Self::of::<MessageRow>(run, |case| Plan::traced(case).is_some())
     }
 }
 
 impl<T> RoundLog<T> {
-    fn of(
-        run: &Run,
-        (name, kind): (&str, Kind),
-        decode: Decode<T>,
-        kept: impl Fn(&Case) -> bool,
-    ) -> Result<Self, RecordError> {
+    /// The rows of a run that are of these cases; empty where the log is not kept or has none.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn of<L: RunLog<Row = T>>(run: &Run, kept: impl Fn(&Case) -> bool) -> Result<Self, RecordError> {
         let cases = &run.header.plan.cases;
         let unkept = run.folder.as_os_str().is_empty();
-        let Some(mut input) = (if unkept { None } else { reader::open(&run.folder, name)? }) else {
+        let Some(mut input) = (if unkept { None } else { reader::open(&run.folder, L::FILE, &[L::KIND])? }) else {
             return Ok(Self::default());
         };
         let (mut blocks, mut payload) = (Vec::new(), Vec::new());
         loop {
             let offset = input.offset;
             let Ok(Some(head)) = input.next(&mut payload) else { break };
-            let place = columns::take_head(&mut payload.as_slice()).filter(|_| head.kind == kind);
+            let place = columns::take_head(&mut payload.as_slice()).filter(|_| head.kind == L::KIND);
             let Some((rows, case, pass)) = place else { break };
             match cases.get(case as usize) {
                 Some(known) if kept(known) => blocks.push(Block { case, pass, rows, offset }),
@@ -151,7 +139,8 @@ impl<T> RoundLog<T> {
                 None => break,
             }
         }
-        Ok(Self { from: Some((input.into_inner().into_inner(), run.header.clone(), decode)), blocks })
+        let (file, header) = (input.into_inner().into_inner(), run.header.clone());
+        Ok(Self { from: Some(Opened { file, header, own: L::KIND, decode: log::decode::<L> }), blocks })
     }
 }
 
@@ -162,7 +151,7 @@ impl<T> Rows<T> for RoundLog<T> {
     }
 
     fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[T])) {
-        let Some((file, header, decode)) = &self.from else { return };
+        let Some(Opened { file, header, own, decode }) = &self.from else { return };
         let mut input = BufReader::new(file);
         let (mut payload, mut rows, mut round) = (Vec::new(), Vec::new(), Vec::new());
         for blocks in self.blocks.chunk_by(|a, b| (a.case, a.pass) == (b.case, b.pass)) {
@@ -173,7 +162,7 @@ impl<T> Rows<T> for RoundLog<T> {
             for block in blocks {
                 // What was whole a moment ago and is not any more ends the log.
                 let Ok(_) = input.seek(SeekFrom::Start(block.offset)) else { return };
-                let Ok(Some(head)) = Blocks::new(&mut input).next(&mut payload) else { return };
+                let Ok(Some(head)) = Blocks::with(&mut input, &[*own]).next(&mut payload) else { return };
                 let Ok(()) = decode(&head, &payload, &mut rows, header) else { return };
                 match round.is_empty() {
                     true => std::mem::swap(&mut round, &mut rows),
@@ -189,7 +178,7 @@ impl<T> Rows<T> for RoundLog<T> {
 mod tests {
     use super::*;
     use crate::block::MAX_ROWS;
-    use crate::{RunWriter, test_run};
+    use crate::{MESSAGES_FILE, RunWriter, test_run};
 
     fn all(messages: &dyn Messages, wanted: &dyn Fn(u32, u32) -> bool) -> Vec<Vec<MessageRow>> {
         let mut found = Vec::new();

@@ -1,19 +1,19 @@
 //! Reads a run back, as far as it is whole.
 
-use msgpath_core::schema::RpcFacts;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_core::resume::PassRecord;
-use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader, SCHEMA};
+use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RunEnd, RunHeader, SCHEMA};
 use msgpath_sys::files::{open_regular, read_regular};
 use serde::Deserialize;
 
 use crate::block::{self, Blocks, Fault, Head, Kind};
 use crate::error::WrittenBy;
-use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns};
+use crate::log::{AnyLog, LOGS};
+use crate::{EVENTS_FILE, HEADER_FILE, ROUNDS_FILE, RecordError, columns};
 
 /// The largest `run.json` that is read, bytes.
 const MAX_HEADER: u64 = 64 << 20;
@@ -167,7 +167,7 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
     Ok(header)
 }
 
-fn other_version(file: &Path, by: WrittenBy) -> RecordError {
+pub(crate) fn other_version(file: &Path, by: WrittenBy) -> RecordError {
     RecordError::OtherVersion { file: file.into(), by }
 }
 
@@ -232,7 +232,7 @@ pub fn read_with_passes(folder: &Path) -> Result<(Run, Vec<PassRecord>), RecordE
     let CheckedHeader { header, sum, whole } = checked_header(folder)?;
     let mut run = Run { folder: folder.into(), header, rounds: Vec::new(), end: None, damage: None };
     let damage = |file: &str, offset, why| Some(Damage { file: file.into(), offset, why });
-    if let Some(mut blocks) = open(folder, ROUNDS_FILE)? {
+    if let Some(mut blocks) = open(folder, ROUNDS_FILE, &[])? {
         match read_rounds(&mut blocks, &mut run, &mut passes) {
             Ok(()) => {}
             Err(Fault::Damaged(why)) => run.damage = damage(ROUNDS_FILE, blocks.offset, why),
@@ -245,11 +245,10 @@ pub fn read_with_passes(folder: &Path) -> Result<(Run, Vec<PassRecord>), RecordE
     if run.damage.is_none() && (!whole || written.is_some_and(|written| written != sum)) {
         run.damage = damage(HEADER_FILE, 0, CHANGED.into());
     }
-    if run.damage.is_none() {
-        run.damage = checked(messages(folder)?, folder)?;
-    }
-    if run.damage.is_none() {
-        run.damage = checked(rpcs(folder)?, folder)?;
+    for log in [&AnyLog::of::<MessageRow>()].into_iter().chain(LOGS.all()) {
+        if run.damage.is_none() {
+            run.damage = log.damage(folder)?;
+        }
     }
     if run.damage.is_none() {
         let mut events = events(folder)?;
@@ -261,19 +260,10 @@ pub fn read_with_passes(folder: &Path) -> Result<(Run, Vec<PassRecord>), RecordE
     Ok((run, passes))
 }
 
-/// The first place at which a log is not whole.
-fn checked<T: Copy>(mut log: Log<T>, folder: &Path) -> Result<Option<Damage>, RecordError> {
-    let damage = log.find_map(Result::err);
-    match log.foreign {
-        Some(by) => Err(other_version(&folder.join(log.name), by)),
-        None => Ok(damage),
-    }
-}
-
-pub(crate) fn open(folder: &Path, name: &str) -> Result<Option<Blocks<BufReader<File>>>, RecordError> {
+pub(crate) fn open(folder: &Path, name: &str, own: &[Kind]) -> Result<Option<Blocks<BufReader<File>>>, RecordError> {
     let file = folder.join(name);
     match open_regular(&file) {
-        Ok(input) => Ok(Some(Blocks::new(BufReader::new(input)))),
+        Ok(input) => Ok(Some(Blocks::with(BufReader::new(input), own))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(RecordError::Read { file, source }),
     }
@@ -325,122 +315,9 @@ fn take_round(head: &Head, payload: &[u8], run: &mut Run, passes: &mut Vec<PassR
     Ok(())
 }
 
-fn case_exists(case: u32, header: &RunHeader) -> Result<(), String> {
+pub(crate) fn case_exists(case: u32, header: &RunHeader) -> Result<(), String> {
     let cases = header.plan.cases.len();
     if (case as usize) < cases { Ok(()) } else { Err(format!("case {case} of a plan with {cases} cases")) }
-}
-
-/// The per-message log of the run in `folder`, in the order in which it was written. Empty where the run has none.
-///
-/// # Errors
-/// As [`header`], or a log that cannot be opened.
-pub fn messages(folder: &Path) -> Result<Log<MessageRow>, RecordError> {
-    let header = header(folder)?;
-    let mut log = Log::open(folder, MESSAGES_FILE, header, decode_messages)?;
-    log.missing = log.blocks.is_none() && log.header.plan.message_log > 0;
-    Ok(log)
-}
-
-pub(crate) fn decode_messages(
-    head: &Head,
-    payload: &[u8],
-    rows: &mut Vec<MessageRow>,
-    header: &RunHeader,
-) -> Result<(), Fault> {
-    expect(head.kind, Kind::MESSAGES)?;
-    Ok(case_exists(columns::decode::<MessageRow>(payload, rows)?.0, header)?)
-}
-
-/// The log of calls of the run in `folder`, in the order in which it was written. Empty where the run has none. The case
-/// and the pair of every row are those of the header.
-///
-/// # Errors
-/// As [`header`], or a log that cannot be opened.
-pub fn rpcs(folder: &Path) -> Result<Log<RpcRow>, RecordError> {
-    Log::open(folder, RPCS_FILE, header(folder)?, decode_calls)
-}
-
-pub(crate) fn decode_calls(
-    head: &Head,
-    payload: &[u8],
-    rows: &mut Vec<RpcRow>,
-    header: &RunHeader,
-) -> Result<(), Fault> {
-    expect(head.kind, Kind::CALLS)?;
-    case_exists(columns::decode::<RpcRow>(payload, rows)?.0, header)?;
-    let pairs = header.parts.get::<RpcFacts>().map_or(0, |rpc| rpc.pairs.len());
-    match rows.iter().find(|row| row.pair as usize >= pairs) {
-        Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair).into()),
-        None => Ok(()),
-    }
-}
-
-fn expect(found: Kind, expected: Kind) -> Result<(), String> {
-    let what = || format!("{} among the {}", found.name(), expected.name());
-    if found == expected { Ok(()) } else { Err(what()) }
-}
-
-/// Replaces the rows by those of a block, and checks them.
-pub(crate) type Decode<T> = fn(&Head, &[u8], &mut Vec<T>, &RunHeader) -> Result<(), Fault>;
-
-/// One row after the other; holds one block in memory. Ends with the first [`Damage`].
-pub struct Log<T> {
-    name: &'static str,
-    header: RunHeader,
-    decode: Decode<T>,
-    blocks: Option<Blocks<BufReader<File>>>,
-    missing: bool,
-    /// Why it ended, where another version wrote the rest.
-    foreign: Option<WrittenBy>,
-    payload: Vec<u8>,
-    rows: Vec<T>,
-    next: usize,
-}
-
-impl<T> Log<T> {
-    fn open(folder: &Path, name: &'static str, header: RunHeader, decode: Decode<T>) -> Result<Self, RecordError> {
-        let blocks = open(folder, name)?;
-        let (missing, foreign, payload, rows) = (false, None, Vec::new(), Vec::new());
-        Ok(Self { name, header, decode, blocks, missing, foreign, payload, rows, next: 0 })
-    }
-
-    /// Reads the next block into `self.rows`; `false` at the end of the file.
-    fn refill(&mut self) -> Result<bool, Fault> {
-        (self.next, _) = (0, self.rows.clear());
-        if std::mem::take(&mut self.missing) {
-            return Err("it is missing".into());
-        }
-        let Some(blocks) = &mut self.blocks else { return Ok(false) };
-        let Some(head) = blocks.next(&mut self.payload)? else { return Ok(false) };
-        (self.decode)(&head, &self.payload, &mut self.rows, &self.header)?;
-        Ok(true)
-    }
-}
-
-impl<T: Copy> Iterator for Log<T> {
-    type Item = Result<T, Damage>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.next == self.rows.len() {
-            let offset = self.blocks.as_ref().map_or(0, |blocks| blocks.offset);
-            match self.refill() {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(fault) => {
-                    self.foreign = foreign(&fault);
-                    self.blocks = None;
-                    self.rows.clear();
-                    return Some(Err(Damage { file: self.name.into(), offset, why: fault.to_string() }));
-                }
-            }
-        }
-        self.next += 1;
-        Some(Ok(self.rows[self.next - 1]))
-    }
-}
-
-fn foreign(fault: &Fault) -> Option<WrittenBy> {
-    if let Fault::Foreign(by) = fault { Some(*by) } else { None }
 }
 
 /// Kernel events of one case and pass, in the order of time.
@@ -460,7 +337,7 @@ pub struct Events {
 /// As [`header`], or a file that cannot be opened.
 pub fn events(folder: &Path) -> Result<EventsOfRounds, RecordError> {
     let header = header(folder)?;
-    let blocks = open(folder, EVENTS_FILE)?;
+    let blocks = open(folder, EVENTS_FILE, &[])?;
     let (payload, ahead, damage, foreign) = (Vec::new(), Events::default(), None, None);
     Ok(EventsOfRounds { header, blocks, only: None, payload, ahead, damage, foreign })
 }
@@ -495,7 +372,7 @@ impl EventsOfRounds {
                 break head;
             }
         };
-        expect(head.kind, Kind::EVENTS)?;
+        head.kind.is(Kind::EVENTS)?;
         let mut events = Vec::new();
         let (case, pass) = columns::decode::<KernelEvent>(&self.payload, &mut events)?;
         case_exists(case, &self.header)?;
@@ -533,7 +410,7 @@ impl Iterator for EventsOfRounds {
                 }
                 Ok(None) => break,
                 Err(fault) => {
-                    self.foreign = foreign(&fault);
+                    self.foreign = fault.foreign();
                     self.blocks = None;
                     self.damage = Some(Damage { file: EVENTS_FILE.into(), offset, why: fault.to_string() });
                     break;

@@ -124,7 +124,7 @@ pub fn is_torn(folder: &Path, name: &str, offset: u64, own: &[Kind]) -> Result<b
 /// Where the last block begins, which is the end.
 fn begin_of_end(folder: &Path) -> Result<u64, RecordError> {
     let (mut payload, mut begin) = (Vec::new(), 0);
-    if let Some(mut blocks) = open(folder, ROUNDS_FILE)? {
+    if let Some(mut blocks) = open(folder, ROUNDS_FILE, &[])? {
         loop {
             let at = blocks.offset;
             match blocks.next(&mut payload) {
@@ -139,7 +139,7 @@ fn begin_of_end(folder: &Path) -> Result<u64, RecordError> {
 
 /// What a log has of the rounds that are there; `None`: there is no such log.
 fn kept_of(folder: &Path, name: &str, measured: &HashSet<(u32, u32)>) -> Result<Option<Kept>, RecordError> {
-    let Some(mut blocks) = open(folder, name)? else { return Ok(None) };
+    let Some(mut blocks) = open(folder, name, &[])? else { return Ok(None) };
     let (mut payload, mut kept, mut beyond) = (Vec::new(), Kept::default(), false);
     loop {
         let offset = blocks.offset;

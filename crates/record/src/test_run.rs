@@ -1,19 +1,20 @@
 //! A small run for the tests of this crate.
 
-use msgpath_core::parts::Parts;
 use std::path::Path;
 
 use msgpath_core::Workload;
 use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
-    ClockFacts, EndReport, Environment, EventKind, Granted, KernelEvent, MessageRow, RoundRecord, RpcFacts, RpcPair,
-    RpcRow, RunEnd, RunHeader, Status, TcpInfo,
+    ClockFacts, EndReport, Environment, EventKind, Granted, KernelEvent, MessageRow, RoundRecord, RunEnd, RunHeader,
+    Status, TcpInfo,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{CallCounts, Case, Delivery, Histogram, PathName, ZeroCopyCounts};
 
-use crate::RunWriter;
+use crate::block::Kind;
+use crate::columns::{Column, Logged, Stored, stored};
+use crate::{AnyLog, OfCase, RunLog, RunWriter};
 
 /// What [`write`] put on disk.
 pub(crate) struct Written {
@@ -124,34 +125,57 @@ pub(crate) fn rows(case: u32, pass: u32, count: u64) -> Vec<MessageRow> {
         .collect()
 }
 
-/// The header of a run of calls, with one pair.
-pub(crate) fn rpc_header() -> RunHeader {
-    let header = header(0);
-    let pair = RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None };
-    let rpc = RpcFacts { protocol: "lab".into(), client_step_ns: 1000, pairs: vec![pair], ..RpcFacts::default() };
-    let plan = Plan { workload: &msgpath_core::workload::CALLS, ..header.plan };
-    RunHeader { parts: Parts::default().with(rpc), plan, ..header }
+/// A row of the log of a feature, with every form that those of the base lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Note {
+    pub(crate) case: u32,
+    pub(crate) pass: u32,
+    pub(crate) number: u32,
+    pub(crate) key: [u8; 16],
+    pub(crate) since_ns: Option<i64>,
 }
 
-/// `count` calls of a round, by a server whose clock is 3 ms behind; every tenth has no server stamps.
-pub(crate) fn calls(case: u32, pass: u32, count: u64) -> Vec<RpcRow> {
-    let mut key = [0; 16];
-    key[..5].copy_from_slice(b"kkkkk");
-    (0..count)
-        .map(|n| RpcRow {
-            case,
-            pass,
-            rpcid: 1 << (n % 31),
-            request_bytes: 118,
-            reply_bytes: 88,
-            key,
-            start_ns: start_ns(case, pass) + n * 200_000,
-            latency_ns: Some(latency_ns(case, pass, n % 10)),
-            received_ns: (n % 10 != 9).then_some(-2_990_000),
-            replied_ns: (n % 10 != 9).then_some(-2_989_000),
-            ..RpcRow::default()
-        })
-        .collect()
+/// The log of notes.
+pub(crate) static NOTES: AnyLog = AnyLog::of::<Note>();
+
+static COLUMNS: [Column<Note>; 3] = [
+    Column::<Note>::stored("number", "", "its number", stored!(Itself, number)).required(),
+    Column::stored("key", "", "what it is about", Stored::Key(|row| &row.key, |row| &mut row.key)),
+    Column::stored("since_ns", "ns", "since when", stored!(?OptionalDifference, since_ns)),
+];
+
+impl OfCase for Note {
+    fn place(&self) -> (u32, u32) {
+        (self.case, self.pass)
+    }
+}
+
+impl Logged for Note {
+    type Row = Self;
+    const WHAT: &str = "notes";
+    const COLUMNS: &[Column<Self>] = &COLUMNS;
+
+    fn set_place(row: &mut Self, case: u32, pass: u32) {
+        (row.case, row.pass) = (case, pass);
+    }
+}
+
+impl RunLog for Note {
+    const FILE: &str = "notes.mpl";
+    const KIND: Kind = Kind::new(77, "notes", 1 << 20);
+
+    fn check(rows: &[Self], _: &RunHeader) -> Result<(), String> {
+        match rows.iter().find(|row| row.number == u32::MAX) {
+            Some(_) => Err("a note without a number".into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `count` notes of a round.
+pub(crate) fn notes(case: u32, pass: u32, count: u32) -> Vec<Note> {
+    let note = |number| Note { case, pass, number, key: *b"kkkkk\0\0\0\0\0\0\0\0\0\0\0", since_ns: Some(-3) };
+    (0..count).map(note).collect()
 }
 
 /// Kernel events of a round.

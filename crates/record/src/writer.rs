@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use msgpath_core::resume::PassRecord;
-use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RpcRow, RunEnd, RunHeader};
+use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RunEnd, RunHeader};
 use msgpath_sys::files::{Output, append_regular};
 
 use crate::block::{self, Kind, MAX_ROWS};
+use crate::log::RunLog;
 use crate::reader::MAX_EVENTS;
-use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, ROUNDS_FILE, RPCS_FILE, RecordError, columns, reader};
+use crate::{EVENTS_FILE, HEADER_FILE, MESSAGES_FILE, OfCase, ROUNDS_FILE, RecordError, columns, reader};
 
 /// A file that can lose its tail.
 pub trait Cut: Write {
@@ -119,14 +120,14 @@ pub struct RunWriter {
     folder: PathBuf,
     rounds: Appender<File>,
     messages: Option<Appender<File>>,
-    /// Created when the first call comes, and the other when the first events come.
-    calls: Option<Appender<File>>,
+    /// Created when the first events come.
     events: Option<Appender<File>>,
+    /// Those of features, each created when its first rows come: what the rows are, and how many are kept.
+    logs: Vec<(&'static str, Appender<File>, u64)>,
     message_limit: u64,
     rounds_kept: u64,
     messages_kept: u64,
     messages_not_kept: u64,
-    calls_kept: u64,
     events_kept: u64,
     /// Checksum of the header as it stands on disk.
     header_crc32: u32,
@@ -156,13 +157,12 @@ impl RunWriter {
             folder: folder.into(),
             rounds,
             messages,
-            calls: None,
             events: None,
+            logs: Vec::new(),
             message_limit,
             rounds_kept: 0,
             messages_kept: 0,
             messages_not_kept: 0,
-            calls_kept: 0,
             events_kept: 0,
             header_crc32: crc32fast::hash(&json),
             finished: false,
@@ -196,13 +196,12 @@ impl RunWriter {
             folder: folder.into(),
             rounds,
             messages,
-            calls: None,
             events,
+            logs: Vec::new(),
             message_limit,
             rounds_kept,
             messages_kept,
             messages_not_kept,
-            calls_kept: 0,
             events_kept,
             header_crc32: 0,
             finished: false,
@@ -263,21 +262,28 @@ impl RunWriter {
         self.append_round_block(&block)
     }
 
-    /// Appends calls of one case and pass, all of them: nothing limits their number here. They may come before or after
-    /// their round, and in several calls. A row whose case or pair the header does not have is damage to the reader.
+    /// Appends rows of one case and pass to the log of a feature, all of them: nothing limits their number here. They may come
+    /// before or after their round, and in several calls. A row that [`RunLog::check`] refuses is damage to the reader.
     ///
     /// # Errors
     /// As [`Self::round`].
-    pub fn rpcs(&mut self, rows: &[RpcRow]) -> Result<(), RecordError> {
-        self.not_ended("calls")?;
-        if rows.iter().any(|row| (row.case, row.pass) != (rows[0].case, rows[0].pass)) {
-            return Err(RecordError::Unrecordable("calls of several cases or passes at once".into()));
+    pub fn rows<L: RunLog>(&mut self, rows: &[L::Row]) -> Result<(), RecordError> {
+        self.not_ended(L::WHAT)?;
+        let Some((case, pass)) = rows.first().map(OfCase::place) else { return Ok(()) };
+        if rows.iter().any(|row| row.place() != (case, pass)) {
+            return Err(RecordError::Unrecordable(format!("{} of several cases or passes at once", L::WHAT)));
         }
+        let at = match self.logs.iter().position(|(what, ..)| *what == L::WHAT) {
+            Some(at) => at,
+            None => {
+                self.logs.push((L::WHAT, Appender::create(&self.folder.join(L::FILE))?, 0));
+                self.logs.len() - 1
+            }
+        };
         for rows in rows.chunks(MAX_ROWS) {
-            let block = framed(Kind::CALLS, columns::encode::<RpcRow>(rows[0].case, rows[0].pass, rows))?;
-            let log = opened(&mut self.calls, &self.folder, RPCS_FILE)?;
-            log.append(&block).map_err(|source| self.failed(RPCS_FILE, source))?;
-            self.calls_kept += rows.len() as u64;
+            let block = framed(L::KIND, columns::encode::<L>(case, pass, rows))?;
+            self.logs[at].1.append(&block).map_err(|source| self.failed(L::FILE, source))?;
+            self.logs[at].2 += rows.len() as u64;
         }
         Ok(())
     }
@@ -296,7 +302,10 @@ impl RunWriter {
         }
         for events in events.chunks(MAX_ROWS) {
             let block = framed(Kind::EVENTS, columns::encode::<KernelEvent>(case, pass, events))?;
-            let log = opened(&mut self.events, &self.folder, EVENTS_FILE)?;
+            let log = match &mut self.events {
+                Some(log) => log,
+                none => none.insert(Appender::create(&self.folder.join(EVENTS_FILE))?),
+            };
             log.append(&block).map_err(|source| self.failed(EVENTS_FILE, source))?;
             self.events_kept += events.len() as u64;
         }
@@ -338,15 +347,17 @@ impl RunWriter {
     }
 
     fn failed(&self, file: &str, source: io::Error) -> RecordError {
-        let count = |number: u64, thing: &str| format!("{number} {thing}{}", if number == 1 { "" } else { "s" });
-        let mut kept = count(self.rounds_kept, "round");
-        let logs = [
-            (&self.messages, self.messages_kept, "message"),
-            (&self.calls, self.calls_kept, "call"),
-            (&self.events, self.events_kept, "kernel event"),
-        ];
-        for (_, number, thing) in logs.into_iter().filter(|(log, ..)| log.is_some()) {
-            kept = format!("{kept} and {}", count(number, thing));
+        // Of a name in the plural.
+        let count = |number: u64, things: &str| match things.strip_suffix('s') {
+            Some(thing) if number == 1 => format!("1 {thing}"),
+            _ => format!("{number} {things}"),
+        };
+        let mut kept = count(self.rounds_kept, "rounds");
+        let messages = self.messages.is_some().then_some(("messages", self.messages_kept));
+        let events = self.events.is_some().then_some(("kernel events", self.events_kept));
+        let others = self.logs.iter().map(|(what, _, number)| (*what, *number));
+        for (things, number) in messages.into_iter().chain(others).chain(events) {
+            kept = format!("{kept} and {}", count(number, things));
         }
         RecordError::Write {
             file: self.folder.join(file),
@@ -366,18 +377,6 @@ fn length_of(path: &Path) -> u64 {
 /// What cannot be encoded, or is too long.
 pub fn framed(kind: Kind, payload: Result<Vec<u8>, String>) -> Result<Vec<u8>, RecordError> {
     payload.and_then(|payload| block::frame(kind, &payload)).map_err(RecordError::Unrecordable)
-}
-
-/// The log, created where it is not there yet.
-fn opened<'a>(
-    log: &'a mut Option<Appender<File>>,
-    folder: &Path,
-    name: &str,
-) -> Result<&'a mut Appender<File>, RecordError> {
-    Ok(match log {
-        Some(log) => log,
-        None => log.insert(Appender::create(&folder.join(name))?),
-    })
 }
 
 /// The header as it is written, if it can be read back.
@@ -424,7 +423,9 @@ pub fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Damage, Events, messages, read, rpcs, test_run};
+    use crate::log::LOGS;
+    use crate::test_run::{NOTES, Note};
+    use crate::{Damage, Events, RoundLog, Rows, messages, read, test_run};
     use msgpath_core::schema::Status;
     use msgpath_core::{Exit, Problem};
 
@@ -599,22 +600,22 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_events_come_back_as_they_were_written() {
+    fn rows_of_features_and_events_come_back_as_they_were_written() {
+        LOGS.add(&NOTES);
         let place = tempfile::tempdir().unwrap();
-        let mut writer = RunWriter::create(place.path(), &test_run::rpc_header()).unwrap();
-        writer.rpcs(&[]).unwrap();
+        let mut writer = RunWriter::create(place.path(), &test_run::header(0)).unwrap();
+        writer.rows::<Note>(&[]).unwrap();
         writer.events(0, 0, &[]).unwrap();
-        assert!(!place.path().join(RPCS_FILE).exists() && !place.path().join(EVENTS_FILE).exists());
-        let calls: Vec<RpcRow> = test_run::calls(0, 0, MAX_ROWS as u64 + 3);
-        let others: Vec<RpcRow> = test_run::calls(1, 2, 5);
+        assert!(!place.path().join(Note::FILE).exists() && !place.path().join(EVENTS_FILE).exists());
+        let (notes, others) = (test_run::notes(0, 0, MAX_ROWS as u32 + 3), test_run::notes(1, 2, 5));
         let events = test_run::events(MAX_ROWS + 5);
-        writer.rpcs(&calls).unwrap();
-        writer.rpcs(&others).unwrap();
+        writer.rows::<Note>(&notes).unwrap();
+        writer.rows::<Note>(&others).unwrap();
         writer.events(0, 0, &events).unwrap();
         writer.events(1, 0, &events[..7]).unwrap();
         writer.events(1, 2, &events[7..9]).unwrap();
-        let mut read_back = rpcs(place.path()).unwrap().map(Result::unwrap);
-        assert!(calls.iter().chain(&others).copied().eq(read_back.by_ref()));
+        let mut read_back = crate::rows::<Note>(place.path()).unwrap().map(Result::unwrap);
+        assert!(notes.iter().chain(&others).copied().eq(read_back.by_ref()));
         let rounds: Vec<Events> = crate::events(place.path()).unwrap().map(Result::unwrap).collect();
         assert_eq!(
             rounds,
@@ -624,24 +625,29 @@ mod tests {
                 Events { case: 1, pass: 2, events: events[7..9].to_vec() },
             ]
         );
-        assert_eq!(read(place.path()).unwrap().damage, None);
+        let run = read(place.path()).unwrap();
+        assert_eq!(run.damage, None);
+        let of_case = RoundLog::of::<Note>(&run, |case| case.id == 1).unwrap();
+        assert_eq!(of_case.index(), [(1, 2, 5)]);
+        of_case.rounds(&|_, _| true, &mut |rows| assert_eq!(rows, others));
         let refused = |result: Result<(), RecordError>| matches!(result, Err(RecordError::Unrecordable(_)));
-        assert!(refused(writer.rpcs(&[calls[0], others[0]])));
+        assert!(refused(writer.rows::<Note>(&[notes[0], others[0]])));
         assert!(refused(writer.events(0, 0, &[events[1], events[0]])));
         writer.finish(test_run::end(Status::Ok)).unwrap();
-        assert!(refused(writer.rpcs(&calls)) && refused(writer.events(0, 0, &events)));
+        assert!(refused(writer.rows::<Note>(&notes)) && refused(writer.events(0, 0, &events)));
     }
 
     #[test]
-    fn cut_logs_of_calls_and_events_are_damage_and_what_is_before_is_read() {
+    fn cut_logs_of_features_and_events_are_damage_and_what_is_before_is_read() {
+        LOGS.add(&NOTES);
         let place = tempfile::tempdir().unwrap();
-        let mut writer = RunWriter::create(place.path(), &test_run::rpc_header()).unwrap();
-        let (calls, events) = (test_run::calls(0, 0, 10), test_run::events(10));
+        let mut writer = RunWriter::create(place.path(), &test_run::header(0)).unwrap();
+        let (notes, events) = (test_run::notes(0, 0, 10), test_run::events(10));
         for pass in 0..3 {
-            writer.rpcs(&calls).unwrap();
+            writer.rows::<Note>(&notes).unwrap();
             writer.events(0, pass, &events).unwrap();
         }
-        for (name, rows) in [(RPCS_FILE, 0), (EVENTS_FILE, 1)] {
+        for (name, rows) in [(Note::FILE, 0), (EVENTS_FILE, 1)] {
             let file = place.path().join(name);
             let whole = fs::read(&file).unwrap();
             let block = whole.len() / 3;
@@ -657,10 +663,10 @@ mod tests {
                 }
                 let (mut kept, mut damaged) = (0, 0);
                 if rows == 0 {
-                    rpcs(place.path())
+                    crate::rows::<Note>(place.path())
                         .unwrap()
                         .for_each(|row| *if row.is_ok() { &mut kept } else { &mut damaged } += 1);
-                    assert_eq!(kept, length / block * calls.len());
+                    assert_eq!(kept, length / block * notes.len());
                 } else {
                     crate::events(place.path())
                         .unwrap()
@@ -674,24 +680,26 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_another_run_is_damage() {
+    fn a_row_of_another_run_is_damage() {
+        LOGS.add(&NOTES);
         for (change, part) in [
-            ((|row: &mut RpcRow| row.case = 9) as fn(&mut RpcRow), "case 9"),
-            (|row: &mut RpcRow| row.pair = 1, "pair 1"),
+            ((|row: &mut Note| row.case = 9) as fn(&mut Note), "case 9"),
+            (|row: &mut Note| row.number = u32::MAX, "a note without a number"),
         ] {
             let place = tempfile::tempdir().unwrap();
-            let mut writer = RunWriter::create(place.path(), &test_run::rpc_header()).unwrap();
-            let mut rows = test_run::calls(0, 0, 3);
+            let mut writer = RunWriter::create(place.path(), &test_run::header(0)).unwrap();
+            let mut rows = test_run::notes(0, 0, 3);
             rows.iter_mut().for_each(change);
-            writer.rpcs(&rows).unwrap();
+            writer.rows::<Note>(&rows).unwrap();
             writer.events(7, 0, &test_run::events(3)).unwrap();
             let damage = read(place.path()).unwrap().damage.unwrap();
-            assert!(damage.file == RPCS_FILE && damage.offset == 0 && damage.why.contains(part), "{damage}");
-            fs::remove_file(place.path().join(RPCS_FILE)).unwrap();
+            assert!(damage.file == Note::FILE && damage.offset == 0 && damage.why.contains(part), "{damage}");
+            fs::remove_file(place.path().join(Note::FILE)).unwrap();
             let damage = read(place.path()).unwrap().damage.unwrap();
             assert!(damage.file == EVENTS_FILE && damage.why.contains("case 7"), "{damage}");
-            fs::copy(place.path().join(EVENTS_FILE), place.path().join(RPCS_FILE)).unwrap();
-            assert!(rpcs(place.path()).unwrap().next().unwrap().unwrap_err().why.contains("kernel events"));
+            fs::copy(place.path().join(EVENTS_FILE), place.path().join(Note::FILE)).unwrap();
+            let among = crate::rows::<Note>(place.path()).unwrap().next().unwrap().unwrap_err().why;
+            assert_eq!(among, "kernel events among the notes");
         }
     }
 

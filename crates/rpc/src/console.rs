@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use msgpath_core::calendar;
-use msgpath_core::schema::RpcRow;
 use msgpath_core::units::Glyphs;
 
 use crate::log::DATA_BYTES;
@@ -48,13 +47,6 @@ impl Tally {
         self.sum_ns += latency_ns;
         self.sent += request_bytes;
         self.received += reply_bytes;
-    }
-
-    /// Counts a call of a record; one without a reply is none.
-    pub fn add_row(&mut self, row: &RpcRow) {
-        if let Some(latency_ns) = row.latency_ns {
-            self.add(latency_ns, row.request_bytes, row.reply_bytes);
-        }
     }
 
     /// The first round trips: each in ms and two spaces, a line after the tenth and the twentieth.

@@ -1,6 +1,5 @@
 //! What a feature adds to the program. The base names none of them: the binary lists those that it was built with.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -9,12 +8,15 @@ use msgpath_agent::roles::{self, ListedRole};
 use msgpath_analyse::section as analyse;
 use msgpath_core::{Exit, Problem};
 use msgpath_present::section as present;
+use msgpath_record::AnyLog;
+use msgpath_record::export::{self, Exporter};
+use msgpath_record::log::LOGS;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::beside::{self, Beside};
+use crate::importers::{self, Importer};
 use crate::kind::{self, Kind};
-use crate::options::Look;
 use crate::places::{self, Maker};
 use crate::servers::{self, Server};
 use crate::verb::AnyVerb;
@@ -29,8 +31,12 @@ pub struct Feature {
     pub sections: &'static [&'static analyse::Section],
     /// What it adds to what is printed of a run.
     pub views: &'static [&'static present::Section],
+    /// Logs of rows that it keeps beside the rounds of a run.
+    pub logs: &'static [AnyLog],
     /// What it takes from other programs.
     pub importers: &'static [Importer],
+    /// Formats that a run with rows of its own is exported to.
+    pub exporters: &'static [&'static dyn Exporter],
     /// Its part of `msgpath schema` ([`msgpath_present::json::schema_part`]); empty: it prints no object of its own.
     pub schema: &'static str,
     /// What `msgpath serve` can be instead.
@@ -77,38 +83,15 @@ impl Told {
     }
 }
 
-/// Files of other programs that `msgpath import` takes, beside logs of calls.
-pub struct Importer {
-    /// What they are and how they come about, for the help.
-    pub help: &'static str,
-    /// Whether the files are such, by what they begin with.
-    ///
-    /// # Errors
-    /// Only some of them are.
-    pub takes: fn(&[PathBuf]) -> Result<bool, Problem>,
-    /// Keeps what they say, and shows it.
-    pub import: fn(&Imported<'_>) -> Result<ExitCode>,
-}
-
-/// What was typed behind `msgpath import`.
-pub struct Imported<'a> {
-    /// The files, in the order in which they were typed.
-    pub files: &'a [PathBuf],
-    /// The name of the record; `None`: two random words.
-    pub name: Option<&'a str>,
-    /// A title.
-    pub title: Option<&'a String>,
-    /// How the result is printed.
-    pub look: &'a Look,
-}
-
 /// Of a feature that has nothing of it.
 pub const NOTHING: Feature = Feature {
     verbs: &[],
     kinds: &[],
     sections: &[],
     views: &[],
+    logs: &[],
     importers: &[],
+    exporters: &[],
     schema: "",
     servers: &[],
     roles: &[],
@@ -124,6 +107,9 @@ static ALL: OnceLock<&[&Feature]> = OnceLock::new();
 pub(crate) fn set(features: &'static [&'static Feature]) {
     let all = || features.iter();
     kind::ALL.extend(all().flat_map(|feature| feature.kinds));
+    LOGS.extend(all().flat_map(|feature| feature.logs));
+    importers::ALL.extend(all().flat_map(|feature| feature.importers));
+    export::ADDED.extend(all().flat_map(|feature| feature.exporters.iter().copied()));
     servers::ALL.extend(all().flat_map(|feature| feature.servers.iter().copied()));
     beside::ALL.extend(all().flat_map(|feature| feature.besides.iter().copied()));
     places::ALL.extend(all().filter_map(|feature| feature.places));

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod command;
 pub mod feature;
 pub mod gates;
+pub mod importers;
 pub mod input;
 pub mod kind;
 pub mod log;

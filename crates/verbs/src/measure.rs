@@ -113,11 +113,7 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
     let mut run = runs::read(folder)?;
     let trials = if each { Some(runs::each_message(&run)?) } else { None };
     if let Some(file) = &result.csv {
-        runs::export_to(
-            &run,
-            msgpath_record::export::exporter("csv").expect("a format of the record"),
-            &OutputFile::Typed(file.clone()),
-        )?;
+        runs::export_to(&run, &msgpath_record::export::Csv, &OutputFile::Typed(file.clone()))?;
     }
     let logs = runs::logs(&run)?;
     let mut summary = summarise_with(&run, &logs);

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use msgpath_agent::ServeAddress;
 use msgpath_core::plugged::Plugged;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Problem, Target, units};
 
+use crate::importers::typed_among;
 use crate::problems::usage;
 use crate::typed::at_most;
 
@@ -179,12 +179,7 @@ impl Servers {
     }
 
     fn none_of(&self, options: &Command, with: &str, whose: &str) -> Result<(), Problem> {
-        let typed = |arg: &&Arg| self.0.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
-        let Some(arg) = options.get_arguments().find(typed) else { return Ok(()) };
-        let option = match arg.get_short() {
-            Some(short) => format!("-{short}"),
-            None => format!("--{}", arg.get_long().unwrap_or_default()),
-        };
+        let Some(option) = typed_among(options, &self.0) else { return Ok(()) };
         Err(usage(format!("{option} belongs to {whose}"))
             .hint(format!("msgpath serve {with} {option} ...     or leave out {option}")))
     }

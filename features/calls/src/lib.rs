@@ -4,9 +4,10 @@
 //! |---|---|
 //! | `agent` | an end that calls, as a role of a session; the key-value server |
 //! | `run` | commands become cases, and calls a record; a server of a run's own |
+//! | `record` | what a run keeps of its calls; logs of others, formats |
 //! | `section`, `analyse`, `findings` | whose clock is how far off, where the time of each kind of call goes |
 //! | `present` | the view on a terminal, the figures, the object in the JSON |
-//! | `verb`, `serve` | what is typed |
+//! | `verb`, `serve`, `import` | what is typed |
 //!
 //! The near end of an RPC run is an agent as that of an echo; its far end is a server that others may have written. It
 //! connects once (`Call`) and keeps its connections and threads for the whole run. Of a round it is told as of a round of messages:
@@ -19,8 +20,10 @@
 pub mod agent;
 pub mod analyse;
 pub mod findings;
+mod import;
 pub mod log;
 pub mod present;
+pub mod record;
 pub mod run;
 pub mod section;
 mod serve;
@@ -30,6 +33,7 @@ pub mod testing;
 mod tests;
 mod verb;
 
+use msgpath_record::AnyLog;
 use msgpath_verbs::feature::{Feature, NOTHING, Process};
 use msgpath_verbs::verb::AnyVerb;
 
@@ -37,6 +41,9 @@ use msgpath_verbs::verb::AnyVerb;
 pub static FEATURE: Feature = Feature {
     sections: &[&section::SECTION],
     views: &[&present::SECTION],
+    logs: &[AnyLog::of::<record::RpcRow>()],
+    importers: &[import::IMPORTER],
+    exporters: record::export::EXPORTERS,
     schema: present::SCHEMA,
     verbs: &[AnyVerb::of::<verb::Arguments>()],
     servers: &[&serve::OfTheLab],

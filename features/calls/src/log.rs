@@ -2,7 +2,8 @@
 
 use msgpath_analyse::Logs;
 use msgpath_analyse::logs::Pulled;
-use msgpath_core::schema::RpcRow;
+
+use crate::record::RpcRow;
 
 /// The log; empty where nobody read one.
 pub fn log(logs: &Logs) -> &Pulled<RpcRow> {

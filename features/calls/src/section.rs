@@ -7,13 +7,14 @@ use msgpath_analyse::section::{NOTHING, Section};
 use msgpath_analyse::summary::Summary;
 use msgpath_analyse::verify::Rebuilt;
 use msgpath_core::parts::Part;
-use msgpath_core::schema::{RpcFacts, RpcRow, RunHeader};
-use msgpath_record::{CallLog, RecordError, Rows, Run};
+use msgpath_core::schema::RunHeader;
+use msgpath_record::{RecordError, Rows, Run};
 
 use crate::analyse::split::is_unseen;
 use crate::analyse::{RpcSummary, summarise};
 use crate::findings::DETECTORS;
 use crate::log::log;
+use crate::record::{RpcFacts, RpcRow, by_round};
 
 /// All of it.
 pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, identity, verify, ..NOTHING };
@@ -24,7 +25,7 @@ impl Part for RpcSummary {
 
 fn logs(run: &Run, logs: &mut Logs) -> Result<(), RecordError> {
     if run.header.parts.get::<RpcFacts>().is_some() {
-        logs.add::<Pulled<RpcRow>>(CallLog::of_calls(run)?.into());
+        logs.add::<Pulled<RpcRow>>(by_round(run)?.into());
     }
     Ok(())
 }

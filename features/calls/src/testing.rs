@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use msgpath_core::Histogram;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Case, Plan};
-use msgpath_core::schema::{
-    ClockFacts, Environment, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status,
-};
+use msgpath_core::schema::{ClockFacts, Environment, RoundRecord, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_record::Run;
 
 use crate::analyse::align::Pair;
 use crate::analyse::{PairClock, RpcSummary};
+use crate::record::{RpcFacts, RpcPair, RpcRow};
 use crate::section::SECTION;
 use msgpath_analyse::logs::{Logs, Pulled};
 use msgpath_analyse::section;

@@ -6,11 +6,12 @@ use msgpath_analyse::strips::strips;
 use msgpath_analyse::testing::texts;
 use msgpath_analyse::verify::{Verification, verify_with};
 use msgpath_analyse::{summarise, summarise_with};
-use msgpath_core::schema::{FAR, NEAR, RpcRow, Status};
+use msgpath_core::schema::{FAR, NEAR, Status};
 use msgpath_record::NO_MESSAGES;
 use msgpath_stats::verdict::Verdict;
 use serde_json::Value;
 
+use crate::record::RpcRow;
 use crate::testing::{Calls, MS, S};
 
 #[track_caller]

@@ -3,7 +3,7 @@
 //! The lab writes long options with one dash and takes a word after a key for its length. No general parser reads that,
 //! so the words are sorted first: the lab's go to [`msgpath_rpc::command`], the others to clap.
 
-use msgpath_core::schema::RpcFacts;
+use crate::record::RpcFacts;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use crate::agent::server::ServerOptions;
 use crate::analyse::{RpcKind, RpcSummary};
+use crate::record::RpcRow;
 use crate::run::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
 use crate::run::own::OwnServer;
 use anyhow::Result;
@@ -22,7 +23,7 @@ use msgpath_core::gate::Gate;
 use msgpath_core::path::nearest;
 use msgpath_core::plan::{Load, OPEN_INFLIGHT};
 use msgpath_core::schedule::Rate;
-use msgpath_core::schema::{DeviceKind, FAR, NEAR, Route, RpcRow};
+use msgpath_core::schema::{DeviceKind, FAR, NEAR, Route};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Glyphs};
 use msgpath_core::{Exit, Problem};
@@ -534,7 +535,7 @@ The words of a command, and more examples: msgpath rpc --help.",
 /// What a run says, kept beside it, and its rounds as CSV where they were asked for.
 fn kept(run: &mut Run, result: &ResultOptions) -> Result<Summary> {
     if let Some(file) = &result.csv {
-        let csv = msgpath_record::export::exporter("csv").expect("a format of the record");
+        let csv = &msgpath_record::export::Csv;
         runs::export_to(run, csv, &OutputFile::Typed(file.clone()))?;
     }
     let summary = runs::summarise(run)?;
@@ -608,7 +609,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let outcome = called?;
 
     let mut run = runs::read(&place.folder)?;
-    let rows: Vec<RpcRow> = msgpath_record::rpcs(&place.folder).map_err(Problem::from)?.map_while(Result::ok).collect();
+    let rows: Vec<RpcRow> = crate::record::calls(&place.folder).map_err(Problem::from)?.map_while(Result::ok).collect();
     let summary = kept(&mut run, result)?;
     let text = if arguments.legacy {
         legacy(&rows, &console.texts)
@@ -681,12 +682,18 @@ fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
     }
 }
 
+/// Of the calls with a reply; those without one are none.
+fn tally<'a>(rows: impl IntoIterator<Item = &'a RpcRow>) -> Tally {
+    let mut tally = Tally::default();
+    for (row, latency_ns) in rows.into_iter().filter_map(|row| Some((row, row.latency_ns?))) {
+        tally.add(latency_ns, row.request_bytes, row.reply_bytes);
+    }
+    tally
+}
+
 /// The lab's text: the first round trips, what `stats` said, the histogram and the sums.
 fn legacy(rows: &[RpcRow], texts: &[String]) -> String {
-    let mut tally = Tally::default();
-    for row in rows {
-        tally.add_row(row);
-    }
+    let tally = tally(rows);
     let mut out = tally.first();
     if !out.is_empty() && !out.ends_with('\n') {
         out.push('\n');
@@ -714,8 +721,7 @@ fn sums(
         if own.is_empty() {
             continue;
         }
-        let mut tally = Tally::default();
-        own.iter().for_each(|row| tally.add_row(row));
+        let tally = tally(own.iter().copied());
         let name = case.label.as_deref().unwrap_or("calls");
         let failed = own.iter().filter(|row| row.status != 0).count() as u64;
         let unanswered = own.iter().filter(|row| row.latency_ns.is_none()).count() as u64;

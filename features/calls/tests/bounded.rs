@@ -9,9 +9,10 @@ use msgpath_analyse::{Logs, section, summarise_with};
 use msgpath_calls::analyse::RpcSummary;
 use msgpath_calls::log::log;
 use msgpath_calls::present;
+use msgpath_calls::record::{RpcFacts, RpcPair, RpcRow};
 use msgpath_calls::section::SECTION;
 use msgpath_core::plan::{Case, Plan};
-use msgpath_core::schema::{RoundRecord, RpcFacts, RpcPair, RpcRow, RunHeader};
+use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
 use msgpath_present::html::{self, Scene};
@@ -60,7 +61,7 @@ fn called(folder: &Path, rounds: u32) -> (Run, Logs) {
         (end.bytes_sent, end.bytes_received) = (ROUND * 64, ROUND * 64);
         (end.elapsed_ns, end.user_ns) = (now - start_ns, ROUND * 1_000);
         writer.round(&round, &[]).unwrap();
-        writer.rpcs(&rows).unwrap();
+        writer.rows::<RpcRow>(&rows).unwrap();
     }
     let run = finished(writer, folder);
     let logs = Logs::of(&run).unwrap();

@@ -26,7 +26,8 @@ use msgpath_core::{Exit, Problem};
 use msgpath_present::answers;
 use msgpath_record::utc;
 
-use msgpath_verbs::feature::{Feature, Imported, Importer, NOTHING};
+use msgpath_verbs::feature::{Feature, NOTHING};
+use msgpath_verbs::importers::{Imported, Importer};
 use msgpath_verbs::kind::{Kind, Verbosity};
 use msgpath_verbs::options::Look;
 use msgpath_verbs::place::Place;
@@ -49,7 +50,16 @@ pub static FEATURE: Feature = Feature {
         diff: None,
         limits: "",
     }],
-    importers: &[Importer { help: HELP, takes: begin, import }],
+    importers: &[Importer {
+        are: "of a tracer",
+        forms: "text of a tracer",
+        written_by: "what strace or perf sched timehist wrote",
+        help: HELP,
+        options: |import| import,
+        // Only a regular file: what is taken from a pipe to look at it is gone.
+        takes: |file| file.path.is_file() && parse::tracer_of(&file.begin).is_some(),
+        import,
+    }],
     ..NOTHING
 };
 
@@ -57,35 +67,13 @@ const HELP: &str = "\
 Tracers: strace -f -ttt -T -o FILE, strace -c -o FILE, perf sched timehist > FILE. Each text stands by itself: \
 waits for a CPU, calls and their times, threads in the course of time (msgpath report).";
 
-/// Whether all of the files are texts of tracers.
-///
-/// # Errors
-/// Only some of them are, or there are too many.
-fn begin(files: &[PathBuf]) -> Result<bool, Problem> {
-    let (of_tracers, others): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(|file| begins_as_one(file));
-    if of_tracers.is_empty() {
-        return Ok(false);
-    }
-    if let Some(other) = others.first() {
-        return Err(usage(format!("{} is of a tracer, {} is not", of_tracers[0].display(), other.display()))
-            .why("calls become a run; what a tracer saw of threads stands by itself")
-            .hint(format!("msgpath import {}", of_tracers[0].display())));
-    }
-    if files.len() > MAX_TEXTS {
-        return Err(usage(format!("{} texts of tracers at once (at most {MAX_TEXTS})", files.len())));
-    }
-    Ok(true)
-}
-
-/// Only of regular files: what is taken from a pipe to look at it is gone.
-fn begins_as_one(file: &Path) -> bool {
-    let regular = file.metadata().is_ok_and(|facts| facts.is_file());
-    regular && parse::begin(file).is_some_and(|begin| parse::tracer_of(&begin).is_some())
-}
-
 /// Keeps the texts, and shows what they say.
-fn import(imported: &Imported<'_>) -> Result<ExitCode> {
-    let Imported { files, name, title, look } = *imported;
+fn import(imported: Imported<'_>) -> Result<ExitCode> {
+    let Imported { files, name, title, look, .. } = imported;
+    let files: Vec<PathBuf> = files.into_iter().map(|file| file.path).collect();
+    if files.len() > MAX_TEXTS {
+        return Err(usage(format!("{} texts of tracers at once (at most {MAX_TEXTS})", files.len())).into());
+    }
     let read = |file: &PathBuf| {
         let cannot = |why| Problem::new("E13", Exit::CannotStart, format!("{} cannot be read ({why})", file.display()));
         input::read(file, MAX_TEXT).map_err(cannot)

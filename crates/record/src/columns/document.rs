@@ -64,7 +64,6 @@ pub fn documented(tables: &[(&str, String)]) {
 mod tests {
     use msgpath_core::schema::MessageRow;
 
-    use super::super::calls::CALLS;
     use super::super::events::EVENTS;
     use super::super::messages::MESSAGES;
     use super::super::of_case;
@@ -75,7 +74,6 @@ mod tests {
     fn the_document_has_these_columns() {
         documented(&[
             ("messages", table(&MESSAGES)),
-            ("calls", table(&CALLS)),
             ("events", table(&EVENTS).replace("| int64 |", "|  |")),
             ("case", table(&of_case::<MessageRow>())),
             ("rounds", table(RUN.iter().chain(&ROUND))),

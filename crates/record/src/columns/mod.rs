@@ -7,7 +7,6 @@
 //! a block lacks is that of a row by default, 0 or empty, but for those without which a row says nothing
 //! ([`Column::required`]).
 
-pub(crate) mod calls;
 mod document;
 mod events;
 pub(crate) mod messages;
@@ -17,7 +16,7 @@ pub use document::{documented, table};
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use msgpath_core::schema::{MessageRow, RoundRecord, RpcRow};
+use msgpath_core::schema::{MessageRow, RoundRecord};
 use msgpath_core::{Case, varint};
 
 use crate::Run;
@@ -26,7 +25,7 @@ use crate::error::WrittenBy;
 use crate::export::{reply, role_word};
 
 /// Numbers are below it.
-pub(crate) const MAX_NUMBER: u64 = 1 << 62;
+pub const MAX_NUMBER: u64 = 1 << 62;
 
 /// A column of rows of this type.
 pub struct Column<R: 'static> {
@@ -63,24 +62,32 @@ type Show<R> = for<'a> fn(&'a Context<'a>, &'a R) -> Cell<'a>;
 
 /// The type of an exported cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Text.
     Text,
+    /// A whole number of 32 bits.
     Int32,
+    /// A whole number of 64 bits.
     Int64,
+    /// A number with a point, as text.
     Decimal,
 }
 
 /// An exported cell.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Cell<'a> {
+pub enum Cell<'a> {
+    /// None.
     Empty,
+    /// A number.
     Number(i128),
+    /// A text.
     Text(Cow<'a, str>),
 }
 
 /// What cells are made of beside their row.
-pub(crate) struct Context<'a> {
-    pub(crate) run: &'a Run,
+pub struct Context<'a> {
+    /// The run.
+    pub run: &'a Run,
     /// Path and pieces of every case.
     texts: Vec<[String; 2]>,
 }
@@ -165,13 +172,7 @@ pub use stored;
 
 impl<R> Column<R> {
     /// A column that is exported and not in the blocks of a log.
-    pub(crate) const fn shown(
-        name: &'static str,
-        kind: Kind,
-        unit: &'static str,
-        says: &'static str,
-        show: Show<R>,
-    ) -> Self {
+    pub const fn shown(name: &'static str, kind: Kind, unit: &'static str, says: &'static str, show: Show<R>) -> Self {
         let shown = Shown::By(show);
         Self { name, kind, unit, says, null: "", stored: None, required: false, nothing: None, rare: false, shown }
     }
@@ -206,7 +207,7 @@ impl<R> Column<R> {
     }
 
     /// When its cells are empty.
-    pub(crate) const fn or_empty(mut self, null: &'static str) -> Self {
+    pub const fn or_empty(mut self, null: &'static str) -> Self {
         self.null = null;
         self
     }
@@ -218,13 +219,13 @@ impl<R> Column<R> {
     }
 
     /// Exported otherwise than stored.
-    pub(crate) const fn shown_by(mut self, kind: Kind, show: Show<R>) -> Self {
+    pub const fn shown_by(mut self, kind: Kind, show: Show<R>) -> Self {
         (self.kind, self.shown) = (kind, Shown::By(show));
         self
     }
 
     /// Not exported.
-    pub(crate) const fn hidden(mut self) -> Self {
+    pub const fn hidden(mut self) -> Self {
         self.shown = Shown::No;
         self
     }
@@ -242,7 +243,8 @@ impl<R> Column<R> {
         matches!(&self.stored, Some(Stored::Number(_, get, _)) if get(row).is_some())
     }
 
-    pub(crate) fn is_exported(&self) -> bool {
+    /// Whether exports have it.
+    pub fn is_exported(&self) -> bool {
         !matches!(self.shown, Shown::No)
     }
 
@@ -262,7 +264,7 @@ impl<R> Column<R> {
     }
 
     /// The cell of a row in an export.
-    pub(crate) fn cell<'a>(&self, context: &'a Context<'a>, row: &'a R) -> Cell<'a> {
+    pub fn cell<'a>(&self, context: &'a Context<'a>, row: &'a R) -> Cell<'a> {
         match (&self.shown, &self.stored) {
             (Shown::By(show), _) => show(context, row),
             (Shown::AsStored, Some(Stored::Number(form, get, _))) => match (get(row), form) {
@@ -293,24 +295,19 @@ impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(run: &'a Run) -> Self {
+    /// That of the rows of a run.
+    pub fn new(run: &'a Run) -> Self {
         let texts = run.header.plan.cases.iter().map(|case| [case.path.to_string(), case.pieces.to_string()]).collect();
         Self { run, texts }
     }
 
     /// The case of a row; the reader has checked that it exists.
-    pub(crate) fn case(&self, row: &impl OfCase) -> &Case {
+    pub fn case(&self, row: &impl OfCase) -> &Case {
         &self.run.header.plan.cases[row.place().0 as usize]
     }
 }
 
 impl OfCase for MessageRow {
-    fn place(&self) -> (u32, u32) {
-        (self.case, self.pass)
-    }
-}
-
-impl OfCase for RpcRow {
     fn place(&self) -> (u32, u32) {
         (self.case, self.pass)
     }
@@ -415,7 +412,7 @@ pub fn encode<L: Logged>(case: u32, pass: u32, rows: &[L::Row]) -> Result<Vec<u8
 }
 
 /// A key without the zeros at its end.
-pub(crate) fn without_zeros(key: &[u8; 16]) -> &[u8] {
+pub fn without_zeros(key: &[u8; 16]) -> &[u8] {
     &key[..key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)]
 }
 
@@ -582,10 +579,11 @@ pub(crate) fn block_of(place: [u8; 3], columns: &[(&str, u8, &[u8])]) -> Vec<u8>
 
 #[cfg(test)]
 mod tests {
-    use msgpath_core::schema::{KernelEvent, RpcRow};
+    use msgpath_core::schema::KernelEvent;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::test_run::Note;
 
     /// A payload of one row of which one column is left out, or replaced by another of this name and form.
     fn without<L: Logged>(row: &L::Row, name: &str, instead: Option<(&str, u64)>) -> Vec<u8> {
@@ -674,7 +672,7 @@ mod tests {
         #[test]
         fn rows_come_back_whole(values in values(), place: (u32, u32), cut: prop::sample::Index) {
             come_back::<MessageRow>(values.iter().map(|values| row::<MessageRow>(values)).collect(), place, cut);
-            come_back::<RpcRow>(values.iter().map(|values| row::<RpcRow>(values)).collect(), place, cut);
+            come_back::<Note>(values.iter().map(|values| row::<Note>(values)).collect(), place, cut);
             let mut events: Vec<KernelEvent> = values.iter().map(|values| row::<KernelEvent>(values)).collect();
             events.sort_by_key(|event| event.t_ns);
             come_back::<KernelEvent>(events, place, cut);

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use msgpath_core::schema::MessageRow;
 
-use super::{Exporter, field, messages, write_csv};
+use super::{Exporter, messages, write_columns};
 use crate::columns::messages::MESSAGES;
-use crate::columns::{Column, Context, of_case};
+use crate::columns::{Column, of_case};
 use crate::{RecordError, Run};
 
 pub(super) struct MessagesCsv;
@@ -14,8 +14,8 @@ pub(super) struct MessagesCsv;
 static CASE: [Column<MessageRow>; 13] = of_case();
 
 /// What every export of messages has, in this order.
-pub(super) fn columns() -> impl Iterator<Item = &'static Column<MessageRow>> {
-    CASE.iter().chain(&MESSAGES)
+pub(super) fn columns() -> Vec<&'static Column<MessageRow>> {
+    CASE.iter().chain(&MESSAGES).collect()
 }
 
 impl Exporter for MessagesCsv {
@@ -32,9 +32,7 @@ impl Exporter for MessagesCsv {
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
-        let (rows, of) = (messages(run)?, Context::new(run));
-        let rows = rows.map(|row| columns().map(|column| field(column.cell(&of, &row))).collect());
-        write_csv(columns().map(|column| column.name.to_owned()), rows, out)
+        write_columns(run, &columns(), messages(run)?, out)
     }
 }
 

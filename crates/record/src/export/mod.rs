@@ -1,6 +1,6 @@
-//! The formats a run is exported to: one file each, and one line in [`EXPORTERS`].
+//! The formats a run is exported to: one file each, and one line in [`EXPORTERS`]; those of rows of features are theirs.
 //!
-//! An exporter reads a whole [`Run`](crate::Run); a format of messages streams them from its folder and stops where the log stops
+//! An exporter reads a whole [`Run`]; a format of messages streams them from its folder and stops where the log stops
 //! being whole, which [`Run::damage`](crate::Run::damage) tells. A cell that cannot be had is empty, never 0.
 
 mod bare;
@@ -9,31 +9,33 @@ mod hdr;
 mod hgrm;
 mod hlog;
 mod json;
-mod lab_log;
 mod messages_csv;
 #[cfg(feature = "parquet")]
 mod parquet_rows;
 #[cfg(feature = "parquet")]
 mod parquet_table;
 pub mod perfetto;
-mod rpc_csv;
-mod rpc_json;
 mod shared;
+
+use msgpath_core::plugged::Plugged;
+
+use crate::Run;
 
 pub use bare::csv;
 #[cfg(feature = "parquet")]
 pub use bare::parquet;
+pub use csv_rounds::Csv;
+#[cfg(feature = "parquet")]
+pub use parquet_rows::{schema, write_rows};
 #[cfg(feature = "parquet")]
 pub use parquet_table::{TableColumn, TableValues, write_table};
-pub use shared::Exporter;
-use shared::{
-    body, calls, case, counted, failed, field, is_known, lab_header, messages, nonzero, receiver_bits_per_s, write_csv,
-};
-pub(crate) use shared::{reply, role_word, stamps};
+pub use shared::{Exporter, case, failed, write_columns};
+use shared::{counted, field, is_known, messages, nonzero, receiver_bits_per_s, write_csv};
+pub(crate) use shared::{reply, role_word};
 
-/// Every format.
-pub static EXPORTERS: &[&dyn Exporter] = &[
-    &csv_rounds::Csv,
+/// The formats of the base.
+static EXPORTERS: &[&dyn Exporter] = &[
+    &Csv,
     &messages_csv::MessagesCsv,
     &json::Json,
     #[cfg(feature = "parquet")]
@@ -41,49 +43,38 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
     &hgrm::Hgrm,
     &hlog::Hlog,
     &perfetto::Perfetto,
-    &rpc_csv::RpcCsv,
-    &rpc_json::RpcJson,
-    &lab_log::LabLog,
 ];
 
-/// The format of this name.
-pub fn exporter(name: &str) -> Option<&'static dyn Exporter> {
-    EXPORTERS.iter().copied().find(|exporter| exporter.name() == name)
+/// Those of features.
+pub static ADDED: Plugged<dyn Exporter> = Plugged::new();
+
+/// Every format. A feature may have one of a name that the base has: for runs with rows of its own.
+pub fn all() -> impl Iterator<Item = &'static dyn Exporter> {
+    EXPORTERS.iter().copied().chain(ADDED.all())
+}
+
+/// The format of this name, as it is for a run.
+pub fn exporter(name: &str, run: &Run) -> Option<&'static dyn Exporter> {
+    all().filter(|exporter| exporter.name() == name && exporter.is_for(run)).last()
 }
 
 #[cfg(test)]
 mod tests {
-    use msgpath_core::schema::RpcFacts;
     use std::io::{self, Write};
 
     use msgpath_core::foreign::shown;
-    use msgpath_core::schema::{MessageRow, RpcRow, RunHeader};
+    use msgpath_core::schema::{MessageRow, RunHeader};
 
     use super::*;
     use crate::{RecordError, test_run};
-
-    /// The bytes of one format, from a run of 20 calls.
-    pub(crate) fn exported_calls(name: &str) -> (Vec<u8>, Vec<RpcRow>) {
-        let place = tempfile::tempdir().unwrap();
-        let mut header = test_run::rpc_header();
-        header.target = "10.9.0.2:12345".into();
-        header.plan.cases.iter_mut().for_each(|case| case.label = Some("write".into()));
-        let rpc = header.parts.get_mut::<RpcFacts>().unwrap();
-        rpc.begin_unix_us = 1_700_000_000_123_456;
-        let mut writer = crate::RunWriter::create(place.path(), &header).unwrap();
-        let rows = [test_run::calls(1, 0, 10), test_run::calls(0, 0, 10)];
-        rows.iter().for_each(|rows| writer.rpcs(rows).unwrap());
-        let mut out = Vec::new();
-        exporter(name).unwrap().export(&crate::read(place.path()).unwrap(), &mut out).unwrap();
-        (out, rows.concat())
-    }
 
     /// The bytes of one format, from a run of six rounds and sixty messages.
     pub(crate) fn exported(name: &str) -> (Vec<u8>, test_run::Written) {
         let place = tempfile::tempdir().unwrap();
         let written = test_run::write(place.path(), 100);
         let mut out = Vec::new();
-        exporter(name).unwrap().export(&crate::read(place.path()).unwrap(), &mut out).unwrap();
+        let run = crate::read(place.path()).unwrap();
+        exporter(name, &run).unwrap().export(&run, &mut out).unwrap();
         (out, written)
     }
 
@@ -128,9 +119,6 @@ mod tests {
         for (at, format) in EXPORTERS.iter().enumerate() {
             assert!(EXPORTERS[..at].iter().all(|other| other.name() != format.name()));
             assert!(!format.extension().starts_with('.') && !format.summary().ends_with('.'));
-            if ["rpc-csv", "rpc-json", "lab-log"].contains(&format.name()) {
-                continue; // the run has no calls
-            }
             let error = format.export(&run, &mut Gone).unwrap_err();
             let RecordError::Export(source) = &error else { panic!("{}: {error}", format.name()) };
             assert_eq!(source.kind(), io::ErrorKind::BrokenPipe, "{}", format.name());
@@ -166,28 +154,17 @@ mod tests {
             header.ends.iter_mut().for_each(|end| end.name = HOSTILE.into());
             header
         };
-        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let mut writer = crate::RunWriter::create(places[0].path(), &hostile(test_run::header(100))).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let mut writer = crate::RunWriter::create(place.path(), &hostile(test_run::header(100))).unwrap();
         writer.round(&test_run::round(0, 0), &test_run::rows(0, 0, 10)).unwrap();
         drop(writer);
-        let mut header = hostile(test_run::rpc_header());
-        let facts = header.parts.get_mut::<RpcFacts>().unwrap();
-        facts.pairs.iter_mut().for_each(|pair| (pair.client, pair.server) = (HOSTILE.into(), HOSTILE.into()));
-        let mut writer = crate::RunWriter::create(places[1].path(), &header).unwrap();
-        let mut calls = test_run::calls(0, 0, 10);
-        calls.iter_mut().for_each(|call| call.key = *b"@1\x1b[2J\xe2\x80\xae\n=1\0\0\0\0");
-        writer.rpcs(&calls).unwrap();
-        drop(writer);
-        let runs = [0, 1].map(|at| crate::read(places[at].path()).unwrap());
+        let run = crate::read(place.path()).unwrap();
         for format in EXPORTERS {
-            let written = runs.iter().find_map(|run| {
-                let mut out = Vec::new();
-                format.export(run, &mut out).ok().map(|()| out)
-            });
-            let out = written.unwrap_or_else(|| panic!("{} wrote neither run", format.name()));
+            let mut out = Vec::new();
+            format.export(&run, &mut out).unwrap();
             match format.name() {
-                // Typed columns and the lab's own records: their readers show them.
-                "parquet" | "lab-log" => assert!(format.binary()),
+                // Typed columns: their readers show them.
+                "parquet" => assert!(format.binary()),
                 "perfetto" => assert!(!out.windows(4).any(|bytes| bytes == b"\x1b[2J")),
                 name => assert_harmless(name, format.extension() == "csv", &out),
             }
@@ -206,9 +183,7 @@ mod tests {
                 Err(error) => {
                     assert!(out.is_empty(), "{}", format.name());
                     let messages = ["messages-csv", "parquet", "perfetto"].contains(&format.name());
-                    let calls = ["rpc-csv", "rpc-json", "lab-log"].contains(&format.name());
-                    assert_eq!(matches!(error, RecordError::NoMessages { .. }), messages, "{error}");
-                    assert_eq!(matches!(error, RecordError::NoCalls { .. }), calls, "{error}");
+                    assert_eq!(matches!(error, RecordError::NoRows { .. }), messages, "{error}");
                 }
             }
         }
@@ -220,7 +195,7 @@ mod tests {
         drop(crate::RunWriter::create(place.path(), &test_run::header(0)).unwrap());
         let run = crate::read(place.path()).unwrap();
         for name in ["csv", "json", "hgrm", "hlog"] {
-            exporter(name).unwrap().export(&run, &mut Vec::new()).unwrap();
+            exporter(name, &run).unwrap().export(&run, &mut Vec::new()).unwrap();
         }
     }
 }

@@ -1,11 +1,8 @@
-//! `parquet`: one row per logged message with the columns of its case beside it, so that one file is enough; of a run of
-//! calls one row per call.
+//! `parquet`: one row per logged message with the columns of its case beside it, so that one file is enough.
 
-use msgpath_core::schema::RpcFacts;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use msgpath_core::schema::{MessageRow, RpcRow};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -15,8 +12,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::messages_csv::columns;
-use super::{Exporter, calls, messages};
-use crate::columns::calls::CALLS;
+use super::{Exporter, messages};
 use crate::columns::{Cell, Column, Context, Kind};
 use crate::{RecordError, Run};
 
@@ -24,10 +20,10 @@ use crate::{RecordError, Run};
 const ROWS_PER_GROUP: usize = 1 << 17;
 
 /// The columns of a file.
-type Columns<R> = Vec<&'static Column<R>>;
+type Columns<R> = [&'static Column<R>];
 
 /// The type of a file, from the list of its columns. Integers are signed, without a logical type: many readers have no other.
-fn schema<R>(name: &str, columns: &Columns<R>) -> String {
+pub fn schema<R>(name: &str, columns: &Columns<R>) -> String {
     let field = |column: &&Column<R>| {
         let repetition = if column.null.is_empty() { "required" } else { "optional" };
         let (kind, logical) = match column.kind {
@@ -38,14 +34,6 @@ fn schema<R>(name: &str, columns: &Columns<R>) -> String {
         format!("{repetition} {kind} {}{logical}; ", column.name)
     };
     format!("message {name} {{ {}}}", columns.iter().map(field).collect::<String>())
-}
-
-fn of_messages() -> Columns<MessageRow> {
-    columns().collect()
-}
-
-fn of_calls() -> Columns<RpcRow> {
-    CALLS.iter().filter(|column| column.is_exported()).collect()
 }
 
 pub(super) struct Parquet;
@@ -60,7 +48,7 @@ impl Exporter for Parquet {
     }
 
     fn summary(&self) -> &'static str {
-        "one row per logged message with its case, or per call, lz4; an empty latency is a lost message"
+        "one row per logged message with its case, lz4; an empty latency is a lost message"
     }
 
     fn binary(&self) -> bool {
@@ -68,19 +56,29 @@ impl Exporter for Parquet {
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
-        let written = match run.header.parts.get::<RpcFacts>() {
-            Some(_) => write(run, "calls", &of_calls(), calls(run)?.1, out),
-            None => write(run, "messages", &of_messages(), messages(run)?, out),
-        };
-        written.map_err(|error| {
-            RecordError::Export(match error {
-                ParquetError::External(source) => {
-                    source.downcast::<io::Error>().map_or_else(io::Error::other, |source| *source)
-                }
-                other => io::Error::other(other),
-            })
-        })
+        write_rows(run, "messages", &columns(), messages(run)?, out)
     }
+}
+
+/// A file of one table of this name.
+///
+/// # Errors
+/// A cell does not fit into its type, or `out` cannot be written.
+pub fn write_rows<R: 'static>(
+    run: &Run,
+    name: &str,
+    columns: &Columns<R>,
+    rows: impl Iterator<Item = R>,
+    out: &mut dyn Write,
+) -> Result<(), RecordError> {
+    write(run, name, columns, rows, out).map_err(|error| {
+        RecordError::Export(match error {
+            ParquetError::External(source) => {
+                source.downcast::<io::Error>().map_or_else(io::Error::other, |source| *source)
+            }
+            other => io::Error::other(other),
+        })
+    })
 }
 
 fn write<R>(
@@ -182,8 +180,10 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::{Field, Row};
 
+    use msgpath_core::schema::MessageRow;
+
     use super::*;
-    use crate::export::tests::{exported, exported_calls, message};
+    use crate::export::tests::{exported, message};
     use crate::{RunWriter, test_run};
 
     fn open(bytes: &[u8]) -> SerializedFileReader<File> {
@@ -216,26 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn every_call_of_an_rpc_run_is_a_row() {
-        let (bytes, written) = exported_calls("parquet");
-        let rows: Vec<Row> = open(&bytes).get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        assert_eq!(rows.len(), written.len());
-        for (row, call) in rows.iter().zip(&written) {
-            assert_eq!(number(row, "rpcid"), Some(call.rpcid.into()));
-            let latency = number(row, "t4_ns").map(|t4| t4 - number(row, "t1_ns").unwrap());
-            assert_eq!((latency, number(row, "request_bytes")), (call.latency_ns, Some(118)));
-            assert!(row.to_string().contains("method: \"write\""), "{row}");
-        }
-    }
-
-    #[test]
     fn the_page_of_the_book_has_the_schema() {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/parquet.md");
         let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let page = plain(&std::fs::read_to_string(file).unwrap());
-        for schema in [schema("messages", &of_messages()), schema("calls", &of_calls())] {
-            assert!(page.contains(&plain(&schema)), "docs/parquet.md lacks: {schema}");
-        }
+        let schema = schema("messages", &columns());
+        assert!(page.contains(&plain(&schema)), "docs/parquet.md lacks: {schema}");
         assert!(page.contains("131 072") && ROWS_PER_GROUP == 131_072);
     }
 

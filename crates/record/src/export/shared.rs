@@ -5,11 +5,9 @@ use std::io::{self, Write};
 use msgpath_core::Case;
 use msgpath_core::foreign::cell;
 use msgpath_core::plan::CaseRole;
-use msgpath_core::schema::{Counted, EndReport, MessageRow, RoundRecord, RpcFacts, RpcRow};
-use msgpath_rpc::tenlg::tenlg;
-use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
+use msgpath_core::schema::{Counted, EndReport, MessageRow, RoundRecord};
 
-use crate::columns::Cell;
+use crate::columns::{Cell, Column, Context};
 use crate::{RecordError, Run};
 
 /// A format.
@@ -20,6 +18,10 @@ pub trait Exporter: Sync {
     fn extension(&self) -> &'static str;
     /// One line for help texts, lower case, no full stop.
     fn summary(&self) -> &'static str;
+    /// Whether it is how this run is exported under that name.
+    fn is_for(&self, _run: &Run) -> bool {
+        true
+    }
     /// Whether the bytes are nothing for a terminal.
     fn binary(&self) -> bool {
         false
@@ -27,8 +29,7 @@ pub trait Exporter: Sync {
     /// Writes the run.
     ///
     /// # Errors
-    /// [`RecordError::Export`] where `out` cannot be written, [`RecordError::NoMessages`] where a format of messages
-    /// finds none, [`RecordError::NoCalls`] where one of calls does.
+    /// [`RecordError::Export`] where `out` cannot be written, [`RecordError::NoRows`] where a format of rows finds none.
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError>;
 }
 
@@ -37,62 +38,17 @@ pub(super) fn messages(run: &Run) -> Result<impl Iterator<Item = MessageRow>, Re
     let mut rows = crate::messages(&run.folder)?.map_while(Result::ok).peekable();
     match rows.peek() {
         Some(_) => Ok(rows),
-        None => Err(RecordError::NoMessages { run: run.header.name.clone() }),
+        None => Err(RecordError::NoRows {
+            run: run.header.name.clone(),
+            what: "per-message log",
+            why: "none was asked for when it was measured, or it ended before the first message was kept",
+            hint: "a format of rounds: csv, json, hgrm or hlog",
+        }),
     }
-}
-
-/// The calls of the run as far as they are whole, and what is known of them; at least one.
-pub(super) fn calls(run: &Run) -> Result<(&RpcFacts, impl Iterator<Item = RpcRow>), RecordError> {
-    let mut rows = crate::rpcs(&run.folder)?.map_while(Result::ok).peekable();
-    match (run.header.parts.get::<RpcFacts>(), rows.peek()) {
-        (Some(facts), Some(_)) => Ok((facts, rows)),
-        _ => Err(RecordError::NoCalls { run: run.header.name.clone() }),
-    }
-}
-
-/// T1 to T4 in ns since 1970 (or since the start of a run whose date is not known), as recorded.
-pub(crate) fn stamps(facts: &RpcFacts, row: &RpcRow) -> [Option<i64>; 4] {
-    let t1 = facts.begin_unix_us.saturating_mul(1_000).saturating_add_unsigned(row.start_ns);
-    let after = |ns: Option<i64>| ns.map(|ns| t1.saturating_add(ns));
-    [
-        Some(t1),
-        after(row.received_ns),
-        after(row.replied_ns),
-        after(row.latency_ns.and_then(|ns| i64::try_from(ns).ok())),
-    ]
-}
-
-/// A call as the lab's header has it: everything that a record of it may need, cut to µs. What the record does not keep
-/// stands in for it: the number of the connection (from 1) for the client's port.
-pub(super) fn lab_header(run: &Run, facts: &RpcFacts, row: &RpcRow) -> Header {
-    let pair = &facts.pairs[row.pair as usize];
-    let address = |text: &str| text.parse::<std::net::Ipv4Addr>().map_or(0, u32::from);
-    let port = run.header.target.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0);
-    let label = case(run, row.case).label.as_deref();
-    Header {
-        rpcid: row.rpcid,
-        parent: row.parent,
-        t: stamps(facts, row).map(|t| t.map_or(0, |ns| ns.div_euclid(1_000))),
-        client_ip: address(&pair.client),
-        server_ip: address(&pair.server),
-        client_port: (row.connection as u16).wrapping_add(1),
-        server_port: port,
-        lglen1: tenlg(body(row.request_bytes)),
-        lglen2: tenlg(body(row.reply_bytes)),
-        kind: Kind::RespRcv as u16,
-        method: Method::new(label.unwrap_or("call")),
-        status: row.status,
-        pad: 0,
-    }
-}
-
-/// Bytes of the body of a message with all its headers.
-pub(super) fn body(message: u64) -> u64 {
-    message.saturating_sub((MARKER_BYTES + RPC_HEADER_BYTES) as u64)
 }
 
 /// The case of a round or a message; the reader has checked that it exists.
-pub(super) fn case(run: &Run, id: u32) -> &Case {
+pub fn case(run: &Run, id: u32) -> &Case {
     &run.header.plan.cases[id as usize]
 }
 
@@ -178,6 +134,21 @@ pub(super) fn write_csv(
     csv.flush().map_err(failed)
 }
 
+/// A table of these columns, a line each row.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write_columns<R: 'static>(
+    run: &Run,
+    columns: &[&'static Column<R>],
+    rows: impl Iterator<Item = R>,
+    out: &mut dyn Write,
+) -> Result<(), RecordError> {
+    let of = Context::new(run);
+    let rows = rows.map(|row| columns.iter().map(|column| field(column.cell(&of, &row))).collect());
+    write_csv(columns.iter().map(|column| column.name.to_owned()), rows, out)
+}
+
 pub(super) fn field(cell: Cell<'_>) -> String {
     match cell {
         Cell::Empty => String::new(),
@@ -186,6 +157,7 @@ pub(super) fn field(cell: Cell<'_>) -> String {
     }
 }
 
-pub(super) fn failed(error: impl Into<io::Error>) -> RecordError {
+/// An error of the writer, or of what writes to it.
+pub fn failed(error: impl Into<io::Error>) -> RecordError {
     RecordError::Export(error.into())
 }

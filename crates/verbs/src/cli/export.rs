@@ -12,7 +12,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_present::html::figures::{self, Figure};
 use msgpath_present::{export as analysed, html};
 use msgpath_record::Run;
-use msgpath_record::export::{EXPORTERS, Exporter};
+use msgpath_record::export::{self, Exporter};
 use msgpath_sys::standard::Output;
 
 use crate::kind::{self, Kind, Writes};
@@ -59,7 +59,7 @@ fn drawn(run: &str, figure: &Figure) -> Result<String, Problem> {
     })
 }
 
-/// A format: one of the record's list, one that needs the analysis, or one of other records than runs.
+/// A format: one of runs, one that needs the analysis, or one of other records than runs.
 #[derive(Clone, Copy)]
 enum Format {
     Record(&'static dyn Exporter),
@@ -78,7 +78,10 @@ impl Format {
 
     fn summary(&self) -> String {
         match self {
-            Format::Record(format) => format.summary().to_owned(),
+            Format::Record(format) => {
+                let same = export::all().filter(|other| other.name() == format.name());
+                same.map(Exporter::summary).collect::<Vec<_>>().join("; ")
+            }
             Format::Analysed(format) => format.summary.to_owned(),
             Format::Other(format) => {
                 let same = kind::ALL.all().flat_map(|kind| kind.exporters).filter(|other| other.name == format.name);
@@ -89,11 +92,12 @@ impl Format {
 
     /// Each name once: what runs have in common with other records is named for runs.
     fn all() -> Vec<Self> {
-        let record = EXPORTERS.iter().map(|format| Format::Record(*format));
-        let mut all: Vec<Self> = record.chain(analysed::EXPORTERS.iter().map(Format::Analysed)).collect();
-        for format in kind::ALL.all().flat_map(|kind| kind.exporters) {
-            if !all.iter().any(|known| known.name() == format.name) {
-                all.push(Format::Other(format));
+        let record = export::all().map(Format::Record).chain(analysed::EXPORTERS.iter().map(Format::Analysed));
+        let others = kind::ALL.all().flat_map(|kind| kind.exporters).map(Format::Other);
+        let mut all: Vec<Self> = Vec::new();
+        for format in record.chain(others) {
+            if !all.iter().any(|known| known.name() == format.name()) {
+                all.push(format);
             }
         }
         all
@@ -101,7 +105,10 @@ impl Format {
 
     fn write(&self, run: &Run, out: &mut dyn Write) -> Result<()> {
         match self {
-            Format::Record(format) => Ok(format.export(run, out).map_err(Problem::from)?),
+            Format::Record(format) => {
+                let of_run = export::exporter(format.name(), run).unwrap_or(*format);
+                Ok(of_run.export(run, out).map_err(Problem::from)?)
+            }
             Format::Analysed(format) => Ok(out.write_all((format.text)(run, &runs::summarise(run)?).as_bytes())?),
             Format::Other(format) => Err(usage(format!("{} is no format of a run", format.name))
                 .hint("a format of runs: csv, json, junit")

@@ -1,8 +1,7 @@
 //! Clocks of a client and a server machine, from the calls between them.
 
-use msgpath_core::schema::{RpcPair, RpcRow};
-
 use super::PairClock;
+use crate::record::{RpcPair, RpcRow};
 use msgpath_analyse::clocks::{self, Envelope, Stamps, words};
 
 /// Exchanges that are kept of all pairs together.

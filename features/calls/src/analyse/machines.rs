@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::schema::RpcPair;
 use serde::{Deserialize, Serialize};
 
 use super::PairClock;
+use crate::record::RpcPair;
 use msgpath_analyse::clocks::DRIFT_LIMIT;
 
 /// More machines are not solved together: the work grows with the cube.

@@ -1,12 +1,13 @@
 //! Calls of a key-value server: whose clock is how far off, and where the time of each kind of call goes.
 
-use msgpath_core::schema::{Floors, RpcFacts, RpcRow, RunHeader};
-use msgpath_record::Calls;
+use msgpath_core::schema::{Floors, RunHeader};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use msgpath_analyse::clocks;
 use msgpath_analyse::summary::CaseSummary;
+
+use crate::record::{Calls, RpcFacts, RpcRow};
 
 pub mod align;
 mod machines;
@@ -21,7 +22,7 @@ pub use split::middle_and_slowest;
 pub struct RpcSummary {
     /// One for each case that has calls, in the order of their ids.
     pub kinds: Vec<RpcKind>,
-    /// One for each pair of machines, in the order of [`msgpath_core::schema::RpcFacts::pairs`].
+    /// One for each pair of machines, in the order of [`RpcFacts::pairs`].
     pub clocks: Vec<PairClock>,
     /// The clocks of all machines against one of them, from all pairs together; empty with a single pair.
     pub machines: Vec<MachineClock>,
@@ -224,7 +225,7 @@ impl RpcStage {
 /// be added to the server's stamps; t0 is the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct PairClock {
-    /// Position in [`msgpath_core::schema::RpcFacts::pairs`].
+    /// Position in the pairs of machines.
     pub pair: u32,
     /// Both clocks are one: nothing to align.
     pub same: bool,

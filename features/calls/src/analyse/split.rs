@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::Case;
-use msgpath_core::schema::{RpcFacts, RpcRow};
-use msgpath_record::Calls;
 
 use super::{AbsentWire, PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage, RpcTimes};
+use crate::record::{Calls, RpcFacts, RpcRow};
 use msgpath_stats::order::{OrderStatistics, Rank};
 
 /// First calls of connections that are kept one by one.
@@ -698,7 +697,7 @@ mod tests {
         fn hostile_rows_do_no_harm(rows in prop::collection::vec(any::<(u64, u64, i64, i64, u64, u64, u32)>(), 0..40)) {
             let mut calls = Calls::new(1, 0.0, 0.0).pings(5, S);
             for (start, latency, received, replied, a, b, id) in rows {
-                calls.rows.push(msgpath_core::schema::RpcRow {
+                calls.rows.push(crate::record::RpcRow {
                     rpcid: id,
                     pair: id % 3,
                     case: id % 2,

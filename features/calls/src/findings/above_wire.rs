@@ -1,10 +1,10 @@
 //! W61: more bytes a second than the wire carries, so that was not the way.
 
-use msgpath_core::schema::RpcRow;
 use msgpath_core::units::{BitUnits, bits_per_second, three_digits};
 
 use super::shared::{calls, good, in_halves, of};
 use crate::analyse::RpcKind;
+use crate::record::RpcRow;
 use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;

@@ -35,8 +35,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 #[cfg(test)]
 mod tests {
-    use msgpath_core::schema::RpcPair;
 
+    use crate::record::RpcPair;
     use crate::testing::{Calls, MS, S, US};
 
     /// Three machines that call each other in a ring. The clock of b is 2 ms and that of c 5 ms behind a's.

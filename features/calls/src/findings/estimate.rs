@@ -46,7 +46,7 @@ fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
             time(request + reply)
         );
     }
-    let outside = |rows: &[&msgpath_core::schema::RpcRow]| {
+    let outside = |rows: &[&crate::record::RpcRow]| {
         median(rows).is_some_and(|ns| {
             let factor = ns / expected.estimate_ns;
             if longer { factor >= FACTOR } else { factor <= 1.0 / FACTOR }

@@ -1,12 +1,11 @@
 //! What the sentences on calls share.
 
-use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow};
-
 use msgpath_analyse::findings::Input;
 use msgpath_analyse::logs::Pulled;
 
 use crate::analyse::{RpcKind, RpcSummary};
 use crate::log;
+use crate::record::{RpcFacts, RpcPair, RpcRow};
 use msgpath_analyse::summary::Confidence;
 
 /// Facts and summary of a run of calls.

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::analyse::PairClock;
+use crate::record::{Calls, RpcRow};
 use msgpath_analyse::sample;
-use msgpath_core::schema::RpcRow;
 use msgpath_core::varint;
-use msgpath_record::Calls;
 
 use msgpath_present::html::{base64, pack};
 

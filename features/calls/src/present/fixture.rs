@@ -7,6 +7,7 @@ use msgpath_core::schema::*;
 use msgpath_record::Run;
 
 use crate::analyse::*;
+use crate::record::{RpcFacts, RpcPair, RpcRow};
 pub use msgpath_present::fixture::*;
 
 /// The log of these calls.

@@ -1,8 +1,8 @@
 //! Calls of a key-value server.
 
 use crate::analyse::{PairClock, RpcKind, RpcSummary};
+use crate::record::RpcFacts;
 use msgpath_analyse::Summary;
-use msgpath_core::schema::RpcFacts;
 use msgpath_record::Run;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! `rpc`: calls of a key-value server: how long, how many a second, and where the time of each kind goes.
 
 use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
+use crate::record::RpcFacts;
 use msgpath_analyse::Summary;
-use msgpath_core::schema::RpcFacts;
 use msgpath_core::units::Glyphs;
 use msgpath_core::workload::CALLS;
 use msgpath_record::Run;

@@ -1,7 +1,8 @@
 //! Calls of a key-value server, in words: which way they went, whose clock, how many a second, the estimate.
 
 use crate::analyse::{PairClock, RpcKind, RpcStage};
-use msgpath_core::schema::{DeviceKind, RpcFacts};
+use crate::record::RpcFacts;
+use msgpath_core::schema::DeviceKind;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
 use msgpath_record::Run;
 

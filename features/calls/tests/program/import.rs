@@ -72,6 +72,7 @@ fn what_goes_out_as_a_log_comes_in_again() {
     home.run("export @last --to lab-log -o again.log").ends_with(0);
     home.run("export @last --to rpc-json -o again.json").ends_with(0);
     home.run("export @last --to rpc-csv -o again.csv").ends_with(0);
+    home.run("export @last --to perfetto -o again.pftrace").ends_with(0);
     let json: serde_json::Value =
         serde_json::from_slice(&std::fs::read(home.path().join("again.json")).unwrap()).unwrap();
     assert_eq!(json["events"].as_array().unwrap().len(), 6);
@@ -208,7 +209,7 @@ fn texts_of_tracers_are_shown_by_themselves() {
     // Verbs of runs say what it is; calls and what a tracer saw do not mix; a head alone is nothing.
     home.run("verify traced").ends_with(0);
     home.run("export traced --to csv").ends_with(2).says(&["traced has texts of tracers, and no rounds"]);
-    home.run("import trace.txt client.log").ends_with(2).says(&["trace.txt is of a tracer, client.log is not"]);
+    home.run("import trace.txt client.log").ends_with(2).says(&["trace.txt is of a tracer, client.log is of calls"]);
     home.run("import trace.txt --wire 1G").ends_with(2).says(&["--wire is of calls"]);
     std::fs::write(home.path().join("head.txt"), SCHED.lines().take(3).collect::<Vec<_>>().join("\n") + "\n").unwrap();
     home.run("import head.txt").ends_with(3).says(&["E31", "head.txt has no calls"]);

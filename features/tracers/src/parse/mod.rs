@@ -4,11 +4,7 @@ mod number;
 pub(crate) mod strace;
 pub(crate) mod timehist;
 
-use std::io::Read;
-use std::path::Path;
-
 use msgpath_core::foreign::shown_bytes;
-use msgpath_sys::files;
 
 /// Slices or calls that are kept of a text; those beyond are counted.
 pub const MAX_ROWS: usize = 4_000_000;
@@ -184,13 +180,6 @@ fn position(names: &mut Vec<String>, of: &mut std::collections::HashMap<String, 
     names.push(name.to_owned());
     of.insert(name.to_owned(), at);
     Some(at)
-}
-
-/// The begin of a file, as far as [`tracer_of`] looks at it; `None`: it cannot be read.
-pub fn begin(file: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    files::open_regular_typed(file).ok()?.take(BEGIN as u64).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 /// Who printed a text that begins so; `None`: none of them. More than half of its first lines must be understood.

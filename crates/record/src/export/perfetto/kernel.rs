@@ -85,7 +85,7 @@ impl<W: Write> Trace<'_, W> {
             return Ok(*number);
         }
         let first = self.names.0.is_empty();
-        let number = (self.own_names() + self.names.0.len() + 1) as u64;
+        let number = (self.told + self.names.0.len() + 1) as u64;
         self.names.0.insert(name.to_owned(), number);
         let entry = |iid: u64, name: &str| Message::default().uint(interned::IID, iid).text(interned::NAME, name);
         let mut data = Message::default().message(interned::EVENT_NAMES, &entry(number, name));

@@ -6,7 +6,6 @@
 //! to the far end and from there to the reply. The kernel of traced rounds is a third. Times are ns since the start of
 //! the run.
 
-mod calls;
 mod kernel;
 mod lanes;
 #[cfg(test)]
@@ -59,7 +58,8 @@ pub mod event {
 pub const BEGIN: u64 = 1;
 /// As above.
 pub const END: u64 = 2;
-const INSTANT: u64 = 3;
+/// As above.
+pub const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 /// Fields of `TrackDescriptor`.
 #[allow(missing_docs)]
@@ -98,31 +98,32 @@ const FAR: u64 = 2;
 const KERNEL: u64 = 3;
 
 /// Names of what a message consists of.
-const STAGES: [&str; 10] = [
+const STAGES: [&str; 8] = [
     "waiting to be sent",
     "request",
     "far end and reply",
     "send to reply",
     "lost",
     "arrives at the far end",
-    "server",
-    "lock wait",
     "handler",
     "reply",
 ];
 const WAITING: usize = 0;
-const REQUEST: usize = 1;
+/// The name of the way there.
+pub const REQUEST: usize = 1;
 const FAR_AND_REPLY: usize = 2;
 const SEND_TO_REPLY: usize = 3;
-const LOST: usize = 4;
+/// The name of what was lost.
+pub const LOST: usize = 4;
 const ARRIVES: usize = 5;
-const SERVER: usize = 6;
-const LOCK: usize = 7;
-const HANDLER: usize = 8;
-const REPLY: usize = 9;
+const HANDLER: usize = 6;
+/// The name of the way back.
+pub const REPLY: usize = 7;
+/// The first name of a feature's own.
+pub const OWN: usize = STAGES.len();
 
-/// Names of what is noted of a message or a call.
-const NOTES: [&str; 5] = ["pass", "sequence", "rpcid", "parent", "status"];
+/// Names of what is noted of a message.
+const NOTES: [&str; 2] = ["pass", "sequence"];
 
 pub(super) struct Perfetto;
 
@@ -136,7 +137,7 @@ impl Exporter for Perfetto {
     }
 
     fn summary(&self) -> &'static str {
-        "the logged messages and calls as a trace for ui.perfetto.dev, with the kernel events of traced rounds"
+        "the logged messages as a trace for ui.perfetto.dev, with the kernel events of traced rounds"
     }
 
     fn binary(&self) -> bool {
@@ -146,7 +147,7 @@ impl Exporter for Perfetto {
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
         let rows = messages(run)?;
         let mut trace = Trace::new(run, BufWriter::new(out));
-        trace.head()?;
+        trace.head(&[], &NOTES)?;
         trace.counters()?;
         let mut round: Vec<MessageRow> = Vec::new();
         for row in rows {
@@ -156,27 +157,26 @@ impl Exporter for Perfetto {
             round.push(row);
         }
         trace.round(&mut round)?;
-        trace.calls(crate::rpcs(&run.folder)?)?;
         for events in crate::events(&run.folder)?.map_while(Result::ok) {
             trace.kernel(&events)?;
         }
-        trace.out.flush().map_err(failed)
+        trace.finish()
     }
 }
 
 /// What a track shows; each is described when it is first used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Track {
+pub enum Track {
     /// A slot in flight of a connection.
     Slot(u32, u32),
     /// The lost messages of a connection.
     Lost(u32),
     /// Arrivals over a connection at the far end.
     Arrivals(u32),
-    /// Calls of a case over a connection, in a slot in flight.
-    Calls(u32, u32, u32),
-    /// What the server does for them.
-    Served(u32, u32, u32),
+    /// A case over a connection, in a slot in flight, at the near end.
+    Near(u32, u32, u32),
+    /// The same at the far end.
+    Far(u32, u32, u32),
     /// What runs on a CPU.
     Cpu(u16),
     /// What else happens there.
@@ -185,32 +185,34 @@ enum Track {
     SystemCalls(i32),
 }
 
-struct Trace<'a, W: Write> {
+/// A trace that is being written.
+pub struct Trace<'a, W: Write> {
     run: &'a Run,
     out: W,
     lanes: HashMap<u32, Lanes>,
-    /// The slots of calls, by case and connection.
-    calls: HashMap<(u32, u32), Lanes>,
     tracks: HashMap<Track, u64>,
     /// The last number that a track or a flow was given.
     given: u64,
+    /// How many names messages refer to.
+    told: usize,
     /// Names of kernel events.
     names: kernel::Names,
     /// Until when the far end works on a connection: its slices must not overlap either.
     working: HashMap<u32, u64>,
     /// Events of the round at hand: ns and packet, in an order in which a slice ends before the next begins.
-    events: Vec<(u64, Message)>,
+    pub events: Vec<(u64, Message)>,
 }
 
 impl<'a, W: Write> Trace<'a, W> {
-    fn new(run: &'a Run, out: W) -> Self {
+    /// That of a run.
+    pub fn new(run: &'a Run, out: W) -> Self {
         Self {
             run,
             out,
             lanes: HashMap::new(),
-            calls: HashMap::new(),
             tracks: HashMap::new(),
             given: KERNEL,
+            told: 0,
             names: kernel::Names::default(),
             working: HashMap::new(),
             events: Vec::new(),
@@ -221,21 +223,27 @@ impl<'a, W: Write> Trace<'a, W> {
         self.out.write_all(&Message::default().message(PACKET, &packet).finish()).map_err(failed)
     }
 
-    fn number(&mut self) -> u64 {
+    /// A new number, of a track or a flow.
+    pub fn number(&mut self) -> u64 {
         self.given += 1;
         self.given
     }
 
-    /// Names that events refer to by number, and the two processes.
-    fn head(&mut self) -> Result<(), RecordError> {
+    /// Names that events refer to by number, those of a feature's parts and of its notes among them, and the two processes.
+    ///
+    /// # Errors
+    /// It cannot be written, as everywhere here.
+    pub fn head(&mut self, own: &[&str], notes: &[&str]) -> Result<(), RecordError> {
         let entry =
             |iid: usize, name: &str| Message::default().uint(interned::IID, iid as u64).text(interned::NAME, name);
-        let names = self.run.header.plan.cases.iter().map(label).chain(STAGES.map(String::from));
+        let stages = STAGES.iter().chain(own).map(|name| (*name).to_owned());
+        let names = self.run.header.plan.cases.iter().map(label).chain(stages);
         let mut data = Message::default();
         for (at, name) in names.enumerate() {
             data = data.message(interned::EVENT_NAMES, &entry(at + 1, &name));
+            self.told = at + 1;
         }
-        for (at, name) in NOTES.iter().enumerate() {
+        for (at, name) in notes.iter().enumerate() {
             data = data.message(interned::ANNOTATION_NAMES, &entry(at + 1, name));
         }
         let first = Message::default()
@@ -257,7 +265,10 @@ impl<'a, W: Write> Trace<'a, W> {
     }
 
     /// The median of every round, one counter for each case.
-    fn counters(&mut self) -> Result<(), RecordError> {
+    ///
+    /// # Errors
+    /// As [`Self::head`].
+    pub fn counters(&mut self) -> Result<(), RecordError> {
         let mut rounds: Vec<_> = self.run.rounds.iter().collect();
         rounds.sort_by_key(|round| round.start_ns);
         let mut uuids: HashMap<u32, u64> = HashMap::new();
@@ -290,13 +301,21 @@ impl<'a, W: Write> Trace<'a, W> {
         Ok(())
     }
 
-    /// How many names messages refer to.
-    fn own_names(&self) -> usize {
-        self.run.header.plan.cases.len() + STAGES.len()
+    /// The number of the name of a case.
+    pub fn case_name(&self, case: u32) -> u64 {
+        u64::from(case) + 1
+    }
+
+    /// The number of the name of a part of a message.
+    pub fn stage_name(&self, stage: usize) -> u64 {
+        (self.run.header.plan.cases.len() + 1 + stage) as u64
     }
 
     /// The number of a track, which is described where it is new.
-    fn track(&mut self, track: Track) -> Result<u64, RecordError> {
+    ///
+    /// # Errors
+    /// As [`Self::head`].
+    pub fn track(&mut self, track: Track) -> Result<u64, RecordError> {
         if let Some(uuid) = self.tracks.get(&track) {
             return Ok(*uuid);
         }
@@ -306,10 +325,10 @@ impl<'a, W: Write> Trace<'a, W> {
             Track::Slot(connection, slot) => (NEAR, format!("connection {connection}, slot {slot}")),
             Track::Lost(connection) => (NEAR, format!("connection {connection}, lost")),
             Track::Arrivals(connection) => (FAR, format!("connection {connection}, arrivals")),
-            Track::Calls(of, connection, slot) => {
+            Track::Near(of, connection, slot) => {
                 (NEAR, format!("{}, connection {connection}, slot {slot}", label(case(self.run, of))))
             }
-            Track::Served(of, connection, slot) => {
+            Track::Far(of, connection, slot) => {
                 (FAR, format!("{}, connection {connection}, slot {slot}", label(case(self.run, of))))
             }
             Track::Cpu(cpu) => (KERNEL, format!("CPU {cpu}")),
@@ -332,7 +351,10 @@ impl<'a, W: Write> Trace<'a, W> {
     }
 
     /// Writes the events at hand in the order of time.
-    fn write_events(&mut self) -> Result<(), RecordError> {
+    ///
+    /// # Errors
+    /// As [`Self::head`].
+    pub fn write_events(&mut self) -> Result<(), RecordError> {
         let mut events = std::mem::take(&mut self.events);
         events.sort_by_key(|(ns, _)| *ns); // a stable sort: what follows at the same time stays behind
         for (ns, event) in events {
@@ -346,16 +368,18 @@ impl<'a, W: Write> Trace<'a, W> {
         Ok(())
     }
 
+    /// Ends it.
+    ///
+    /// # Errors
+    /// As [`Self::head`].
+    pub fn finish(mut self) -> Result<(), RecordError> {
+        self.out.flush().map_err(failed)
+    }
+
     fn message(&mut self, row: &MessageRow) -> Result<(), RecordError> {
-        let stage_name = |stage: usize| (self.run.header.plan.cases.len() + 1 + stage) as u64;
-        let event = |kind: u64, track: u64| Message::default().uint(event::TYPE, kind).uint(event::TRACK_UUID, track);
-        let named = |kind: u64, track: u64, name: u64| event(kind, track).uint(event::NAME_IID, name);
-        let about = |event: Message| {
-            [u64::from(row.pass), row.sequence].into_iter().zip(1..).fold(event, |event, (value, name)| {
-                let note = Message::default().uint(interned::ANNOTATION_NAME_IID, name);
-                event.message(event::DEBUG_ANNOTATIONS, &note.uint(interned::ANNOTATION_UINT, value))
-            })
-        };
+        let first = self.stage_name(0);
+        let stage_name = |stage: usize| first + stage as u64;
+        let about = |event: Message| noted(event, [u64::from(row.pass), row.sequence]);
         let Some(latency) = row.latency_ns else {
             let lost = named(INSTANT, self.track(Track::Lost(row.connection))?, stage_name(LOST));
             self.events.push((row.start_ns, about(lost)));
@@ -403,7 +427,7 @@ impl<'a, W: Write> Trace<'a, W> {
                         (Some((_, replied)), Some(reply)) => {
                             let work = arrival(BEGIN, HANDLER).fixed64(event::FLOW_IDS, reply);
                             self.events.push((at, work));
-                            self.events.push((row.start_ns.saturating_add(replied), event(END, far_track)));
+                            self.events.push((row.start_ns.saturating_add(replied), event_on(END, far_track)));
                         }
                         _ => self.events.push((at, arrival(INSTANT, ARRIVES))),
                     }
@@ -412,12 +436,30 @@ impl<'a, W: Write> Trace<'a, W> {
                     begin = begin.fixed64(event::TERMINATING_FLOW_IDS, flow);
                 }
                 self.events.push((row.start_ns.saturating_add(from), begin));
-                self.events.push((row.start_ns.saturating_add(to), event(END, track)));
+                self.events.push((row.start_ns.saturating_add(to), event_on(END, track)));
             }
         }
-        self.events.push((end, event(END, track)));
+        self.events.push((end, event_on(END, track)));
         Ok(())
     }
+}
+
+/// An event of this type on a track.
+pub fn event_on(kind: u64, track: u64) -> Message {
+    Message::default().uint(event::TYPE, kind).uint(event::TRACK_UUID, track)
+}
+
+/// The same, with the number of its name.
+pub fn named(kind: u64, track: u64, name: u64) -> Message {
+    event_on(kind, track).uint(event::NAME_IID, name)
+}
+
+/// Adds notes, which have names in this order.
+pub fn noted(event: Message, notes: impl IntoIterator<Item = u64>) -> Message {
+    notes.into_iter().zip(1..).fold(event, |event, (value, name)| {
+        let note = Message::default().uint(interned::ANNOTATION_NAME_IID, name);
+        event.message(event::DEBUG_ANNOTATIONS, &note.uint(interned::ANNOTATION_UINT, value))
+    })
 }
 
 /// `tcp:send 64 B ×4 (control)`.

@@ -2,7 +2,6 @@
 
 use msgpath_core::plan::{Load, Plan};
 use msgpath_core::schedule::{Arrivals, Rate};
-use msgpath_core::schema::{RpcFacts, RpcPair, RpcRow};
 
 use super::test_trace::{Read, Slice, read};
 use super::*;
@@ -98,55 +97,6 @@ fn stamps_that_contradict_each_other_make_no_stages() {
     assert!(read.instants.is_empty() && read.flows.is_empty());
 }
 
-/// The trace of these calls of case 1, on one machine or on two.
-fn trace_of_calls(same_machine: bool, rows: Vec<RpcRow>) -> Read {
-    let mut header = test_run::header(u64::MAX);
-    header.plan.cases[1].label = Some("write".into());
-    let pair = RpcPair { same_machine: same_machine.then(|| "loopback".into()), ..RpcPair::default() };
-    header.parts.set(RpcFacts { pairs: vec![pair], ..RpcFacts::default() });
-    let run = Run { folder: "".into(), header, rounds: Vec::new(), end: None, damage: None };
-    let mut out = Vec::new();
-    let mut trace = Trace::new(&run, &mut out);
-    trace.head().unwrap();
-    trace.calls(rows.into_iter().map(Ok)).unwrap();
-    read(&out)
-}
-
-#[test]
-fn calls_have_parts_where_one_clock_made_the_stamps() {
-    let row = |n: u64| RpcRow {
-        case: 1,
-        connection: 3,
-        rpcid: n as u32 + 1,
-        start_ns: 1_000 * n,
-        latency_ns: (n != 2).then_some(1_500),
-        received_ns: Some(400),
-        replied_ns: Some(900),
-        lock_ns: Some(100),
-        ..RpcRow::default()
-    };
-    let read = trace_of_calls(true, (0..3).map(row).collect());
-    let near: Vec<&Slice> =
-        read.slices.iter().filter(|slice| slice.depth == 0 && slice.name.starts_with("write")).collect();
-    assert_eq!(near.len(), 2);
-    // They overlap, so each has a slot.
-    assert_ne!(near[0].track, near[1].track);
-    let of = |name: &str| -> Vec<(u64, u64)> {
-        read.slices.iter().filter(|slice| slice.name == name).map(|slice| (slice.from, slice.to)).collect()
-    };
-    assert_eq!((of("request"), of("reply")), (vec![(0, 400), (1_000, 1_400)], vec![(900, 1_500), (1_900, 2_500)]));
-    assert_eq!((of("server"), of("lock wait")), (vec![(400, 900), (1_400, 1_900)], vec![(400, 500), (1_400, 1_500)]));
-    assert_eq!((read.flows.len(), read.instants.len(), read.notes), (2, 1, 12));
-}
-
-#[test]
-fn calls_between_two_machines_are_not_split_by_unaligned_clocks() {
-    let rows =
-        vec![RpcRow { case: 1, latency_ns: Some(50), received_ns: Some(7), replied_ns: Some(9), ..RpcRow::default() }];
-    let read = trace_of_calls(false, rows);
-    assert_eq!((read.slices.len(), read.flows.len()), (1, 0));
-}
-
 #[test]
 fn a_traced_message_leads_to_the_far_end_and_back() {
     let traced = MessageRow { far_ns: Some(40), far_sent_ns: Some(60), ..row(1_000, 100) };
@@ -155,7 +105,7 @@ fn a_traced_message_leads_to_the_far_end_and_back() {
     let run = crate::read(place.path()).unwrap();
     let mut out = Vec::new();
     let mut trace = Trace::new(&run, BufWriter::new(&mut out));
-    trace.head().unwrap();
+    trace.head(&[], &NOTES).unwrap();
     // The second arrives while the far end works on the first, which only a damaged record has.
     trace.round(&mut vec![traced, MessageRow { start_ns: 1_010, ..traced }]).unwrap();
     trace.out.flush().unwrap();
@@ -195,7 +145,7 @@ fn the_kernel_has_tracks_of_its_own() {
     ];
     let mut out = Vec::new();
     let mut trace = Trace::new(&run, BufWriter::new(&mut out));
-    trace.head().unwrap();
+    trace.head(&[], &NOTES).unwrap();
     trace.kernel(&crate::Events { case: 0, pass: 0, events }).unwrap();
     trace.out.flush().unwrap();
     drop(trace);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use msgpath_core::plan::{Load, MAX_CONNECTIONS, MAX_THREADS};
-use msgpath_core::schema::{EndRound, OpenRound, RpcRow};
+use msgpath_core::schema::{EndRound, OpenRound};
 use msgpath_rpc::command::{MAX_CALLS, MAX_STEPS, Step};
 use msgpath_rpc::log::{self, RECORD_BYTES};
 use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use msgpath_agent::failure::Failure;
 use msgpath_agent::wire::{Body, FromEnd, ToEnd};
+
+use crate::record::RpcRow;
 
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;

@@ -2,7 +2,7 @@
 
 use msgpath_core::Histogram;
 use msgpath_core::foreign::shown_bytes;
-use msgpath_core::schema::{EndReport, OpenRound, RpcRow};
+use msgpath_core::schema::{EndReport, OpenRound};
 use msgpath_core::units::Glyphs;
 use msgpath_rpc::log::{self, DATA_BYTES};
 use msgpath_rpc::{Header, Kind};
@@ -11,6 +11,7 @@ use super::http::Http;
 use super::ledger::Ledger;
 use super::orders::{Broken, Record};
 use super::wire::{Does, Reply, Sent, Wire, key_of};
+use crate::record::RpcRow;
 
 /// Characters of the longest text of a server that is passed on.
 const LONGEST_SAID: usize = 4096;

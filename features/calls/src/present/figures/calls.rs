@@ -3,7 +3,7 @@
 
 use super::calls_of;
 use crate::analyse::RpcSummary;
-use msgpath_core::schema::RpcFacts;
+use crate::record::RpcFacts;
 use msgpath_core::units::{BitUnits, bits_per_second, size};
 use serde::Serialize;
 
@@ -268,7 +268,7 @@ mod tests {
     use crate::present::fixture;
     use msgpath_present::html::{DEFAULT_EMBED, Messages};
 
-    type Fixture = (msgpath_record::Run, msgpath_analyse::Summary, Vec<msgpath_core::schema::RpcRow>);
+    type Fixture = (msgpath_record::Run, msgpath_analyse::Summary, Vec<crate::record::RpcRow>);
 
     fn drawn((run, summary, rows): &Fixture, embed: usize) -> Drawn {
         let messages = Messages { embed, ..Messages::default() };

@@ -3,9 +3,7 @@
 use super::calls_of;
 use crate::analyse::PairClock;
 use crate::analyse::RpcSummary;
-use msgpath_core::schema::RpcFacts;
-use msgpath_core::schema::RpcRow;
-use msgpath_record::Calls;
+use crate::record::{Calls, RpcFacts, RpcRow};
 
 use msgpath_core::units::Glyphs;
 

@@ -2,12 +2,10 @@
 
 use super::calls_of;
 use crate::analyse::RpcSummary;
-use msgpath_core::schema::RpcFacts;
+use crate::record::{Calls, RpcFacts, RpcRow};
 use std::collections::HashSet;
 
 use crate::analyse::{PairClock, RpcKind};
-use msgpath_core::schema::RpcRow;
-use msgpath_record::Calls;
 
 use msgpath_core::units::Glyphs;
 

@@ -1,8 +1,8 @@
 //! Pictures of calls, one file each.
 
+use crate::record::{Calls, NO_CALLS};
 use msgpath_present::html::Scene;
 use msgpath_present::html::figures::Figure;
-use msgpath_record::{Calls, NO_CALLS};
 
 use crate::log;
 

@@ -2,7 +2,7 @@
 
 use crate::analyse::RpcSummary;
 use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage};
-use msgpath_core::schema::RpcFacts;
+use crate::record::RpcFacts;
 use msgpath_core::units::three_digits;
 
 use msgpath_core::units::Glyphs;

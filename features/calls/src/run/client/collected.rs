@@ -1,8 +1,8 @@
 //! What is collected from the near end after a round of calls.
 
 use crate::agent::client::orders::{Answer, Called, Record};
+use crate::record::RpcRow;
 use msgpath_agent::wire::read_histograms;
-use msgpath_core::schema::RpcRow;
 use msgpath_core::{Histogram, Problem};
 
 use msgpath_run::Link;

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, Speaks};
 use crate::agent::client::wire::random_seed;
+use crate::record::{RpcFacts, RpcPair, RpcRow};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
 use msgpath_core::doctor::{Check, Doctor, Examine, parse_report};
@@ -24,8 +25,7 @@ use msgpath_core::gate::Gate;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Load};
 use msgpath_core::schema::{
-    DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RpcFacts, RpcPair, RpcRow, RunEnd,
-    RunHeader, Status,
+    DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RunEnd, RunHeader, Status,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{Exit, Plan, Problem};
@@ -406,7 +406,7 @@ impl Run<'_> {
         if record.near().delivery.sent > 0 {
             self.writer.round(&record, &[]).map_err(Problem::from)?;
             if !rows.is_empty() {
-                self.writer.rpcs(&rows).map_err(Problem::from)?;
+                self.writer.rows::<RpcRow>(&rows).map_err(Problem::from)?;
             }
             self.kept += rows.len() as u64;
             self.done += 1;

@@ -3,7 +3,7 @@
 use msgpath_analyse::summary::Confidence;
 use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcStage, RpcSummary};
 use msgpath_calls::log::log;
-use msgpath_core::schema::{RpcFacts, RpcRow};
+use msgpath_calls::record::{RpcFacts, RpcRow};
 use msgpath_core::units::three_digits;
 use msgpath_stats::describe::median;
 use msgpath_stats::distributions::binomial_inverse;

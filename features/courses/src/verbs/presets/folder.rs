@@ -1,10 +1,10 @@
 //! What `-o DIR` writes: the page, the tables as CSV, pictures, a report and the rounds of each run.
 
-use msgpath_core::schema::RpcFacts;
 use std::path::Path;
 
 use crate::answers::{Page, Part};
 use crate::files;
+use msgpath_calls::record::RpcFacts;
 use msgpath_core::Problem;
 use msgpath_present::html;
 use msgpath_present::html::figures;
@@ -59,7 +59,7 @@ pub(super) fn write(
             formats.push(("calls.csv", "rpc-csv"));
         }
         for (file, format) in formats {
-            let exporter = export::exporter(format).expect("a format of the record");
+            let exporter = export::exporter(format, &one.run).expect("a format of the record");
             runs::export_to(&one.run, exporter, &OutputFile::Named(own.join(file)))?;
         }
         written.push(format!("{name}/"));

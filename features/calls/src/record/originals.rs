@@ -7,13 +7,12 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use msgpath_record::RecordError;
 use msgpath_rpc::log::{RECORD_BYTES, Record, records};
 use msgpath_sys::files::{Output, open_regular};
 
-use crate::RecordError;
-
 /// The records of binary logs, one file after the other: a log itself.
-pub(crate) const LOG_FILE: &str = "lab.log";
+pub(super) const LOG_FILE: &str = "lab.log";
 /// The events of JSON as records; their bodies are as the JSON shows them.
 const EVENTS_FILE: &str = "lab-events.log";
 /// The most bytes of logs that are copied.
@@ -21,7 +20,7 @@ const MOST: u64 = 1 << 30;
 
 /// The records that are to be kept.
 #[derive(Debug)]
-pub(crate) enum Originals {
+pub(super) enum Originals {
     /// Those of these logs.
     Logs(Vec<PathBuf>),
     /// These, from JSON.
@@ -30,7 +29,7 @@ pub(crate) enum Originals {
 
 impl Originals {
     /// Writes them into the folder of a run.
-    pub(crate) fn keep(&self, folder: &Path) -> Result<(), RecordError> {
+    pub(super) fn keep(&self, folder: &Path) -> Result<(), RecordError> {
         let cannot = RecordError::Export;
         match self {
             Originals::Logs(files) => {
@@ -65,12 +64,12 @@ fn written(out: BufWriter<Output>) -> Result<(), RecordError> {
 }
 
 /// The log that a run was imported from.
-pub(crate) fn log(folder: &Path) -> Option<BufReader<File>> {
+pub(super) fn log(folder: &Path) -> Option<BufReader<File>> {
     open_regular(&folder.join(LOG_FILE)).ok().map(BufReader::new)
 }
 
 /// All records that a run was imported from; `None`: there are none, or they are not whole.
-pub(crate) fn all(folder: &Path) -> Option<Vec<Record>> {
+pub(super) fn all(folder: &Path) -> Option<Vec<Record>> {
     let file = [LOG_FILE, EVENTS_FILE].into_iter().find_map(|name| open_regular(&folder.join(name)).ok())?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes).ok()?;
@@ -87,11 +86,12 @@ mod tests {
     use msgpath_core::units::Pieces;
     use msgpath_rpc::log::golden;
     use msgpath_rpc::{Header, Kind, Method};
+    use msgpath_verbs::importers::ForeignFile;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::export::exporter;
-    use crate::import::read_files;
+    use crate::record::export::EXPORTERS;
+    use crate::record::import::read_files;
 
     /// A file imported, and exported again.
     fn again(file: &Path, to: &str) -> Vec<u8> {
@@ -101,13 +101,14 @@ mod tests {
             &msgpath_core::workload::CALLS,
             vec![Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(1))],
         );
-        let import = read_files(&[file.to_path_buf()]).unwrap();
+        let import = read_files(&[ForeignFile::open(file.to_path_buf()).unwrap()]).unwrap();
         let title = import.title.clone();
         let mut header = RunHeader::new("run", "import", plan);
         header.host_mut(NEAR).facts.extend(title.map(|title| ("title".to_owned(), title)));
         import.write(&folder, header).unwrap();
         let mut out = Vec::new();
-        exporter(to).unwrap().export(&crate::read(&folder).unwrap(), &mut out).unwrap();
+        let exporter = EXPORTERS.iter().find(|exporter| exporter.name() == to).unwrap();
+        exporter.export(&msgpath_record::read(&folder).unwrap(), &mut out).unwrap();
         out
     }
 

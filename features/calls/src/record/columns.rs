@@ -1,17 +1,15 @@
 //! Calls (in `rpcs.mpl` and `rpc-csv`).
 
-use msgpath_core::schema::RpcFacts;
-use msgpath_core::schema::{RpcPair, RpcRow};
+use msgpath_record::columns::{Cell, Column, Context, Form, Kind, Logged, Stored, stored, without_zeros};
 
-use super::{Cell, Column, Context, Form, Kind, Logged, Stored, stored, without_zeros};
-use crate::export::stamps;
+use super::{RpcFacts, RpcPair, RpcRow, stamps};
 
 type Call = Column<RpcRow>;
 
 const UNKNOWN: &str = "not known";
 
 /// All of them; what is exported otherwise than stored has both.
-pub(crate) static CALLS: [Column<RpcRow>; 27] = [
+pub(super) static CALLS: [Column<RpcRow>; 27] = [
     Call::shown("case_id", Kind::Int32, "", "position of the case in the plan", |_, row| row.case.into()),
     Call::shown("method", Kind::Text, "", "the kind of call", |of, row| {
         of.run.header.plan.cases[row.case as usize].label.as_deref().into()
@@ -96,8 +94,22 @@ impl Logged for RpcRow {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_record::block::put_section;
+    use msgpath_record::columns::{MAX_NUMBER, decode, documented, encode, table};
+
     use super::*;
-    use crate::columns::{MAX_NUMBER, block_of, decode, encode};
+
+    #[test]
+    fn the_document_has_these_columns() {
+        documented(&[("calls", table(&CALLS))]);
+    }
+
+    /// Number of rows, case and pass, and these columns.
+    fn block_of(place: [u8; 3], columns: &[(&str, u64, &[u8])]) -> Vec<u8> {
+        let mut out = place.to_vec();
+        columns.iter().for_each(|(name, form, cells)| put_section(&mut out, name, *form, cells));
+        out
+    }
 
     #[test]
     fn the_bytes_of_a_block_of_calls_stay_what_they_are() {
@@ -108,7 +120,7 @@ mod tests {
         let third = RpcRow { received_ns: Some(-4), ..second };
         let payload = encode::<RpcRow>(2, 3, &[first, second, third]).unwrap();
         let none: &[u8] = &[0, 0, 0];
-        let columns: [(&str, u8, &[u8]); 18] = [
+        let columns: [(&str, u64, &[u8]); 18] = [
             ("pair", 1, none),
             ("connection", 1, none),
             ("rpcid", 1, &[7, 7, 7]),

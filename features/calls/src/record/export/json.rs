@@ -2,13 +2,15 @@
 
 use std::io::{BufWriter, Write};
 
-use msgpath_core::schema::{NEAR, RpcRow};
+use msgpath_core::schema::NEAR;
+use msgpath_record::export::{Exporter, failed};
+use msgpath_record::{RecordError, Run};
 use msgpath_rpc::Kind;
 use msgpath_rpc::json::{self, FOOTER};
 use msgpath_rpc::log::{DATA_BYTES, Record};
 
-use super::{Exporter, body, calls, failed, lab_header};
-use crate::{RecordError, Run, originals};
+use super::{body, calls, lab_header};
+use crate::record::{RpcRow, originals};
 
 pub(super) struct RpcJson;
 
@@ -90,7 +92,7 @@ fn one_each(records: Vec<Record>) -> Vec<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::exported_calls;
+    use crate::record::export::tests::exported_calls;
 
     #[test]
     fn the_events_are_sorted_and_valid() {

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use super::{Exporter, calls, field, write_csv};
-use crate::columns::calls::CALLS;
-use crate::columns::{Column, Context};
-use crate::{RecordError, Run};
+use msgpath_record::export::{Exporter, write_columns};
+use msgpath_record::{RecordError, Run};
+
+use super::{calls, exported};
 
 pub(super) struct RpcCsv;
 
@@ -23,16 +23,13 @@ impl Exporter for RpcCsv {
     }
 
     fn export(&self, run: &Run, out: &mut dyn Write) -> Result<(), RecordError> {
-        let ((_, rows), of) = (calls(run)?, Context::new(run));
-        let columns = || CALLS.iter().filter(|column| column.is_exported());
-        let rows = rows.map(|row| columns().map(|column: &Column<_>| field(column.cell(&of, &row))).collect());
-        write_csv(columns().map(|column| column.name.to_owned()), rows, out)
+        write_columns(run, &exported(), calls(run)?.1, out)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::export::tests::exported_calls;
+    use crate::record::export::tests::exported_calls;
     use msgpath_rpc::csv::{Row, Rows};
 
     #[test]

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use msgpath_core::plan::{Case, Extent, MAX_CONNECTIONS, MAX_ROUNDS, MAX_SIZE, Plan};
-use msgpath_core::schema::{EndReport, NEAR, RoundRecord, RpcFacts, RpcPair, RpcRow, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{EndReport, NEAR, RoundRecord, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Histogram, Unavailable};
+use msgpath_record::{RecordError, RunWriter, utc};
 use msgpath_rpc::tenlg::tenlg;
 
 use super::calls::{Call, Calls, UNKNOWN};
-use crate::{RecordError, RunWriter, utc};
+use crate::record::{RpcFacts, RpcPair, RpcRow};
 
 /// The most rounds of a kind.
 const MOST_ROUNDS: usize = 40;
@@ -135,7 +136,7 @@ pub(super) fn write(
                 row(call, begin, (case as u32, pass), pair_of[call.connection as usize])
             }));
             writer.round(&round(&rows, case as u32, pass), &[])?;
-            writer.rpcs(&rows)?;
+            writer.rows::<RpcRow>(&rows)?;
         }
     }
     let end = RunEnd {

@@ -7,12 +7,13 @@
 
 use std::io::{BufWriter, Write};
 
-use msgpath_core::schema::RpcRow;
+use msgpath_record::export::{Exporter, failed};
+use msgpath_record::{RecordError, Run};
 use msgpath_rpc::Kind;
 use msgpath_rpc::log::{DATA_BYTES, Record};
 
-use super::{Exporter, body, calls, failed, lab_header};
-use crate::{RecordError, Run, originals};
+use super::{body, calls, lab_header};
+use crate::record::{RpcRow, originals};
 
 pub(super) struct LabLog;
 
@@ -83,7 +84,7 @@ fn begin(row: &RpcRow, method: &[u8]) -> [u8; DATA_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::tests::exported_calls;
+    use crate::record::export::tests::exported_calls;
     use msgpath_rpc::log::{RECORD_BYTES, records};
 
     #[test]

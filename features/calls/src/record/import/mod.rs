@@ -9,17 +9,17 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use msgpath_core::foreign::shown_bytes;
 use msgpath_core::schema::RunHeader;
 use msgpath_core::{Exit, Problem};
+use msgpath_record::RecordError;
 use msgpath_rpc::csv::{self, CsvError};
 use msgpath_rpc::json;
 use msgpath_rpc::log::{self, RECORD_BYTES};
+use msgpath_verbs::importers::ForeignFile;
 
 use self::calls::{Calls, Counted, UNKNOWN};
 use self::kinds::{About, kinds};
-use crate::RecordError;
-use crate::originals::Originals;
+use super::originals::Originals;
 
 /// The JSON that is read at once, all files together, bytes.
 const MAX_JSON: u64 = 1 << 30;
@@ -31,14 +31,6 @@ const WALL_NS: i64 = 631_152_000_000_000_000;
 /// A file that is not a run of others, or a damaged one.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// There is no such file.
-    #[error("{:?} is not a file", text)]
-    NoFile {
-        /// As typed.
-        text: String,
-        /// The files that are there.
-        others: Vec<String>,
-    },
     /// A file that cannot be read.
     #[error("{} cannot be read ({source})", file.display())]
     Read {
@@ -50,14 +42,6 @@ pub enum ImportError {
     /// More JSON than is read at once.
     #[error("the JSON files together have more than {} GiB", MAX_JSON >> 30)]
     TooLarge,
-    /// Its first bytes are of nothing that is known.
-    #[error("{} is not a log, JSON of the lab's viewer, CSV with a column t1 or text of a tracer", file.display())]
-    Unknown {
-        /// The file.
-        file: PathBuf,
-        /// What it begins with.
-        begins: String,
-    },
     /// A record, an event or a line that is none.
     #[error("{} is damaged at {place}", file.display())]
     Damaged {
@@ -83,25 +67,10 @@ impl From<ImportError> for Problem {
     fn from(error: ImportError) -> Problem {
         let what = error.to_string();
         match error {
-            ImportError::NoFile { text, others } => {
-                let problem = Problem::new("E29", Exit::Usage, what);
-                match others.is_empty() {
-                    true => problem.hint("the logs: msgpath import client.log server.log"),
-                    false => problem
-                        .why("the lab's tools take a title before the files; here it is an option, and files come in any order")
-                        .hint(format!("msgpath import --title {text:?} {}", others.join(" "))),
-                }
-            }
             ImportError::Read { .. } => Problem::new("E13", Exit::CannotStart, what),
             ImportError::TooLarge => Problem::new("E13", Exit::CannotStart, what)
                 .why("a JSON is held in memory as a whole")
                 .hint("the binary logs from which they were made, which may have any length; or fewer files at once"),
-            ImportError::Unknown { begins, .. } => Problem::new("E29", Exit::CannotStart, what)
-                .why(format!("it begins with {begins}"))
-                .hint(
-                    "a binary log of client4 or server4, the output of dumplogfile4, CSV whose first line names t1,t2,t3,t4, or \
-                     what strace or perf sched timehist wrote",
-                ),
             ImportError::Damaged { .. } => Problem::new("E30", Exit::CannotStart, what)
                 .why("nothing of it is used: what stands before the damage may be wrong as well"),
             ImportError::Nothing { empty: true, .. } => Problem::new("E31", Exit::CannotStart, what)
@@ -117,11 +86,14 @@ impl From<ImportError> for Problem {
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub enum Form {
+    /// A binary log.
     Log,
+    /// Of the lab's viewer.
     Json,
     /// With its separator.
     Csv(u8),
+    /// Of no byte.
     Empty,
 }
 
@@ -151,12 +123,13 @@ impl std::fmt::Debug for kinds::Kind {
     }
 }
 
-/// Reads files, in any order: logs of clients and servers, JSON and CSV.
+/// Reads files, in any order: logs of clients and servers, JSON and CSV. Those that have no calls are passed over.
 ///
 /// # Errors
 /// [`ImportError`]: the first file that is not what it should be.
-pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
-    exist(files)?;
+pub fn read_files(files: &[ForeignFile]) -> Result<Import, ImportError> {
+    let (files, forms): (Vec<PathBuf>, Vec<Form>) =
+        files.iter().filter_map(|file| Some((file.path.clone(), form(file)?))).unzip();
     let mut import = Import {
         calls: Calls::default(),
         kinds: Vec::new(),
@@ -169,10 +142,6 @@ pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
         found: Vec::new(),
         notes: Vec::new(),
     };
-    let mut forms = Vec::new();
-    for file in files {
-        forms.push(form(file)?);
-    }
     // Known before the first is read, but for a pipe or a device, which have no length: those are counted as they are read.
     let lengths = files.iter().zip(&forms).filter(|(_, form)| **form == Form::Json);
     let lengths = lengths.map(|(file, _)| file.metadata().map_or(0, |data| data.len()));
@@ -181,7 +150,7 @@ pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
     }
     let only = |one: Form| forms.iter().all(|form| *form == one || *form == Form::Empty);
     import.originals = match (only(Form::Log), only(Form::Json)) {
-        (true, false) => Some(Originals::Logs(files.to_vec())),
+        (true, false) => Some(Originals::Logs(files.clone())),
         (false, true) => Some(Originals::Events(Vec::new())),
         _ => None,
     };
@@ -200,46 +169,25 @@ pub fn read_files(files: &[PathBuf]) -> Result<Import, ImportError> {
     Ok(import)
 }
 
-/// Titles come before files in the lab's tools, and people type them so.
-fn exist(files: &[PathBuf]) -> Result<(), ImportError> {
-    let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(|file| file.exists());
-    match missing.first() {
-        None => Ok(()),
-        Some(missing) => Err(ImportError::NoFile {
-            text: missing.display().to_string(),
-            others: there.iter().map(|file| file.display().to_string()).collect(),
-        }),
-    }
-}
-
-fn form(file: &Path) -> Result<Form, ImportError> {
-    let cannot = |source| ImportError::Read { file: file.into(), source };
-    let mut begin = Vec::new();
-    File::open(file).and_then(|input| input.take(4096).read_to_end(&mut begin)).map_err(cannot)?;
+/// What a file is; `None`: nothing that has calls.
+pub fn form(file: &ForeignFile) -> Option<Form> {
+    let begin = &file.begin;
     if begin.is_empty() {
-        return Ok(Form::Empty);
+        return Some(Form::Empty);
     }
-    let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
+    let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(begin);
     let text = text.trim_ascii_start();
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     // Text first: printable bytes are not plausible T1.
-    if text.starts_with(b"{") && text.iter().take(64).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
-    {
-        return Ok(Form::Json);
+    if text.starts_with(b"{") && text.iter().take(64).all(is_text) {
+        return Some(Form::Json);
     }
     if let Some(delimiter) = csv::delimiter(text) {
-        return Ok(Form::Csv(delimiter));
+        return Some(Form::Csv(delimiter));
     }
     // A log that is damaged at its very begin is one all the same, if a later record is good.
-    if begin.len() < RECORD_BYTES || log::records(&begin, 0).any(|record| record.is_ok()) {
-        let printable = begin.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
-        if !printable {
-            return Ok(Form::Log);
-        }
-    }
-    Err(ImportError::Unknown {
-        file: file.into(),
-        begins: format!("\"{}\"", shown_bytes(&begin[..begin.len().min(16)], 128)),
-    })
+    let is_log = begin.len() < RECORD_BYTES || log::records(begin, 0).any(|record| record.is_ok());
+    (is_log && !begin.iter().all(is_text)).then_some(Form::Log)
 }
 
 fn count(number: u64, thing: &str) -> String {

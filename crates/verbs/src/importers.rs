@@ -1,0 +1,165 @@
+//! What `msgpath import` takes: files of other programs, of which features say whether they know them.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use msgpath_core::foreign::shown_bytes;
+use msgpath_core::plugged::Plugged;
+use msgpath_core::{Exit, Problem};
+
+use crate::options::Look;
+use crate::problems::usage;
+
+/// Bytes by which a file is known.
+const BEGIN: u64 = 8192;
+/// Of those, how many are shown of a file that nobody knows.
+const SHOWN: usize = 16;
+
+/// Files of other programs that `msgpath import` takes, all of one import.
+pub struct Importer {
+    /// What its files are: `of a tracer`.
+    pub are: &'static str,
+    /// What one is, behind `it is not`.
+    pub forms: &'static str,
+    /// Who writes them, for a hint.
+    pub written_by: &'static str,
+    /// What they are and how they come about, for the help.
+    pub help: &'static str,
+    /// The command with options that only its files have.
+    pub options: fn(Command) -> Command,
+    /// Whether a file is one.
+    pub takes: fn(&ForeignFile) -> bool,
+    /// Keeps what they say, and shows it.
+    pub import: fn(Imported<'_>) -> Result<ExitCode>,
+}
+
+/// A file of another program.
+#[derive(Clone, Debug)]
+pub struct ForeignFile {
+    /// As typed.
+    pub path: PathBuf,
+    /// What it begins with.
+    pub begin: Vec<u8>,
+}
+
+impl ForeignFile {
+    /// Reads what a file begins with.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(path: PathBuf) -> Result<Self, Problem> {
+        let mut begin = Vec::new();
+        match File::open(&path).and_then(|input| input.take(BEGIN).read_to_end(&mut begin)) {
+            Ok(_) => Ok(Self { path, begin }),
+            Err(error) => {
+                let what = format!("{} cannot be read ({error})", path.display());
+                Err(Problem::new("E13", Exit::CannotStart, what))
+            }
+        }
+    }
+}
+
+/// What was typed behind `msgpath import`.
+pub struct Imported<'a> {
+    /// The files, in the order in which they were typed.
+    pub files: Vec<ForeignFile>,
+    /// All words behind `msgpath`.
+    pub words: Vec<String>,
+    /// The name of the record; `None`: two random words.
+    pub name: Option<&'a str>,
+    /// A title.
+    pub title: Option<&'a String>,
+    /// Findings and warnings only.
+    pub quiet: bool,
+    /// How the result is printed.
+    pub look: &'a Look,
+    /// Its own options.
+    pub typed: &'a ArgMatches,
+}
+
+/// All of the features.
+pub(crate) static ALL: Plugged<Importer> = Plugged::new();
+
+/// The one that takes all of these files.
+pub(crate) fn of(files: &[ForeignFile]) -> Result<&'static Importer, Problem> {
+    let mut found: Option<(&'static Importer, &ForeignFile)> = None;
+    for file in files {
+        let importer = ALL.all().find(|importer| (importer.takes)(file)).ok_or_else(|| unknown(file))?;
+        match found {
+            Some((first, known)) if !std::ptr::eq(first, importer) => {
+                let (path, other) = (known.path.display(), file.path.display());
+                return Err(usage(format!("{path} is {}, {other} is {}", first.are, importer.are))
+                    .why("what one import keeps is one record")
+                    .hint(format!("msgpath import {path}")));
+            }
+            Some(_) => {}
+            None => found = Some((importer, file)),
+        }
+    }
+    found.map(|(importer, _)| importer).ok_or_else(|| usage("there is no file to import"))
+}
+
+fn unknown(file: &ForeignFile) -> Problem {
+    let list = |last: &str, of: fn(&Importer) -> &'static str| ALL.all().map(of).collect::<Vec<_>>().join(last);
+    let forms = list(" or ", |importer| importer.forms);
+    let forms = if forms.is_empty() { "anything that this msgpath imports".to_owned() } else { forms };
+    let begins = shown_bytes(&file.begin[..file.begin.len().min(SHOWN)], 128);
+    Problem::new("E29", Exit::CannotStart, format!("{} is not {forms}", file.path.display()))
+        .why(format!("it begins with \"{begins}\""))
+        .hint(list(", or ", |importer| importer.written_by))
+}
+
+/// The options of importers, among those of `import`.
+#[derive(Clone, Debug)]
+pub(crate) struct Options(pub(crate) ArgMatches);
+
+impl Options {
+    /// Whether an option of another importer than this was typed.
+    ///
+    /// # Errors
+    /// It was.
+    pub(crate) fn misplaced(&self, asked: &Importer) -> Result<(), Problem> {
+        for other in ALL.all().filter(|other| !std::ptr::eq(*other, asked)) {
+            if let Some(option) = typed_among(&(other.options)(Command::new("import")), &self.0) {
+                return Err(usage(format!("{option} is {}, and these files are {}", other.are, asked.are)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first of these options that was typed.
+pub(crate) fn typed_among(options: &Command, typed: &ArgMatches) -> Option<String> {
+    let is_typed = |arg: &&Arg| typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let arg = options.get_arguments().find(is_typed)?;
+    Some(match arg.get_short() {
+        Some(short) => format!("-{short}"),
+        None => format!("--{}", arg.get_long().unwrap_or_default()),
+    })
+}
+
+impl FromArgMatches for Options {
+    fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(typed.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, typed: &ArgMatches) -> Result<(), clap::Error> {
+        self.0 = typed.clone();
+        Ok(())
+    }
+}
+
+impl Args for Options {
+    fn augment_args(command: Command) -> Command {
+        ALL.all().fold(command, |command, importer| (importer.options)(command))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}

@@ -1,0 +1,176 @@
+//! What a run of calls keeps: what is known of them as a whole in the header, and a log with a row for each; where it comes from
+//! and what it is exported to.
+
+mod columns;
+pub mod export;
+pub mod import;
+mod originals;
+#[cfg(test)]
+pub(crate) mod test_run;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use msgpath_analyse::sample::Timed;
+use msgpath_core::parts::Part;
+use msgpath_core::schema::RunHeader;
+use msgpath_record::block::Kind;
+use msgpath_record::{Log, OfCase, RecordError, RoundLog, Rows, Run, RunLog};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is known of the calls of an RPC run as a whole.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcFacts {
+    /// Protocol: `lab` (client4 and server4), `redis`, `http`.
+    pub protocol: String,
+    /// What answers, as far as it says so: `msgpath`, or empty.
+    pub server: String,
+    /// Start of the run on the client's wall clock, µs since 1970-01-01 UTC: T1 of a call is this plus its `start_ns`.
+    pub begin_unix_us: i64,
+    /// Smallest step of the client's stamps, ns: 1000 for the lab's logs.
+    pub client_step_ns: u64,
+    /// Smallest step of the server's stamps, ns.
+    pub server_step_ns: u64,
+    /// The pairs of machines; [`RpcRow::pair`] is a position here.
+    pub pairs: Vec<RpcPair>,
+    /// Speed of the wire, bits per second, and where it is known from (`link speed of eth0`, `--wire`); `None`: no wire, or
+    /// nobody knows.
+    pub wire: Option<(u64, String)>,
+    /// The user's estimates, typed before: one a case, by id; ns of the median.
+    pub expect: BTreeMap<u32, u64>,
+    /// Calls that the log of calls did not keep because its limit was reached.
+    pub not_kept: u64,
+}
+
+impl Part for RpcFacts {
+    const NAME: &str = "rpc";
+}
+
+/// A client and a server machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcPair {
+    /// Address of the client.
+    pub client: String,
+    /// Address of the server.
+    pub server: String,
+    /// Both are one machine, so that both clocks are one; why that is known (`both addresses are the same`).
+    pub same_machine: Option<String>,
+}
+
+/// One call. Stamps are as both clocks had them: nothing is aligned, clamped or invented.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RpcRow {
+    /// Case: one kind of call.
+    pub case: u32,
+    /// Pass.
+    pub pass: u32,
+    /// Position in [`RpcFacts::pairs`].
+    pub pair: u32,
+    /// Connection, from 0 within the run.
+    pub connection: u32,
+    /// Id of the call.
+    pub rpcid: u32,
+    /// Id of the call that made it; 0: none.
+    pub parent: u32,
+    /// Status of the reply; 0: success.
+    pub status: u32,
+    /// Bytes of the request, and of the reply, with all headers.
+    pub request_bytes: u64,
+    /// See `request_bytes`.
+    pub reply_bytes: u64,
+    /// The lengths come from the one-byte logarithm of a log (within 4.5 %).
+    pub lengths_estimated: bool,
+    /// First bytes of the key, zero filled.
+    pub key: [u8; 16],
+    /// T1, just before the request is sent: ns since the start of the run.
+    pub start_ns: u64,
+    /// T4 - T1, ns: the whole reply was read; `None`: no reply.
+    pub latency_ns: Option<u64>,
+    /// T2 - T1 as read from the two clocks, ns: the server has read the whole request; `None`: not known.
+    pub received_ns: Option<i64>,
+    /// T3 - T1 as read from the two clocks, ns: just before the server sends its reply.
+    pub replied_ns: Option<i64>,
+    /// The send call of the client returned, ns after T1.
+    pub sent_ns: Option<u64>,
+    /// The first bytes of the reply could be read, ns after T1.
+    pub first_ns: Option<u64>,
+    /// How long the request lay at the server before it began to read it, ns, by the server's clock.
+    pub waited_ns: Option<u64>,
+    /// Part of T3 - T2 in which the server waited for a lock, ns.
+    pub lock_ns: Option<u64>,
+    /// Open loop: from the intended send to T1, ns.
+    pub late_ns: Option<u64>,
+}
+
+/// No call.
+pub const NO_CALLS: [RpcRow; 0] = [];
+
+/// Calls of a server.
+pub trait Calls: Rows<RpcRow> {}
+impl<C: Rows<RpcRow> + ?Sized> Calls for C {}
+
+impl OfCase for RpcRow {
+    fn place(&self) -> (u32, u32) {
+        (self.case, self.pass)
+    }
+}
+
+impl RunLog for RpcRow {
+    const FILE: &str = "rpcs.mpl";
+    const KIND: Kind = Kind::new(4, "calls", 16 << 20);
+
+    fn check(rows: &[Self], header: &RunHeader) -> Result<(), String> {
+        let pairs = header.parts.get::<RpcFacts>().map_or(0, |facts| facts.pairs.len());
+        match rows.iter().find(|row| row.pair as usize >= pairs) {
+            Some(row) => Err(format!("pair {} of a run with {pairs} pairs of machines", row.pair)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Timed for RpcRow {
+    fn connection(&self) -> u32 {
+        self.connection
+    }
+
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    fn latency_ns(&self) -> Option<u64> {
+        self.latency_ns
+    }
+
+    fn remarkable(&self) -> bool {
+        self.status != 0
+    }
+}
+
+/// The log of the run in `folder`, in the order in which it was written. Empty where the run has none.
+///
+/// # Errors
+/// As [`msgpath_record::rows`].
+pub fn calls(folder: &Path) -> Result<Log<RpcRow>, RecordError> {
+    msgpath_record::rows(folder)
+}
+
+/// The same round by round.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn by_round(run: &Run) -> Result<RoundLog<RpcRow>, RecordError> {
+    RoundLog::of::<RpcRow>(run, |_| true)
+}
+
+/// T1 to T4 in ns since 1970 (or since the start of a run whose date is not known), as recorded.
+fn stamps(facts: &RpcFacts, row: &RpcRow) -> [Option<i64>; 4] {
+    let t1 = facts.begin_unix_us.saturating_mul(1_000).saturating_add_unsigned(row.start_ns);
+    let after = |ns: Option<i64>| ns.map(|ns| t1.saturating_add(ns));
+    [
+        Some(t1),
+        after(row.received_ns),
+        after(row.replied_ns),
+        after(row.latency_ns.and_then(|ns| i64::try_from(ns).ok())),
+    ]
+}
