@@ -60,9 +60,10 @@ fn write_log(file: &Path, records: u64) {
 /// The time of one import, s.
 fn import(log: &Path, folder: PathBuf, calls: u64) -> f64 {
     let plan = Plan::new(
-        &msgpath_core::workload::CALLS,
+        &msgpath_calls::workload::CALLS,
         vec![Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(1))],
     );
+    msgpath_core::workload::add(&msgpath_calls::workload::CALLS);
     let begun = Instant::now();
     let header = read_files(&[ForeignFile::open(log.to_owned()).expect("a log")])
         .expect("a log")

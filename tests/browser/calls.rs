@@ -25,7 +25,7 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
         label: Some(method.into()),
         ..Case::new(path.clone(), Pieces::whole(100))
     });
-    let plan = Plan::new(&msgpath_core::workload::CALLS, cases.collect());
+    let plan = Plan::new(&msgpath_calls::workload::CALLS, cases.collect());
     let mut header = RunHeader::new("test-data", "rpc", plan);
     header.parts.set(RpcFacts {
         protocol: "lab".into(),

@@ -321,9 +321,7 @@ const WORDS: [(&str, &[&str]); 5] = [
 ];
 
 /// Where the base has such a word all the same. To become fewer.
-const STILL_NAMED: [(&str, &str); 10] = [
-    ("crates/core/src/schema.rs", "facts of periodic runs"),
-    ("crates/core/src/workload.rs", "the workloads of calls and of periodic runs"),
+const STILL_NAMED: [(&str, &str); 8] = [
     ("crates/analyse/src/findings/mod.rs", "a finding about timers has the name periodic"),
     ("crates/run/src/who.rs", "says which verb reaches the server that answers at a port"),
     ("crates/run/src/examples.rs", "example servers that come with presets"),

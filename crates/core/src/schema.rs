@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::{CallCounts, Delivery, ZeroCopyCounts};
 use crate::doctor::Doctor;
 use crate::histogram::SparseHistogram;
-use crate::parts::{Part, Parts};
+use crate::parts::Parts;
 use crate::plan::{Case, Plan};
 use crate::problem::Unavailable;
 use crate::program::{ProgramFacts, Source};
@@ -246,92 +246,6 @@ pub struct End {
     /// holds for the near end alone then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,
-}
-
-impl Part for PeriodicFacts {
-    const NAME: &str = "periodic";
-}
-
-/// What is known of a periodic run as a whole. Its latencies run from the time when a message was made to its delivery,
-/// both on the one CLOCK_MONOTONIC of the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PeriodicFacts {
-    /// Processes.
-    pub processes: u32,
-    /// Components (a sending and a receiving thread each) in every process.
-    pub components: u32,
-    /// Time between two messages of a component, ns.
-    pub period_ns: u64,
-    /// A message is made up to so many ns after its time, by chance from the seed of the plan.
-    pub jitter_ns: u64,
-    /// Messages of a component in a session.
-    pub messages: u64,
-    /// The first so many of them are apart from the steady rest ([`RoundRecord::first`]).
-    pub first: u64,
-    /// How the components start: `barrier`, `staggered`, `storm`.
-    pub start: String,
-    /// Authentication of messages: `none`, `hmac`, `poly1305`.
-    pub mac: String,
-    /// CPUs that all of them share.
-    pub cpus: u32,
-    /// One entry per engine and restart, in the order in which they ran.
-    pub sessions: Vec<PeriodicSession>,
-}
-
-/// All processes of one engine, from their start to their end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PeriodicSession {
-    /// Case: the engine.
-    pub case: u32,
-    /// Restart.
-    pub restart: u32,
-    /// When the processes were told to start, ns since the start of the run; `None`: each when it was ready (storm).
-    pub go_ns: Option<u64>,
-    /// Messages that were made before their receiver was ready (storm): neither delivered nor lost.
-    pub before_ready: u64,
-    /// The components, by number.
-    pub components: Vec<Component>,
-}
-
-/// One component of a periodic run: a sending and a receiving thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Component {
-    /// Process, from 0.
-    pub process: u32,
-    /// Its process id.
-    pub pid: i32,
-    /// Thread id of the sender.
-    pub sender: i32,
-    /// Thread id of the receiver.
-    pub receiver: i32,
-    /// When the process was started, ns since the start of the run.
-    pub spawned_ns: u64,
-    /// The stages of its set-up in order, and how long each took, ns.
-    pub setup: Vec<(String, u64)>,
-    /// When it was ready to receive, ns since the start of the run.
-    pub ready_ns: u64,
-    /// The first calls of the message authentication, timed one by one, ns: the first one is cold.
-    pub mac_calls: Vec<u64>,
-    /// Messages sent.
-    pub sent: u64,
-    /// Messages made more than a period after their time: the sender missed its own deadline.
-    pub late: u64,
-    /// The latest of them, ns after its time.
-    pub latest_ns: u64,
-    /// Messages that this component received.
-    pub received: u64,
-    /// Messages delivered more than a period after the time at which they were due to be made.
-    pub missed: u64,
-    /// Messages whose authentication did not fit; they are not delivered.
-    pub forged: u64,
-    /// Slots that were overwritten before this component read them (shared memory).
-    pub overrun: u64,
-    /// Signals of which the handler's stamp is known, and the time from there to the receive call's return, ns, summed.
-    pub handled: (u64, u64),
-    /// Time from the first to the last message that the sender was runnable and did not run, ns; `None`: not readable.
-    pub sender_delay_ns: Option<u64>,
-    /// The same of the receiver.
-    pub receiver_delay_ns: Option<u64>,
 }
 
 /// Which back end traced, and why no better one.

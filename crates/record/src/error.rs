@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use msgpath_core::{Exit, Problem};
+use msgpath_core::{Exit, Problem, workload};
 
 /// Which other version of msgpath wrote something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,14 @@ pub enum RecordError {
         /// Which one.
         by: WrittenBy,
     },
+    /// Its messages do what no feature of this program knows.
+    #[error("{} is of a workload that this msgpath lacks: {name}", file.display())]
+    NoWorkload {
+        /// `run.json`.
+        file: PathBuf,
+        /// The workload.
+        name: String,
+    },
     /// `run.json` is not a header.
     #[error("{} is damaged: {why}", file.display())]
     BadHeader {
@@ -128,6 +136,9 @@ impl From<RecordError> for Problem {
             RecordError::Read { .. } | RecordError::BadHeader { .. } => Problem::new("E13", Exit::CannotStart, what),
             RecordError::OtherVersion { .. } => Problem::new("E37", Exit::CannotStart, what)
                 .hint("the version of msgpath that wrote it (`version` in run.json)"),
+            RecordError::NoWorkload { .. } => Problem::new("E37", Exit::CannotStart, what)
+                .why(format!("it has {}", workload::names()))
+                .hint("the msgpath that wrote it: a newer one, or one that was built with that feature"),
             RecordError::NoRows { why, hint, .. } => Problem::new("E14", Exit::CannotStart, what).why(why).hint(hint),
         }
     }

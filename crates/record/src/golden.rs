@@ -145,15 +145,20 @@ fn headers_of_other_versions_are_named_and_not_called_damaged() {
     let place = copy();
     let folder = place.path().join("golden");
     fs::write(folder.join(ROUNDS_FILE), "").unwrap();
-    for (from, to, by) in [
-        (schema, "msgpath/run/4", WrittenBy::Newer),
-        (schema, "msgpath/run/2", WrittenBy::Older),
-        ("\"workload\": \"echo\"", "\"workload\": \"gossip\"", WrittenBy::Newer),
-    ] {
+    for (from, to, by) in [(schema, "msgpath/run/4", WrittenBy::Newer), (schema, "msgpath/run/2", WrittenBy::Older)] {
         assert!(json.contains(from));
         fs::write(folder.join(HEADER_FILE), sealed(&json.replacen(from, to, 1))).unwrap();
         is_of_another_version(&folder, by);
     }
+    // A feature that is not in this program.
+    fs::write(
+        folder.join(HEADER_FILE),
+        sealed(&json.replacen("\"workload\": \"echo\"", "\"workload\": \"gossip\"", 1)),
+    )
+    .unwrap();
+    let problem = Problem::from(read(&folder).unwrap_err());
+    assert_eq!((problem.code.as_str(), problem.exit), ("E37", Exit::CannotStart));
+    assert!(problem.what.ends_with("lacks: gossip") && problem.why.contains("echo, stream"), "{problem}");
     // Schema 1 had no checksum in its first line.
     let bare = format!("{{\n{}", json.split_once('\n').unwrap().1).replacen(schema, "msgpath/run/2", 1);
     fs::write(folder.join(HEADER_FILE), bare).unwrap();

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use msgpath_core::foreign::shown;
 use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_core::resume::PassRecord;
 use msgpath_core::schema::{KernelEvent, MessageRow, RoundRecord, RunEnd, RunHeader, SCHEMA};
+use msgpath_core::workload;
 use msgpath_sys::files::{open_regular, read_regular};
 use serde::Deserialize;
 
@@ -140,6 +142,11 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
     #[derive(Deserialize)]
     struct Versioned {
         schema: String,
+        plan: Option<Planned>,
+    }
+    #[derive(Deserialize)]
+    struct Planned {
+        workload: String,
     }
     let bad = |why: String| RecordError::BadHeader { file: file.into(), why };
     // The schema first: a header of another version need not have the fields of this one.
@@ -151,6 +158,9 @@ pub(crate) fn parse_header(file: &Path, bytes: &[u8]) -> Result<RunHeader, Recor
             Some(_) => other_version(file, WrittenBy::Older),
             None => bad(format!("its schema is {:?}, not {SCHEMA:?}", versioned.schema)),
         });
+    }
+    if let Some(Planned { workload: name }) = versioned.plan.filter(|plan| workload::find(&plan.workload).is_none()) {
+        return Err(RecordError::NoWorkload { file: file.into(), name: shown(&name).into_owned() });
     }
     let header: RunHeader =
         serde_json::from_slice(bytes).map_err(|error| match block::json_fault("the header", &error) {

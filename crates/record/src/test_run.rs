@@ -10,6 +10,7 @@ use msgpath_core::schema::{
     Status, TcpInfo,
 };
 use msgpath_core::units::Pieces;
+use msgpath_core::workload::Answer;
 use msgpath_core::{CallCounts, Case, Delivery, Histogram, PathName, ZeroCopyCounts};
 
 use crate::block::Kind;
@@ -23,6 +24,9 @@ pub(crate) struct Written {
     pub(crate) rows: Vec<MessageRow>,
     pub(crate) end: RunEnd,
 }
+
+/// Of a server that reports nothing of itself.
+pub(crate) static ASKED: Workload = Workload { name: "asked", answer: Answer::Server, ..*Workload::ECHO };
 
 /// Two cases of three rounds.
 pub(crate) fn header(message_log: u64) -> RunHeader {

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use anyhow::Result;
 use msgpath_agent::roles::{self, ListedRole};
 use msgpath_analyse::section as analyse;
+use msgpath_core::workload::{self, Workload};
 use msgpath_core::{Exit, Problem};
 use msgpath_present::section as present;
 use msgpath_record::AnyLog;
@@ -31,6 +32,8 @@ pub struct Feature {
     pub sections: &'static [&'static analyse::Section],
     /// What it adds to what is printed of a run.
     pub views: &'static [&'static present::Section],
+    /// What messages do in its runs.
+    pub workloads: &'static [&'static Workload],
     /// Logs of rows that it keeps beside the rounds of a run.
     pub logs: &'static [AnyLog],
     /// What it takes from other programs.
@@ -89,6 +92,7 @@ pub const NOTHING: Feature = Feature {
     kinds: &[],
     sections: &[],
     views: &[],
+    workloads: &[],
     logs: &[],
     importers: &[],
     exporters: &[],
@@ -115,6 +119,7 @@ pub(crate) fn set(features: &'static [&'static Feature]) {
     places::ALL.extend(all().filter_map(|feature| feature.places));
     if ALL.set(features).is_ok() {
         for feature in features {
+            feature.workloads.iter().for_each(|workload| workload::add(workload));
             roles::add(feature.roles);
             feature.sections.iter().for_each(|section| analyse::add(section));
             feature.views.iter().for_each(|section| present::add(section));

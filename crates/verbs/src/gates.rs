@@ -102,6 +102,7 @@ mod tests {
     use super::*;
     use msgpath_analyse::gates::CaseGate;
     use msgpath_core::gate::Side;
+    use msgpath_core::workload::Answer;
 
     fn gates(texts: &[&str]) -> Vec<Gate> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -115,8 +116,10 @@ mod tests {
         assert!(
             refused("throughput < -3%", Workload::ECHO).what.ends_with("'throughput < -3%': echoes have no throughput")
         );
-        assert!(refused("cpu > 1us", &msgpath_core::workload::CALLS).hint.contains("p50, p99"));
-        assert!(refused("rate < 1 msg/s", &msgpath_core::workload::PERIODIC).what.contains("periodic runs"));
+        static ASKED: Workload =
+            Workload { name: "asked", runs: "questions", answer: Answer::Server, has_rate: false, ..*Workload::ECHO };
+        assert!(refused("cpu > 1us", &ASKED).hint.contains("p50, p99"));
+        assert!(refused("rate < 1 msg/s", &ASKED).what.contains("questions have no rate"));
         assert_eq!(refused("p99 > +5%", Workload::STREAM).exit, Exit::Usage);
     }
 

@@ -398,7 +398,7 @@ mod tests {
             let case = &mut summary.cases[which];
             case.delivery = Delivery { sent: 10, lost: 10, ..Delivery::default() };
         };
-        for workload in [Workload::ECHO, Workload::STREAM, &msgpath_core::workload::PERIODIC] {
+        for workload in [Workload::ECHO, Workload::STREAM] {
             assert_eq!(code(workload, |summary, _| lose(summary, 0)), 4);
             // One path of two that answers is a result; W26 names the other.
             let two = |summary: &mut Summary, _: &mut Options| {

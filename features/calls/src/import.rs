@@ -8,7 +8,6 @@ use msgpath_core::foreign::shown;
 use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::{NEAR, RunHeader};
 use msgpath_core::units::{self, Pieces};
-use msgpath_core::workload::CALLS;
 use msgpath_core::{PathName, Problem};
 use msgpath_record::utc;
 use msgpath_verbs::importers::{Imported, Importer};
@@ -18,6 +17,7 @@ use msgpath_verbs::{output, runs};
 
 use crate::record::RpcFacts;
 use crate::record::import::{form, read_files};
+use crate::workload::CALLS;
 
 /// Takes what has calls.
 pub(crate) const IMPORTER: Importer = Importer {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `agent` | an end that calls, as a role of a session; the key-value server |
 //! | `run` | commands become cases, and calls a record; a server of a run's own |
-//! | `record` | what a run keeps of its calls; logs of others, formats |
+//! | `workload`, `record` | what calls do; what a run keeps of its calls; logs of others, formats |
 //! | `section`, `analyse`, `findings` | whose clock is how far off, where the time of each kind of call goes |
 //! | `present` | the view on a terminal, the figures, the object in the JSON |
 //! | `verb`, `serve`, `import` | what is typed |
@@ -32,6 +32,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod verb;
+pub mod workload;
 
 use msgpath_record::AnyLog;
 use msgpath_verbs::feature::{Feature, NOTHING, Process};
@@ -39,6 +40,7 @@ use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
 pub static FEATURE: Feature = Feature {
+    workloads: &[&workload::CALLS],
     sections: &[&section::SECTION],
     views: &[&present::SECTION],
     logs: &[AnyLog::of::<record::RpcRow>()],

@@ -154,8 +154,7 @@ impl Calls {
             ..Case::new(std::clone::Clone::clone(&path), Pieces::whole(64))
         };
         let cases: Vec<Case> = methods.iter().enumerate().map(case).collect();
-        let plan =
-            Plan { seed: 7, rounds, trim: 0, message_log: 0, ..Plan::new(&msgpath_core::workload::CALLS, cases) };
+        let plan = Plan { seed: 7, rounds, trim: 0, message_log: 0, ..Plan::new(&crate::workload::CALLS, cases) };
         let mut rows = self.rows.clone();
         let mut records = Vec::new();
         for case in 0..methods.len() as u32 {

@@ -3,7 +3,6 @@
 //! The lab writes long options with one dash and takes a word after a key for its length. No general parser reads that,
 //! so the words are sorted first: the lab's go to [`msgpath_rpc::command`], the others to clap.
 
-use crate::record::RpcFacts;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,6 +11,7 @@ use std::process::ExitCode;
 
 use crate::agent::server::ServerOptions;
 use crate::analyse::{RpcKind, RpcSummary};
+use crate::record::RpcFacts;
 use crate::record::RpcRow;
 use crate::run::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
 use crate::run::own::OwnServer;
@@ -553,7 +553,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     result.look.json |= result.jsonl;
     let result = &result;
     let target = arguments.target()?;
-    gates::of_one_run(&arguments.fail_if, &msgpath_core::workload::CALLS)?;
+    gates::of_one_run(&arguments.fail_if, &crate::workload::CALLS)?;
     let (script, mut notes) = arguments.script(target.protocol)?;
     // Before the process may move into a namespace.
     let metrics = progress::open(result)?;
@@ -653,7 +653,7 @@ fn verdict(
             Err(problem.hint(format!("msgpath show {name}   for what was measured before")))
         }
         (Some(problem), _) => Err(problem),
-        (None, _) => measure::verdict(&msgpath_core::workload::CALLS, summary, &options)
+        (None, _) => measure::verdict(&crate::workload::CALLS, summary, &options)
             .and_then(|()| succeeded(summary, arguments.max_loss))
             .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
     }

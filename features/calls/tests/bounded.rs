@@ -24,9 +24,10 @@ const ROUND: u64 = 2_000;
 /// A run of calls between two machines, in so many rounds.
 fn called(folder: &Path, rounds: u32) -> (Run, Logs) {
     let case = Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(64));
-    let plan = Plan { rounds, message_log: 0, ..Plan::new(&msgpath_core::workload::CALLS, vec![case]) };
+    let plan = Plan { rounds, message_log: 0, ..Plan::new(&msgpath_calls::workload::CALLS, vec![case]) };
     section::add(&SECTION);
     msgpath_present::section::add(&present::SECTION);
+    msgpath_core::workload::add(&msgpath_calls::workload::CALLS);
     let mut header = RunHeader::new("long", "rpc", plan);
     let pair = RpcPair { client: "10.0.0.1".into(), server: "10.0.0.2".into(), same_machine: None };
     header.parts.set(RpcFacts { pairs: vec![pair], client_step_ns: 1, server_step_ns: 1, ..RpcFacts::default() });

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `agent` | one of the processes |
 //! | `run` | starts them, and makes a record of what they say |
+//! | `workload`, `record` | what its messages do, what the header of its runs has |
 //! | `section`, `analyse`, `findings` | times of each engine, what the processes did beside |
 //! | `present` | the view on a terminal, the figures, the object in the JSON |
 //! | `verb` | what is typed |
@@ -14,17 +15,20 @@ pub mod agent;
 pub mod analyse;
 pub mod findings;
 pub mod present;
+pub mod record;
 pub mod run;
 pub mod section;
 #[cfg(test)]
 mod tests;
 mod verb;
+pub mod workload;
 
 use msgpath_verbs::feature::{Feature, NOTHING, Process};
 use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
 pub static FEATURE: Feature = Feature {
+    workloads: &[&workload::PERIODIC],
     sections: &[&section::SECTION],
     views: &[&present::SECTION],
     schema: present::SCHEMA,

@@ -5,11 +5,12 @@ use msgpath_analyse::logs::Pulled;
 use msgpath_analyse::section::{NOTHING, Section};
 use msgpath_analyse::summary::Summary;
 use msgpath_core::parts::Part;
-use msgpath_core::schema::{MessageRow, PeriodicFacts};
+use msgpath_core::schema::MessageRow;
 use msgpath_record::{MessageLog, RecordError, Run};
 
 use crate::analyse::{PeriodicSummary, summarise};
 use crate::findings::DETECTORS;
+use crate::record::PeriodicFacts;
 
 /// All of it.
 pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, ..NOTHING };

@@ -7,7 +7,7 @@ use msgpath_analyse::verify::verify;
 #[test]
 fn a_periodic_run_has_no_replies() {
     let mut build = Build::echo(&["tcp:send"], &[64]);
-    build.plan.workload = &msgpath_core::workload::PERIODIC;
+    build.plan.workload = &crate::workload::PERIODIC;
     let mut run = build.run();
     // One message may go to many: what was to be delivered counts as sent.
     for round in &mut run.rounds {

@@ -174,7 +174,7 @@ impl Arguments {
 
     fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
         periodic.validate(self.len)?;
-        gates::of_one_run(&self.fail_if, &msgpath_core::workload::PERIODIC)?;
+        gates::of_one_run(&self.fail_if, &crate::workload::PERIODIC)?;
         let size = u32::try_from(self.len).map_err(|_| msgpath_verbs::problems::usage("a message is at most 1 MiB"))?;
         let mut cases: Vec<Case> = Vec::new();
         for path in &self.paths.0 {
@@ -209,7 +209,7 @@ impl Arguments {
             stamps: Stamps::Both,
             gates: self.fail_if.clone(),
             message_log: self.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
-            ..Plan::new(&msgpath_core::workload::PERIODIC, cases)
+            ..Plan::new(&crate::workload::PERIODIC, cases)
         };
         plan.validate()?;
         Ok(plan)

@@ -5,10 +5,11 @@ use std::path::Path;
 use msgpath_analyse::testing::finished;
 use msgpath_analyse::{Logs, section, summarise_with};
 use msgpath_core::plan::{Case, Plan, Stamps};
-use msgpath_core::schema::{MessageRow, PeriodicFacts, RoundRecord, RunHeader};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
 use msgpath_periodic::analyse::PeriodicSummary;
+use msgpath_periodic::record::PeriodicFacts;
 use msgpath_periodic::section::SECTION;
 use msgpath_record::{Run, RunWriter};
 
@@ -19,7 +20,8 @@ const ROUND: u64 = 2_000;
 fn logged(folder: &Path, rounds: u32) -> (Run, Logs) {
     section::add(&SECTION);
     let case = Case::new(PathName::new("udp", "send", "block"), Pieces::whole(64));
-    let plan = Plan { rounds, stamps: Stamps::Both, ..Plan::new(&msgpath_core::workload::PERIODIC, vec![case]) };
+    let plan = Plan { rounds, stamps: Stamps::Both, ..Plan::new(&msgpath_periodic::workload::PERIODIC, vec![case]) };
+    msgpath_core::workload::add(&msgpath_periodic::workload::PERIODIC);
     let mut header = RunHeader::new("long", "periodic", plan);
     header.parts.set(PeriodicFacts { processes: 2, components: 1, ..PeriodicFacts::default() });
     let mut writer = RunWriter::create(folder, &header).unwrap();

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::fixture;
+use msgpath_core::Workload;
 use msgpath_core::schema::{MessageRow, NEAR};
+use msgpath_core::workload::{Answer, Duration};
 use msgpath_record::Run;
 
 /// The part of the page between the style sheet and the script.
@@ -28,6 +30,17 @@ fn the_report_of_a_stream() {
     insta::assert_snapshot!("stream", body(&report(&Scene::new(&run, &summary))));
 }
 
+/// Its messages go one way, and are timed.
+static ONE_WAY: Workload = Workload {
+    name: "one way",
+    duration: Duration { name: "one-way time", many: "One-way times", what: "Time is one way." },
+    open_duration: None,
+    answer: Answer::None,
+    copies: Err("one message goes to many"),
+    fans_out: true,
+    ..*Workload::ECHO
+};
+
 #[test]
 fn one_way_times_are_not_called_round_trips() {
     let logged: Vec<MessageRow> = (0..200)
@@ -35,7 +48,7 @@ fn one_way_times_are_not_called_round_trips() {
         .collect();
     // One path, and several of them, with several sizes and thread counts.
     for (mut run, mut summary) in [fixture::echo(), fixture::compare()] {
-        run.header.plan.workload = &msgpath_core::workload::PERIODIC;
+        run.header.plan.workload = &ONE_WAY;
         // Engines of a periodic run are not compared.
         summary.comparison = None;
         let messages = Messages { logged: &logged, embed: DEFAULT_EMBED, not_kept: 0 };

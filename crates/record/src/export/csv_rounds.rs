@@ -250,7 +250,7 @@ mod tests {
             let mut round = crate::test_run::round(0, 0);
             *round.far_mut() = far;
             let mut header = crate::test_run::header(0);
-            header.plan.workload = &msgpath_core::workload::CALLS;
+            header.plan.workload = &crate::test_run::ASKED;
             header.imported = imported.iter().map(|name| (*name).to_owned()).collect();
             let run = Run { folder: "x".into(), header, rounds: vec![round], end: None::<RunEnd>, damage: None };
             let mut bytes = Vec::new();

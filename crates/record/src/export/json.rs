@@ -178,7 +178,7 @@ mod tests {
         let mut round = crate::test_run::round(0, 0);
         let value = |round: &RoundRecord, imported: &[&str]| {
             let mut header = crate::test_run::header(0);
-            header.plan.workload = &msgpath_core::workload::CALLS;
+            header.plan.workload = &crate::test_run::ASKED;
             header.imported = imported.iter().map(|name| (*name).to_owned()).collect();
             record(&Run { folder: "x".into(), header, rounds: Vec::new(), end: None, damage: None }, round)
         };

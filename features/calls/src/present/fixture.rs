@@ -131,7 +131,7 @@ pub(crate) fn rpc() -> (Run, Summary, Vec<RpcRow>) {
         let case = Case { reply: *reply, label: Some((*method).into()), ..case(at as u32, "tcp:send", *request, 1) };
         (Case { connections: 2, ..case }, parts.iter().sum::<u64>() as f64)
     });
-    let (mut run, mut summary) = build("rpc", &msgpath_core::workload::CALLS, cases.collect());
+    let (mut run, mut summary) = build("rpc", &crate::workload::CALLS, cases.collect());
     run.header.floors = Some(Floors {
         route: Some(Route {
             to: "10.9.0.2".into(),

@@ -4,12 +4,12 @@ use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
 use crate::record::RpcFacts;
 use msgpath_analyse::Summary;
 use msgpath_core::units::Glyphs;
-use msgpath_core::workload::CALLS;
 use msgpath_record::Run;
 
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, interval_span, value_span, width};
 
 use super::ends;
+use crate::workload::CALLS;
 use msgpath_present::view::{self, measured};
 use msgpath_present::words;
 

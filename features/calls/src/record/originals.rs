@@ -97,12 +97,11 @@ mod tests {
     fn again(file: &Path, to: &str) -> Vec<u8> {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("run");
-        let plan = Plan::new(
-            &msgpath_core::workload::CALLS,
-            vec![Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(1))],
-        );
+        let plan =
+            Plan::new(&crate::workload::CALLS, vec![Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(1))]);
         let import = read_files(&[ForeignFile::open(file.to_path_buf()).unwrap()]).unwrap();
         let title = import.title.clone();
+        msgpath_core::workload::add(&crate::workload::CALLS);
         let mut header = RunHeader::new("run", "import", plan);
         header.host_mut(NEAR).facts.extend(title.map(|title| ("title".to_owned(), title)));
         import.write(&folder, header).unwrap();

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::workload::CALLS;
 use msgpath_core::plan::{Case, Extent, Plan};
 use msgpath_core::schema::RunHeader;
 use msgpath_core::units::Pieces;
-use msgpath_core::workload::CALLS;
+use msgpath_core::workload;
 
 use super::{RpcFacts, RpcPair, RpcRow};
 
@@ -14,6 +15,7 @@ pub(crate) fn header() -> RunHeader {
     let case = |id| Case { id, reply: 88, ..Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(118)) };
     let extent = Extent::Count(30);
     let plan = Plan { rounds: 3, extent, trim: 0, message_log: 0, ..Plan::new(&CALLS, vec![case(0), case(1)]) };
+    workload::add(&CALLS);
     let mut header = RunHeader::new("brisk-otter", "rpc", plan);
     let pair = RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None };
     header.parts.set(RpcFacts {

@@ -1,8 +1,8 @@
 //! What the preset `vehicles` has beside its page: the engines and the first messages drawn, and the series in the words of
 //! the programs that the experiment comes from.
 
-use msgpath_core::schema::PeriodicFacts;
 use msgpath_periodic::analyse::PeriodicSummary;
+use msgpath_periodic::record::PeriodicFacts;
 use std::fmt::Write as _;
 
 use crate::answers::Part;

@@ -1,12 +1,12 @@
 //! What the processes of a periodic run are told and what they answer, over the frames of [`msgpath_agent::wire`].
 
 use msgpath_core::plan::ChannelOptions;
-use msgpath_core::schema::Component;
 use msgpath_core::{CallCounts, PathName, Unavailable};
 use msgpath_sys::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::mac::{KEY, Mac};
+use crate::record::Component;
 
 /// Bytes at the start of every message: when it was made (ns), by whom (from 1), which one (from 1).
 pub const HEAD: usize = 16;

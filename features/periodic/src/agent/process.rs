@@ -10,7 +10,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-use msgpath_core::schema::Component;
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{CallCounts, Exit, Unavailable};
 use msgpath_sys::say;
@@ -20,6 +19,7 @@ use msgpath_sys::{affinity, clock, sigio, signal, timer};
 use super::engine::{self, Deliver, Incoming, Next, Outgoing};
 use super::mac::{KEY, Mac};
 use super::orders::{FromProcess, HEAD, Order, Reading, ReceivedRow, Report, SentRow, Start, ToProcess};
+use crate::record::Component;
 use msgpath_agent::team::no_thread;
 use msgpath_agent::wire;
 

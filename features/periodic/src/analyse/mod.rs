@@ -8,7 +8,7 @@ mod stalls;
 
 use std::collections::BTreeMap;
 
-use msgpath_core::schema::{Component, MessageRow, PeriodicFacts, RoundRecord};
+use msgpath_core::schema::{MessageRow, RoundRecord};
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
@@ -22,6 +22,7 @@ use msgpath_stats::pooled::Pooled;
 
 use msgpath_analyse::logs::Logs;
 
+use crate::record::{Component, PeriodicFacts};
 use crate::section;
 use msgpath_stats::order::{OrderStatistics, Rank};
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::schema::PeriodicFacts;
 use msgpath_record::Messages;
 
 use msgpath_stats::order::{OrderStatistics, Rank};
+
+use crate::record::PeriodicFacts;
 
 /// The median and the slowest.
 const RANKS: &[Rank] = &[|count| count.saturating_sub(1) / 2, |count| count];

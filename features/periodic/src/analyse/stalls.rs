@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::schema::{MessageRow, PeriodicFacts};
+use msgpath_core::schema::MessageRow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::record::PeriodicFacts;
 
 /// A stall has at least so many messages.
 const LEAST: usize = 5;

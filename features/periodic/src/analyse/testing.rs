@@ -1,14 +1,14 @@
 //! A periodic run whose truth is known: four processes, one engine, ten slices.
 
 use msgpath_core::plan::{Extent, Plan, Stamps};
-use msgpath_core::schema::{
-    Component, MessageRow, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
-};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Delivery, Histogram, PathName};
 use msgpath_record::Run;
 
 use msgpath_analyse::logs::Logs;
+
+use crate::record::{Component, PeriodicFacts, PeriodicSession};
 
 /// Four processes of one component on two CPUs.
 pub fn facts() -> PeriodicFacts {
@@ -73,7 +73,7 @@ pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRe
         extent: Extent::Count(383),
         trim: 50,
         stamps: Stamps::Both,
-        ..Plan::new(&msgpath_core::workload::PERIODIC, vec![case])
+        ..Plan::new(&crate::workload::PERIODIC, vec![case])
     };
     msgpath_analyse::section::add(&crate::section::SECTION);
     let mut header = RunHeader::new("brisk-otter", "periodic", plan);

@@ -1,10 +1,10 @@
 //! W98: the first call of the message authentication in a process is many times slower than the rest.
 
-use msgpath_core::schema::PeriodicFacts;
 use msgpath_core::units::Glyphs;
 
 use super::engines;
 use crate::analyse::Engine;
+use crate::record::PeriodicFacts;
 use msgpath_analyse::findings::wording::{finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};

@@ -1,10 +1,10 @@
 //! W102: messages that were delivered after the next one was due.
 
-use msgpath_core::schema::PeriodicFacts;
 use msgpath_core::units::Glyphs;
 
 use super::engines;
 use crate::analyse::Engine;
+use crate::record::PeriodicFacts;
 use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};

@@ -1,10 +1,10 @@
 //! W100: more components than CPUs receive at one time: the mean is a test of the scheduler.
 
 use super::engines;
+use crate::record::PeriodicFacts;
 use msgpath_analyse::findings::wording::{again, finding, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
-use msgpath_core::schema::PeriodicFacts;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W100", detect };
 

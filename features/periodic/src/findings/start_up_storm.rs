@@ -1,10 +1,10 @@
 //! W96: the first messages of a periodic run are slow, the rest is not: the start is what is slow.
 
-use msgpath_core::schema::PeriodicFacts;
 use msgpath_core::units::Glyphs;
 
 use super::engines;
 use crate::analyse::Engine;
+use crate::record::PeriodicFacts;
 use msgpath_analyse::findings::wording::{again, finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};

@@ -1,7 +1,7 @@
 //! Sender by receiver: who is slow to whom, in a periodic run. Views: the median of each pair, and its slowest message.
 
 use crate::analyse::pairs::{Pair, pairs};
-use msgpath_core::schema::PeriodicFacts;
+use crate::record::PeriodicFacts;
 
 use msgpath_core::units::Glyphs;
 
@@ -132,7 +132,8 @@ fn draw(engine: &str, pairs: &[Pair], name: &str, of: fn(&Pair) -> Option<u64>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_core::schema::{MessageRow, PeriodicFacts};
+    use crate::record::PeriodicFacts;
+    use msgpath_core::schema::MessageRow;
     use msgpath_present::fixture;
     use msgpath_present::html::Messages;
     use msgpath_present::html::figures::testing::drawn;

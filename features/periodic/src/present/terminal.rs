@@ -2,8 +2,9 @@
 
 use crate::analyse::PeriodicSummary;
 use crate::analyse::{Engine, Stall, Times};
+use crate::record::{Component, PeriodicFacts, PeriodicSession};
 use msgpath_analyse::Summary;
-use msgpath_core::schema::{Component, FAR, NEAR, PeriodicFacts, PeriodicSession};
+use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
@@ -333,7 +334,7 @@ mod tests {
     #[test]
     fn engines_at_every_width() {
         let (mut run, mut summary) = fixture::echo();
-        run.header.plan.workload = &msgpath_core::workload::PERIODIC;
+        run.header.plan.workload = &crate::workload::PERIODIC;
         run.header.parts.set(PeriodicFacts {
             processes: 15,
             components: 1,

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use msgpath_core::schema::{EndReport, MessageRow, PeriodicSession, RoundRecord};
+use msgpath_core::schema::{EndReport, MessageRow, RoundRecord};
 use msgpath_core::{CallCounts, Case, Delivery, Histogram};
 
 use super::Periodic;
 use crate::agent::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
+use crate::record::{Component, PeriodicSession};
 
 /// One component's report with its rows.
 pub(super) struct Collected {
@@ -198,7 +199,7 @@ pub(super) fn join(
             .zip(missed)
             .map(|(collected, missed)| {
                 let component = collected.report.component;
-                msgpath_core::schema::Component {
+                Component {
                     spawned_ns: since(component.spawned_ns),
                     ready_ns: since(component.ready_ns),
                     missed,
@@ -281,8 +282,8 @@ fn add_delays(out: &mut [Slice], delays: &[(u64, u64)]) {
 mod tests {
     use super::*;
     use crate::agent::mac::Mac;
+    use crate::record::Component;
     use msgpath_core::PathName;
-    use msgpath_core::schema::Component;
     use msgpath_core::units::Pieces;
 
     fn periodic(start: Start) -> Periodic {

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use crate::agent::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
 use crate::agent::{engine, mac};
+use crate::record::{PeriodicFacts, PeriodicSession};
 use msgpath_agent::role::Role;
 use msgpath_agent::{environment, route, wire};
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::{
-    ClockFacts, FAR, Granted, MessageRow, NEAR, PeriodicFacts, PeriodicSession, RoundRecord, RunEnd, RunHeader, Status,
-    UnavailableCase,
+    ClockFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
 };
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};

@@ -204,7 +204,7 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
         extent: Extent::Count(most.min((1 << 50) / largest)),
         trim: 0,
         message_log: 0,
-        ..Plan::new(&msgpath_core::workload::CALLS, cases)
+        ..Plan::new(&crate::workload::CALLS, cases)
     };
     let same = !pairs.is_empty() && pairs.iter().all(|pair| pair.same_machine.is_some());
     let mut header = RunHeader { plan, unavailable, target: target(calls), imported: about.imported, ..about.header };

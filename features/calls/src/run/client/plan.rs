@@ -6,11 +6,11 @@ use crate::agent::client::{http, redis};
 use msgpath_core::plan::{Extent, Load};
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::Pieces;
-use msgpath_core::workload::CALLS;
 use msgpath_core::{Case, PathName, Plan, Problem};
 use msgpath_rpc::command::Step;
 
 use super::{Protocol, RpcRequest};
+use crate::workload::CALLS;
 
 /// Rounds of a command where there are calls enough.
 pub const ROUNDS: u64 = 40;

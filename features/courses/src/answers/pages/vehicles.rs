@@ -1,8 +1,8 @@
 //! The page of the preset `vehicles`: what is start, what is steady, what is the engine and what waits for a CPU.
 
 use msgpath_core::Histogram;
-use msgpath_core::schema::PeriodicFacts;
 use msgpath_periodic::analyse::PeriodicSummary;
+use msgpath_periodic::record::PeriodicFacts;
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::quantile::Quantile;
 
