@@ -68,7 +68,6 @@ mod other_size;
 mod oversubscribed;
 mod paced_congestion;
 mod page_faults;
-mod periodic;
 mod polled_queue;
 pub mod queueing;
 mod receiver_copies;
@@ -83,6 +82,7 @@ mod steal;
 mod stretches;
 mod swallowed;
 mod throttled;
+mod timer_lines;
 mod too_few_to_say;
 pub mod trying;
 mod unfair_threads;
@@ -148,7 +148,7 @@ pub const DETECTORS: &[Detector] = &[
     mapped_share::DETECTOR,
     polled_queue::DETECTOR,
     copied_frames::DETECTOR,
-    periodic::DETECTOR,
+    timer_lines::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,
     cpu_speed::DETECTOR,
