@@ -46,6 +46,9 @@ pub struct Verification {
     pub disagreements: Vec<Disagreement>,
     /// What could not be compared, and why.
     pub notes: Vec<String>,
+    /// What was compared with what, for people: a name and a text each. Empty: rounds and messages of a run.
+    #[serde(skip)]
+    pub compared: Vec<(&'static str, String)>,
 }
 
 /// A number, or a text, that does not agree.
@@ -143,6 +146,7 @@ impl Check {
             numbers: 0,
             disagreements: self.disagreements,
             notes: Vec::new(),
+            compared: Vec::new(),
         }
     }
 

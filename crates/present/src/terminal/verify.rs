@@ -45,35 +45,27 @@ pub fn verify(check: &Verification, style: Style) -> String {
     page.finish()
 }
 
-/// What was compared with what, by the kind of record.
+/// What was compared with what.
 fn compared(check: &Verification) -> Vec<(&'static str, String)> {
     let counted = |n: u64, word: &str| words::counted(n, word);
-    let summary = ("summary", format!("{} computed again and the same", counted(check.numbers, "number")));
-    let rounds = |what: &str| ("rounds", format!("{}: {what}", counted(check.rounds, "round")));
-    match check.verb.as_str() {
-        "watch" => {
-            let text =
-                format!("{}: stages against the whole, rows against the counts", counted(check.requests, "request"));
-            vec![("requests", text), summary]
-        }
-        "mesh" => {
-            vec![("pairs", counted(check.pairs, "pair")), rounds("histogram and counts against each other"), summary]
-        }
-        _ if check.texts > 0 => vec![("texts", format!("{} as imported", counted(check.texts, "text")))],
-        _ => {
-            let messages = match check.rounds_from_messages {
-                0 => {
-                    "nothing to compare: the log holds no whole round, or the messages are not timed one by one".into()
-                }
-                rounds => format!(
-                    "{} rebuilt from single messages; quantiles of {} compared with them",
-                    counted(rounds, "histogram"),
-                    counted(check.cases_from_messages, "case")
-                ),
-            };
-            vec![rounds("histogram and counts of both ends against each other"), ("messages", messages), summary]
-        }
+    let mut lines = check.compared.clone();
+    if lines.is_empty() {
+        let rounds = counted(check.rounds, "round");
+        lines.push(("rounds", format!("{rounds}: histogram and counts of both ends against each other")));
+        let messages = match check.rounds_from_messages {
+            0 => "nothing to compare: the log holds no whole round, or the messages are not timed one by one".into(),
+            rounds => format!(
+                "{} rebuilt from single messages; quantiles of {} compared with them",
+                counted(rounds, "histogram"),
+                counted(check.cases_from_messages, "case")
+            ),
+        };
+        lines.push(("messages", messages));
     }
+    if check.texts == 0 {
+        lines.push(("summary", format!("{} computed again and the same", counted(check.numbers, "number"))));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -99,6 +91,7 @@ mod tests {
             numbers: 812,
             disagreements: Vec::new(),
             notes: vec!["the log holds no whole round".into()],
+            compared: Vec::new(),
         }
     }
 
@@ -119,17 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_record_names_what_was_compared() {
-        let of = |verb: &str, change: &dyn Fn(&mut Verification)| {
-            let mut check = Verification { verb: verb.into(), ..check(Status::Ok) };
-            change(&mut check);
-            verify(&check, Style { width: 100, ..Style::default() })
+    fn another_kind_of_record_names_what_was_compared() {
+        let of = |texts: u64| {
+            let compared = vec![("pairs", "6 pairs".into())];
+            verify(&Verification { compared, texts, ..check(Status::Ok) }, Style { width: 100, ..Style::default() })
         };
-        let watch = of("watch", &|check| check.requests = 7);
-        assert!(watch.contains("7 requests: stages") && !watch.contains("rounds"), "{watch}");
-        let mesh = of("mesh", &|check| check.pairs = 6);
-        assert!(mesh.contains("6 pairs") && mesh.contains("40 rounds") && !mesh.contains("messages"), "{mesh}");
-        let texts = of("import", &|check| check.texts = 2);
-        assert!(texts.contains("2 texts as imported") && !texts.contains("summary"), "{texts}");
+        let text = of(0);
+        assert!(text.contains("6 pairs") && text.contains("812 numbers") && !text.contains("messages"), "{text}");
+        assert!(!of(2).contains("812 numbers"), "texts have no summary");
+        let of_run = verify(&check(Status::Ok), Style { width: 100, ..Style::default() });
+        assert!(of_run.contains("40 rounds: histogram and counts of both ends"), "{of_run}");
     }
 }

@@ -110,6 +110,7 @@ mod tests {
             numbers: 1,
             disagreements: Vec::new(),
             notes: Vec::new(),
+            compared: Vec::new(),
         };
         assert_eq!(verdict(&good), Ok(()));
         let one = Disagreement { what: "totals.lost".into(), stored: "0".into(), computed: "1".into() };

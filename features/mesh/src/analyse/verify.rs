@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use msgpath_analyse::verify::{Check, Verification, Versions};
+use msgpath_present::words::counted;
 use serde::Serialize;
 
 use super::MeshSummary;
@@ -87,7 +88,9 @@ impl MeshCheck {
         let versions = Versions { written_by: &header.version, checked_by: version };
         let found = self.check.ended(stored, &computed, status, damage, versions);
         let Totals { pairs, rounds, .. } = self.totals;
-        Verification { verb: "mesh".into(), name: header.name.clone(), pairs, rounds, ..found }
+        let text = format!("{}: histogram and counts against each other", counted(rounds, "round"));
+        let compared = vec![("pairs", counted(pairs, "pair")), ("rounds", text)];
+        Verification { verb: "mesh".into(), name: header.name.clone(), pairs, rounds, compared, ..found }
     }
 }
 

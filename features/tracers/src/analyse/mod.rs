@@ -6,6 +6,7 @@ mod strip;
 mod waits;
 
 use msgpath_analyse::verify::{Check, Verification, Versions};
+use msgpath_present::words::counted;
 use msgpath_stats::describe::percentile;
 
 use crate::parse::{Lines, Text, Thread, Tracer};
@@ -112,6 +113,7 @@ pub fn verify(header: &TracersHeader, texts: usize, version: &str) -> Verificati
         verb: "import".into(),
         name: header.name.clone(),
         texts: texts as u64,
+        compared: vec![("texts", format!("{} as imported", counted(texts as u64, "text")))],
         ..Check::default().verified(None, Versions { written_by: &header.version, checked_by: version })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use msgpath_analyse::verify::{Check, Verification, Versions};
 use msgpath_core::schema::Status;
 use msgpath_core::watch::{ServiceCounts, Times};
+use msgpath_present::words::counted;
 
 use super::{Choice, summarise};
 use crate::record::{WatchEnd, Watched};
@@ -22,7 +23,9 @@ pub fn verify_watched(watched: &Watched, stored: Option<&[u8]>, version: &str) -
     let versions = Versions { written_by: &header.version, checked_by: version };
     let found = check.ended(stored, &summary, Status::Ok, damage, versions);
     let requests = watched.rows.len() as u64 + watched.not_adding_up;
-    Verification { verb: "watch".into(), name: header.name.clone(), requests, ..found }
+    let text = format!("{}: stages against the whole, rows against the counts", counted(requests, "request"));
+    let compared = vec![("requests", text)];
+    Verification { verb: "watch".into(), name: header.name.clone(), requests, compared, ..found }
 }
 
 /// What the end says against the rows and against itself.
