@@ -406,7 +406,7 @@ pub fn open_echo<C: Channel, S: Method<C>, W: Wait<C>>(
     let (connections, flow) = (ends.len() as u64, generator.flow);
     if range.start == 0 {
         event_loop.begin(ends, 0)?;
-        flow.begin_soon();
+        generator.begin();
     }
     let (mut cut, ends_the_flow) = (flow.is_cut(), range.end == flow.count());
     for number in range {

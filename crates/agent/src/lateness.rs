@@ -67,6 +67,11 @@ impl Account {
         Self { last: reading, slept: 0, shares: own, debt: Parts::default(), paid: Parts::default(), intended: 0 }
     }
 
+    /// What is due from `since` on is late by `ns`, held up by the far end.
+    pub fn owes(&mut self, since: u64, ns: u64) {
+        (self.intended, self.debt) = (since, Parts { blocked: ns as f64, ..Parts::default() });
+    }
+
     /// The sender is going to sleep on purpose for this long, ns.
     #[inline(always)]
     pub fn sleeps(&mut self, ns: u64) {

@@ -4,9 +4,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use msgpath_core::schedule::{Schedule, seed};
+use msgpath_core::schedule::{Arrivals, Schedule, seed_of, taken_up};
 use msgpath_core::schema::OpenRound;
 use msgpath_core::{Delivery, Histogram};
+use serde::{Deserialize, Serialize};
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::{clock, timer};
 
@@ -25,11 +26,26 @@ const SAMPLES: u64 = 64;
 /// Most messages of one connection in a round, trimmed ones included: every one has its times in memory.
 pub const MAX_MESSAGES: u64 = 1 << 22;
 
+/// Where a schedule stands between two rounds of a case (docs/method/open-loop.md#one-schedule-for-a-case).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Debt {
+    /// The next message is due so long before the next round begins, ns, less its gap.
+    pub ns: u64,
+    /// The quickest reply of the case so far, from the actual send, ns; 0: there was none.
+    pub quickest_ns: u64,
+}
+
 /// What the two threads of a connection share.
 pub struct Flow {
     /// Intended sends, ns since `start`; the trimmed messages come first.
     schedule: Vec<u64>,
     gap_ns: f64,
+    arrivals: Arrivals,
+    /// What the rounds before left.
+    debt: Debt,
+    /// The begin of the round, ns.
+    begun: AtomicU64,
+    /// The origin of the schedule, ns: before `begun` by the debt.
     start: AtomicU64,
     /// Just before each send call, ns; 0: not sent.
     sent: Vec<AtomicU64>,
@@ -50,10 +66,13 @@ impl Flow {
     pub fn new(load: &Load, connection: u32, trim: u64, messages: u64) -> Self {
         let (plan, case, pass) = load.seed;
         let count = (trim + messages).min(MAX_MESSAGES) as usize;
-        let schedule = Schedule::new(load.gap_ns, load.arrivals, seed(plan, case, pass, connection));
+        let schedule = Schedule::new(load.gap_ns, load.arrivals, seed_of(load.arrivals, plan, case, pass, connection));
         Self {
             schedule: schedule.take(count).collect(),
             gap_ns: load.gap_ns,
+            arrivals: load.arrivals,
+            debt: Debt::default(),
+            begun: AtomicU64::new(0),
             start: AtomicU64::new(0),
             sent: (0..count).map(|_| AtomicU64::new(0)).collect(),
             last: AtomicU64::new(count as u64 - 1),
@@ -63,6 +82,11 @@ impl Flow {
             trim: trim as usize,
             shares_cpu: load.cpus.is_empty(),
         }
+    }
+
+    /// The flow after rounds that left this debt.
+    pub fn after(self, debt: Debt) -> Self {
+        Self { debt, ..self }
     }
 
     /// The flow of an event loop: one schedule for all its connections, which its messages take in turn; `trim` and
@@ -94,11 +118,11 @@ impl Flow {
         self.last.load(Ordering::Acquire)
     }
 
-    /// Message `number` is handed over now, ns. Whether it is the last one: more than `until` ns since the start are over
+    /// Message `number` is handed over now, ns. Whether it is the last one: more than `until` ns since the begin are over
     /// (0: no limit).
     #[inline(always)]
     pub fn goes(&self, number: u64, now: u64, until: u64) -> bool {
-        let last = until > 0 && now - self.start.load(Ordering::Relaxed) > until;
+        let last = until > 0 && now.saturating_sub(self.begun.load(Ordering::Relaxed)) > until;
         if last {
             // Told before it goes: its answer ends the receiver.
             self.last.store(number, Ordering::Release);
@@ -112,14 +136,10 @@ impl Flow {
         self.last() < self.count() - 1
     }
 
-    /// Its schedule begins at this time, ns.
+    /// The round begins at this time, ns: the schedule began before, by what it is behind.
     pub fn begin(&self, at: u64) {
-        self.start.store(at, Ordering::Release);
-    }
-
-    /// Its schedule begins in a moment.
-    pub fn begin_soon(&self) {
-        self.begin(clock::now() + CALM_NS);
+        self.begun.store(at, Ordering::Release);
+        self.start.store(at.saturating_sub(self.debt.ns), Ordering::Release);
     }
 
     /// When each message is due, ns after the begin.
@@ -154,13 +174,38 @@ impl Flow {
     pub fn count(&self) -> u64 {
         self.schedule.len() as u64
     }
+
+    /// Where the schedule stands after a round in which `sent` messages were sent, answered at the times `answers` (in
+    /// their order), the quickest after `quickest` ns; notes what the round adds to the line of the case.
+    ///
+    /// The far end is free again when the last reply has left it: what has become due by then is owed. A reply is under
+    /// way for a time in which the next message would be under way too, at most as long as the quickest reply took.
+    pub fn close(&self, open: &mut OpenRound, answers: &[u64], (sent, quickest): (usize, Option<u64>)) -> Debt {
+        let (begun, start) = (self.begun.load(Ordering::Acquire), self.start.load(Ordering::Acquire));
+        let quickest_ns = [quickest.unwrap_or(0), self.debt.quickest_ns].into_iter().filter(|ns| *ns > 0).min();
+        let quickest_ns = quickest_ns.unwrap_or(0);
+        let last = sent.checked_sub(1).map_or(0, |last| self.schedule[last]);
+        let due = taken_up(self.arrivals, self.gap_ns, sent as u64, last);
+        let end = answers.last().map_or(0, |answer| answer.saturating_sub(quickest_ns)).max(start + due).max(begun);
+        let ns = end - start - due;
+        open.debt_ns = [self.debt.ns, ns];
+        open.schedule_ns = due;
+        let by = |at: u64| {
+            let beyond = at.saturating_sub(start + due) as f64 / self.gap_ns;
+            let due = self.schedule[..sent].partition_point(|due| start + due <= at) + beyond as usize;
+            due.saturating_sub(answers.partition_point(|answer| *answer <= at)) as u64
+        };
+        let at = |sample: u64| (end - begun) * sample / SAMPLES;
+        open.backlog = (1..=SAMPLES).map(|sample| (at(sample), by(begun + at(sample)))).collect();
+        Debt { ns, quickest_ns }
+    }
 }
 
 /// What a sender works with: its flow, and the clock work.
 pub struct Generator<'a> {
     /// Its flow.
     pub flow: &'a Flow,
-    /// The message that is due then or later is the last one, ns after the start; 0: no limit.
+    /// The message that goes then or later is the last one, ns after the begin; 0: no limit.
     pub(crate) until: u64,
     /// The clock work.
     pub pacer: Pacer,
@@ -174,7 +219,7 @@ impl<'a> Generator<'a> {
         Self { flow, until: 0, pacer: Pacer::of_this_thread(flow.shares_cpu), noted: OpenRound::default() }
     }
 
-    /// The message that is due at `until` or later is the last one, ns after the start; 0: no limit.
+    /// The message that goes at `until` or later is the last one, ns after the begin; 0: no limit.
     pub fn until(self, until: u64) -> Self {
         Self { until, ..self }
     }
@@ -204,6 +249,17 @@ impl<'a> Generator<'a> {
         Ok(())
     }
 
+    /// Lets the round begin in a moment.
+    pub fn begin(&mut self) {
+        self.flow.begin(clock::now() + CALM_NS);
+        self.owes();
+    }
+
+    /// The round has begun with a debt: the far end has made it.
+    pub fn owes(&mut self) {
+        self.pacer.owes(self.flow.start.load(Ordering::Relaxed), self.flow.debt.ns);
+    }
+
     /// The part of the round's account that the sender keeps.
     pub fn finish(self) -> OpenRound {
         let Self { pacer, mut noted, .. } = self;
@@ -226,7 +282,7 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
     let End { channel, method, .. } = end;
     let flow = generator.flow;
     if range.start == 0 {
-        flow.begin_soon();
+        generator.begin();
     }
     let start = flow.start.load(Ordering::Relaxed);
     let mut before = flow.schedule.get((range.start as usize).wrapping_sub(1)).copied().unwrap_or(0);
@@ -342,8 +398,10 @@ pub struct Settled {
     pub late: Vec<u64>,
     /// Measured messages that were sent, answered, and neither.
     pub delivery: Delivery,
-    /// From the first intended send to the last answer, ns.
+    /// From the first intended send, or the begin of the round where that is later, to the last answer, ns.
     pub elapsed_ns: u64,
+    /// What the next round begins with.
+    pub debt: Debt,
 }
 
 /// Brings the three times of every message together; `keep` rows at most. Not measured.
@@ -359,9 +417,11 @@ pub fn settle(flow: &Flow, arrived: &[u64], keep: usize) -> Settled {
         late: Vec::new(),
         delivery: Delivery::default(),
         elapsed_ns: 0,
+        debt: Debt::default(),
     };
     let sent: Vec<u64> = flow.gone().collect();
-    let begin = start + flow.schedule.get(flow.trim).copied().unwrap_or(0);
+    let first_due = start + flow.schedule.get(flow.trim).copied().unwrap_or(0);
+    let begin = first_due.max(flow.begun.load(Ordering::Acquire));
     let mut last_arrival = begin;
     for (at, sent) in sent.iter().enumerate() {
         let due = start + flow.schedule[at];
@@ -390,27 +450,15 @@ pub fn settle(flow: &Flow, arrived: &[u64], keep: usize) -> Settled {
     }
     settled.elapsed_ns = last_arrival - begin;
     let last_due = flow.schedule.last().copied().unwrap_or(0);
-    settled.open.span_ns = (start + last_due).saturating_sub(begin) + flow.gap_ns as u64;
+    settled.open.span_ns = (start + last_due).saturating_sub(first_due) + flow.gap_ns as u64;
     settled.open.sent_ns = sent.last().map_or(0, |last| last.saturating_sub(begin));
     let mut answers: Vec<u64> = arrived.iter().copied().filter(|arrival| *arrival > 0).collect();
     answers.sort_unstable();
     in_flight(&mut settled.open, &sent, &answers, flow.trim);
-    settled.open.backlog = backlog(settled.open.span_ns, |at| {
-        let due = flow.schedule.partition_point(|due| start + due <= begin + at);
-        (due, answers.partition_point(|answer| *answer <= begin + at))
-    });
+    let quickest = sent.iter().zip(arrived).filter(|(_, arrival)| **arrival > 0);
+    let quickest = quickest.map(|(sent, arrival)| arrival.saturating_sub(*sent)).min();
+    settled.debt = flow.close(&mut settled.open, &answers, (sent.len(), quickest));
     settled
-}
-
-/// Samples of how many messages were due and not answered: ns since the first intended send, messages. `by` says how many
-/// were due, and how many answered, until a time.
-pub fn backlog(span_ns: u64, by: impl Fn(u64) -> (usize, usize)) -> Vec<(u64, u64)> {
-    let sample = |sample| {
-        let at = span_ns * sample / SAMPLES;
-        let (due, answered) = by(at);
-        (at, due.saturating_sub(answered) as u64)
-    };
-    (1..=SAMPLES).map(sample).collect()
 }
 
 /// How many messages each measured send found in flight.
@@ -435,10 +483,10 @@ mod tests {
     use super::*;
 
     fn flow(trim: u64, messages: u64) -> Flow {
-        let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![], most: 2 };
+        let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![], most: 2, debts: vec![] };
         let mut flow = Flow::new(&load, 0, trim, messages);
         flow.schedule = (1..=trim + messages).map(|at| at * 1_000).collect();
-        flow.start.store(1_000_000, Ordering::Release);
+        flow.begin(1_000_000);
         flow
     }
 
@@ -490,7 +538,42 @@ mod tests {
         }
         let settled = settle(&flow, &[1_001_500, 1_002_500, 1_003_500, 0, 0], 10);
         assert_eq!((settled.open.offered, settled.delivery.sent, settled.latency.total()), (4, 2, 2));
-        assert_eq!(settled.open.backlog.last(), Some(&(4_000, 2)));
+        // The line goes on with the message that was not sent.
+        assert_eq!((settled.open.backlog.last(), settled.open.schedule_ns), (Some(&(3_000, 1)), 3_000));
+    }
+
+    #[test]
+    fn what_becomes_due_while_the_far_end_stands_still_is_owed() {
+        // A reply takes 500 ns; from the third message on the far end stands still until 9 µs.
+        let first = settled(&flow(0, 4), |_| 0, |at| Some(if at < 2 { 500 } else { 9_000 - (at as u64 + 1) * 1_000 }));
+        assert_eq!(first.debt, Debt { ns: 4_500, quickest_ns: 500 });
+        assert_eq!((first.open.debt_ns, first.open.schedule_ns), ([0, 4_500], 4_000));
+        assert_eq!(first.open.backlog.last(), Some(&(8_500, 6)), "two of its own and four that follow");
+        // The next round begins at 20 µs: its messages were due from 16.5 µs on and go at once, a reply after the other.
+        let next = flow(0, 4).after(first.debt);
+        next.begin(20_000);
+        let due: Vec<u64> = (0..4).map(|number| next.due(number)).collect();
+        assert_eq!(due, [16_500, 17_500, 18_500, 19_500]);
+        let mut arrived = [0; 4];
+        for (at, arrived) in arrived.iter_mut().enumerate() {
+            assert!(!next.goes(at as u64, 20_000, 1_000), "the time of the round counts from its begin");
+            *arrived = 20_500 + 100 * at as u64;
+        }
+        let next = settle(&next, &arrived, 9);
+        assert_eq!((next.latency.max(), next.latency.min(), next.lateness.max()), (Some(4_000), Some(1_300), Some(3_500)));
+        // The far end is free again at 20.3 µs; the next message is due at 20.5 µs.
+        assert_eq!((next.debt.ns, next.elapsed_ns), (800, 800));
+        assert_eq!(next.open.debt_ns, [4_500, 800]);
+    }
+
+    #[test]
+    fn a_reply_that_is_long_under_way_is_no_debt() {
+        let far = settled(&flow(0, 8), |_| 0, |_| Some(50_000));
+        assert_eq!(far.debt, Debt { ns: 0, quickest_ns: 50_000 });
+        // One message alone does not show how long it is under way; those before it did.
+        let alone = flow(0, 1).after(Debt { ns: 0, quickest_ns: 500 });
+        alone.begin(1_000_000);
+        assert_eq!(settled(&alone, |_| 0, |_| Some(9_000)).debt.ns, 8_500);
     }
 
     #[test]
@@ -505,7 +588,7 @@ mod tests {
 
     #[test]
     fn a_schedule_is_reproduced_by_its_seed() {
-        let load = Load { gap_ns: 1e5, arrivals: Arrivals::Poisson, seed: (9, 2, 3), cpus: vec![1], most: 2 };
+        let load = Load { gap_ns: 1e5, arrivals: Arrivals::Poisson, seed: (9, 2, 3), cpus: vec![1], most: 2, debts: vec![] };
         let one = Flow::new(&load, 0, 10, 90);
         assert_eq!((one.schedule.clone(), one.count()), (Flow::new(&load, 0, 10, 90).schedule, 100));
         assert_ne!(one.schedule, Flow::new(&load, 1, 10, 90).schedule);

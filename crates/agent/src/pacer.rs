@@ -42,6 +42,11 @@ impl Pacer {
         pacer
     }
 
+    /// A schedule that began at `since` is behind by `ns` when the round begins: the far end has held it up before.
+    pub fn owes(&mut self, since: u64, ns: u64) {
+        self.account.owes(since, ns);
+    }
+
     /// What was noted so far is forgotten; the debt is not.
     pub fn forget(&mut self) {
         self.spun_ns = 0;

@@ -337,7 +337,8 @@ fn parts(order: &RoundOrder, own: &Own, role: Role, channels: Vec<AnyChannel>) -
                 cpu: turn(&own.cpus, at),
                 channels: channels.by_ref().take(share).collect(),
                 flow: load.as_ref().map(|load| {
-                    Arc::new(Flow::of_event_loop(load, at as u32, share as u64, order.trim, order.messages))
+                    let flow = Flow::of_event_loop(load, at as u32, share as u64, order.trim, order.messages);
+                    Arc::new(flow.after(load.debt(at)))
                 }),
             });
             return Ok(parts.collect());
@@ -345,7 +346,8 @@ fn parts(order: &RoundOrder, own: &Own, role: Role, channels: Vec<AnyChannel>) -
     };
     let (mut receivers, mut senders) = (Vec::new(), Vec::new());
     for (at, channel) in channels.into_iter().enumerate() {
-        let flow = Some(Arc::new(Flow::new(load, at as u32, order.trim, order.messages)));
+        let flow = Flow::new(load, at as u32, order.trim, order.messages).after(load.debt(at));
+        let flow = Some(Arc::new(flow));
         let duplicate = channel.duplicate()?;
         let cpu = turn(&own.cpus, at);
         let sender = turn(&load.cpus, at).or(cpu);

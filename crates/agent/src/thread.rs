@@ -19,7 +19,7 @@ use crate::event_loop::{EventLoop, Sizes};
 use crate::events::Counting;
 use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Traffic, Windows, record};
 use crate::meter::Meter;
-use crate::open::{Flow, Generator, sender_is_over, settle};
+use crate::open::{Debt, Flow, Generator, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
 use crate::wire::RoundOrder;
 
@@ -144,6 +144,8 @@ pub struct Outcome {
     pub late: Vec<u64>,
     /// Open loop: the rest of the account.
     pub open: Option<OpenRound>,
+    /// Open loop: where the schedule stands, of the thread that receives.
+    pub debt: Option<Debt>,
     /// The CPU that it was pinned to.
     pub cpu: Option<u32>,
     /// Events that it counted.
@@ -163,6 +165,7 @@ impl Outcome {
             lateness: Histogram::new(),
             late: Vec::new(),
             open: None,
+            debt: None,
             cpu: None,
             events: EventCounts::new(),
         }
@@ -443,6 +446,7 @@ impl Job {
             rows: settled.rows,
             late: settled.late,
             open: Some(settled.open),
+            debt: Some(settled.debt),
             ..Outcome::new(report)
         }
     }

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
+use crate::open::Debt;
 use crate::seal::{SEAL, Seal};
 
 /// Both ends must speak the same version.
@@ -416,6 +417,16 @@ pub struct Load {
     pub cpus: Vec<u32>,
     /// Messages in flight on a connection before its sender is held up.
     pub most: u64,
+    /// Where each schedule stands after the rounds before; beyond the last: on time.
+    #[serde(default)]
+    pub debts: Vec<Debt>,
+}
+
+impl Load {
+    /// Where this schedule stands after the rounds before.
+    pub fn debt(&self, schedule: usize) -> Debt {
+        self.debts.get(schedule).copied().unwrap_or_default()
+    }
 }
 
 /// Everything the near end must know of a round.
@@ -439,6 +450,9 @@ pub struct Times {
     pub histograms: [u32; 4],
     /// Open loop: the rest of its account.
     pub open: Option<OpenRound>,
+    /// Open loop: where each schedule stands afterwards.
+    #[serde(default)]
+    pub debts: Vec<Debt>,
 }
 
 /// Adds histograms to the bytes of a frame. Returns the length of each.

@@ -78,7 +78,25 @@ pub fn exponential(random: &mut SplitMix64, mean: f64) -> f64 {
     -mean * unit(random).ln()
 }
 
-/// The seed of one connection's schedule in one round.
+/// The seed of one connection's part of the schedule in one round. Equal gaps go on from round to round: their phase is that
+/// of the first.
+pub fn seed_of(arrivals: Arrivals, plan: u64, case: u32, pass: u32, connection: u32) -> u64 {
+    match arrivals {
+        Arrivals::Poisson => seed(plan, case, pass, connection),
+        Arrivals::Constant => seed(plan, case, 0, connection),
+    }
+}
+
+/// Where the next round takes the schedule up, after messages of which the last was due at `last`, ns since the first
+/// round's part began: exponential gaps have no memory.
+pub fn taken_up(arrivals: Arrivals, gap_ns: f64, messages: u64, last: u64) -> u64 {
+    match arrivals {
+        Arrivals::Poisson => last,
+        Arrivals::Constant => (messages as f64 * gap_ns) as u64,
+    }
+}
+
+/// A seed of its own for each of these.
 pub fn seed(plan: u64, case: u32, pass: u32, connection: u32) -> u64 {
     let mut random = SplitMix64::new(plan ^ 0x5eed_5c4e_d01e_0001);
     for part in [case, pass, connection] {

@@ -550,8 +550,14 @@ pub struct OpenRound {
     pub in_flight_sum: u64,
     /// Most messages in flight.
     pub in_flight_most: u64,
-    /// Samples of the backlog, at most 64: ns since the first intended send, messages that were due and not answered.
+    /// Samples of the backlog, at most 64: ns since the round began, messages that were due and not answered.
     pub backlog: Vec<(u64, u64)>,
+    /// By how much the schedules were behind when the round began, and when it ended, ns, summed over them.
+    #[serde(default)]
+    pub debt_ns: [u64; 2],
+    /// From the begin of the schedules to the last message of them that was sent, ns, summed over them.
+    #[serde(default)]
+    pub schedule_ns: u64,
     /// Gaps between sends of more than 200 ms (TCP's least retransmission timeout).
     pub idle_gaps: u64,
     /// Congestion window before and after the idle gap that cost most of it, segments.
@@ -576,6 +582,10 @@ impl OpenRound {
             [] => self.backlog.clone_from(&other.backlog),
             _ => self.backlog.iter_mut().zip(&other.backlog).for_each(|(mine, other)| mine.1 += other.1),
         }
+        for (sum, ns) in self.debt_ns.iter_mut().zip(other.debt_ns) {
+            *sum += ns;
+        }
+        self.schedule_ns += other.schedule_ns;
         self.idle_gaps += other.idle_gaps;
         let fall = |cwnd: &Option<(u32, u32)>| cwnd.map_or(0, |(before, after)| before.saturating_sub(after));
         if self.idle_cwnd.is_none() || fall(&other.idle_cwnd) > fall(&self.idle_cwnd) {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_agent::loops::LOST;
 use msgpath_agent::observe::Tracer;
+use msgpath_agent::open::Debt;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
 use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps};
 use msgpath_core::resume::{PassRecord, Pilot};
@@ -146,6 +147,7 @@ pub fn execute(
         spare,
         paces: Vec::new(),
         kinds: Vec::new(),
+        debts: BTreeMap::new(),
         begin: 0,
         kept: 0,
         reserved: 0,
@@ -383,6 +385,8 @@ pub(crate) struct Run<'a> {
     paces: Vec<Pace>,
     /// How long each kind of case takes to settle, as far as one was piloted.
     kinds: Vec<(Case, Settling)>,
+    /// Where the schedules of each case stand after its rounds so far.
+    debts: BTreeMap<u32, Vec<Debt>>,
     /// Start of the run, ns of the monotonic clock.
     begin: u64,
     /// Messages in the log.
@@ -413,6 +417,7 @@ impl<'a> Run<'a> {
             target,
             paces,
             kinds: Vec::new(),
+            debts: BTreeMap::new(),
             begin: 0,
             kept: 0,
             reserved: 0,
@@ -670,7 +675,8 @@ impl<'a> Run<'a> {
         let plan = &self.header.plan;
         let (case, pace) = (&plan.cases[case], &self.paces[case]);
         let messages = pace.messages(plan, case, place.pass);
-        let trim = pace.trim(plan, case, messages);
+        let debts = self.debts.get(&case.id).cloned().unwrap_or_default();
+        let (messages, trim) = measured_of(case, (messages, pace.trim(plan, case, messages)), &debts);
         // An ablation explains a case; its messages are nobody's, unless they are to be split into stages.
         let room = match (Plan::traced(case), &case.ablation) {
             (Some(_), _) => messages * u64::from(case.connections),
@@ -683,7 +689,10 @@ impl<'a> Run<'a> {
         let orders = Orders { plan, one_clock: self.one_clock, spare: &self.spare, stop };
         let mut round_order = orders.round(case, messages, trim);
         round_order.patience_ns = patience(plan, case, messages + trim);
-        let own = orders.own(case, pace.batch, rows, place.pass);
+        let mut own = orders.own(case, pace.batch, rows, place.pass);
+        if let Some(load) = &mut own.load {
+            load.debts = debts;
+        }
         let tracer = self.tracer.as_mut().filter(|_| round_order.traced);
         let mut measured = match orders.measure(&mut self.pair, &round_order, &own, tracer) {
             Ok(measured) => measured,
@@ -742,6 +751,7 @@ impl<'a> Run<'a> {
             writer.events(record.case, record.pass, &events).map_err(Problem::from)?;
         }
         writer.round(&record, &messages).map_err(Problem::from)?;
+        self.debts.insert(record.case, measured.debts);
         // The pace follows the machine only in what was granted; the number of messages stays as planned.
         self.paces[record.case as usize].granted = measured.granted;
         Ok(Some(record))
@@ -799,6 +809,17 @@ struct Place {
 
 fn interrupted() -> Problem {
     Problem::new("E15", Exit::Interrupted, "interrupted before the first round")
+}
+
+/// Messages of a round that are measured, and before them that are not, on each connection: none of the latter where more
+/// of them would be late from the begin than are to be trimmed.
+fn measured_of(case: &Case, (messages, trim): (u64, u64), debts: &[Debt]) -> (u64, u64) {
+    let Some(rate) = case.load.rate() else { return (messages, trim) };
+    let trimmed_ns = rate.gap_ns() * f64::from(case.connections) * trim as f64;
+    match debts.iter().any(|debt| debt.ns as f64 > trimmed_ns) {
+        true => (messages + trim, 0),
+        false => (messages, trim),
+    }
 }
 
 /// After how long a round of an echo is given up, ns; 0: never.

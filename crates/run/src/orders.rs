@@ -63,7 +63,7 @@ impl Orders<'_> {
         }
     }
 
-    /// What the near end knows for itself.
+    /// What the near end knows for itself; of an open loop without what rounds before have left.
     pub fn own(&self, case: &Case, batch: u64, keep: usize, pass: u32) -> Own {
         let load = match case.load {
             Load::Closed => None,
@@ -73,6 +73,7 @@ impl Orders<'_> {
                 seed: (self.plan.seed, case.id, pass),
                 cpus: self.spare.to_vec(),
                 most: case.inflight.into(),
+                debts: Vec::new(),
             }),
         };
         Own { near: true, cpus: self.plan.placement_of(case).of(NEAR).to_vec(), batch, keep, load }

@@ -7,6 +7,7 @@ use msgpath_agent::events;
 use msgpath_agent::failure::Failure;
 use msgpath_agent::loops::{FarStamps, LOST, Row};
 use msgpath_agent::observe::{self, Incoming, Traced, Tracer};
+use msgpath_agent::open::Debt;
 use msgpath_agent::plausible::{self, Known};
 use msgpath_agent::wire::{Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
 use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
@@ -46,6 +47,8 @@ pub struct Round {
     pub lateness: Histogram,
     /// Open loop: the rest of its account.
     pub open: Option<OpenRound>,
+    /// Open loop: where each schedule stands afterwards.
+    pub debts: Vec<Debt>,
     /// Kept rows of each near thread.
     pub rows: Vec<Vec<Kept>>,
     /// Options of the first connection at both ends.
@@ -214,6 +217,7 @@ pub fn round(
         service,
         lateness,
         open: near.open,
+        debts: near.debts,
         rows,
         granted,
         trace,
@@ -364,6 +368,7 @@ struct NearReport {
     end: EndRound,
     histograms: [Histogram; 4],
     open: Option<OpenRound>,
+    debts: Vec<Debt>,
     rows: Vec<Rows>,
 }
 
@@ -376,7 +381,7 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
                 let histograms = read_histograms(times.histograms, &bytes).ok_or_else(out_of_turn)?;
                 let end =
                     EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads, process: None };
-                return Ok(NearReport { end, histograms, open: times.open, rows: all });
+                return Ok(NearReport { end, histograms, open: times.open, debts: times.debts, rows: all });
             }
             (FromEnd::Failed(failure), _) => return Err(failure.into()),
             (FromEnd::Unavailable(reason), _) => return Err(reason.into()),

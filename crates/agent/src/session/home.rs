@@ -83,5 +83,6 @@ fn times(outcomes: &[Outcome], bytes: &mut Vec<u8>) -> Times {
         sum.add(&one);
         sum
     };
-    Times { histograms, open: outcomes.iter().filter_map(|outcome| outcome.open.clone()).reduce(sum) }
+    let open = outcomes.iter().filter_map(|outcome| outcome.open.clone()).reduce(sum);
+    Times { histograms, open, debts: outcomes.iter().filter_map(|outcome| outcome.debt).collect() }
 }

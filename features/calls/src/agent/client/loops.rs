@@ -12,7 +12,7 @@ use msgpath_rpc::log::first_bytes;
 use msgpath_sys::{clock, timer, usage};
 
 use msgpath_agent::meter::{add_usage, tcp_since};
-use msgpath_agent::open::{Flow, Generator, backlog};
+use msgpath_agent::open::{Debt, Flow, Generator};
 use msgpath_agent::team::thread_problem;
 use msgpath_agent::wire;
 
@@ -71,6 +71,8 @@ pub struct Line {
     pub maker: Maker,
     /// Number of that command.
     pub step: usize,
+    /// Open loop: where its schedule stands.
+    debt: Debt,
     out: Vec<u8>,
 }
 
@@ -78,13 +80,13 @@ impl Line {
     /// Ready for the first command.
     pub fn new(connection: Connection, wire: Wire, draws: Draws, shared: &Shared) -> Self {
         let maker = Maker::new(&shared.order.steps[0], connection.index, shared.order.connections);
-        Self { connection, wire, draws, maker, step: 0, out: Vec::new() }
+        Self { connection, wire, draws, maker, step: 0, debt: Debt::default(), out: Vec::new() }
     }
 
     fn turn_to(&mut self, step: usize, shared: &Shared) {
         if self.step != step {
             self.maker = Maker::new(&shared.order.steps[step], self.connection.index, shared.order.connections);
-            (self.step, self.connection.rep) = (step, 0);
+            (self.step, self.connection.rep, self.debt) = (step, 0, Debt::default());
         }
     }
 }
@@ -312,7 +314,7 @@ fn settle(
 /// together after the round.
 fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
     let Load::Open { rate, arrivals } = shared.order.load else { return };
-    let Line { connection, wire, draws, maker, out, .. } = line;
+    let Line { connection, wire, draws, maker, debt, out, .. } = line;
     let step = &shared.order.steps[order.step];
     let count = share(order, connection.index, shared.order.connections);
     if count == 0 {
@@ -320,24 +322,26 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     }
     let gap_ns = rate.gap_ns() * f64::from(shared.order.connections);
     let seed = (shared.order.seed, place.case, place.pass);
-    let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most: shared.order.inflight };
-    let flow = &Flow::new(&schedule, connection.index, 0, count);
+    let most = shared.order.inflight;
+    let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most, debts: Vec::new() };
+    let flow = &Flow::new(&schedule, connection.index, 0, count).after(*debt);
     let last = AtomicU64::new(count);
     let Connection { stream, inbox, watch, index, .. } = connection;
     let (index, stream, watch) = (*index, &*stream, &**watch);
     let mut gone: Vec<Gone> = Vec::with_capacity(count as usize);
     let mut account = OpenRound { offered: count, ..OpenRound::default() };
-    let start = clock::now() + CALM_NS;
-    flow.begin(start);
+    let begin = clock::now() + CALM_NS;
+    flow.begin(begin);
     let replies = Replies { inbox, stream, watch, wire: wire.clone(), flow, last: &last };
     let taken = std::thread::scope(|scope| {
         let receive = || replies.take(count);
         let receiver = Builder::new().spawn_scoped(scope, receive).map_err(|error| thread_problem(&error))?;
         let mut generator = Generator::new(flow);
+        generator.owes();
         let mut ended = None;
         let calls = &mut part.report.calls;
-        for (sequence, due) in flow.schedule().iter().enumerate() {
-            let (sequence, due) = (sequence as u64, start + due);
+        for sequence in 0..flow.count() {
+            let due = flow.due(sequence);
             let sent = wire.build(&step.method, maker, draws, out);
             maker.advance();
             let over = || match shared.is_over() || receiver.is_finished() {
@@ -398,13 +402,11 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     part.report.calls.add(&calls);
     part.report.user_ns += user_ns;
     part.report.system_ns += system_ns;
-    let last_due = flow.schedule().last().copied().unwrap_or(0);
-    account.span_ns = last_due + gap_ns as u64;
-    account.sent_ns = gone.last().map_or(0, |last| last.t1.saturating_sub(start));
-    account.backlog = backlog(last_due, |at| {
-        let due = flow.schedule().partition_point(|due| *due <= at);
-        (due, got.partition_point(|got| got.t4 <= start + at))
-    });
+    account.span_ns = flow.schedule().last().copied().unwrap_or(0) + gap_ns as u64;
+    account.sent_ns = gone.last().map_or(0, |last| last.t1.saturating_sub(begin));
+    let answers: Vec<u64> = got.iter().map(|got| got.t4).collect();
+    let quickest = gone.iter().zip(&answers).map(|(gone, answer)| answer.saturating_sub(gone.t1)).min();
+    *debt = flow.close(&mut account, &answers, (gone.len(), quickest));
     part.open = Some(account);
     // What the receiver found out says why the sender had to stop, unless it was cut off because of it.
     let ended = match (receive_ended, sent) {
