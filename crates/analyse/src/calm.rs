@@ -32,10 +32,11 @@ impl Calm {
         let seen: Vec<_> = run.rounds.iter().map(|round| watch.conditions(round)).collect();
         let rounds = seen.iter().map(|seen| (seen.case, seen.pass)).zip(classify(&seen)).collect();
         let mut calm = Self { rounds, used: false };
-        // A server's log and a set of components that exchange messages have no rounds to choose from.
-        let in_rounds = plan.workload.in_rounds;
+        // A server's log and a set of components that exchange messages have no rounds to choose from; those of an open loop
+        // are one schedule, of which a part that is left out would take its waits along.
+        let to_choose = plan.workload.in_rounds && !plan.has_schedules();
         let share = calm.share(run);
-        calm.used = in_rounds && share.calm as f64 >= LEAST * share.rounds as f64;
+        calm.used = to_choose && share.calm as f64 >= LEAST * share.rounds as f64;
         calm
     }
 

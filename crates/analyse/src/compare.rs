@@ -74,10 +74,7 @@ impl<'a> Results<'a> {
     /// Cases that can be compared: those that were asked for, but not at a rate that was not sustained, since there a
     /// time only tells for how long the queue grew.
     fn compared(&self) -> Vec<&Case> {
-        let overloaded = |case: &Case| {
-            let open = self.cases.get(case.id as usize).and_then(|case| case.open.as_ref());
-            open.is_some_and(|open| !open.sustained)
-        };
+        let overloaded = |case: &Case| self.cases.get(case.id as usize).is_some_and(CaseSummary::is_overloaded);
         self.plan.cases.iter().filter(|case| case.role == CaseRole::Measured && !overloaded(case)).collect()
     }
 }
@@ -370,7 +367,7 @@ mod tests {
             asked_per_s: 1e6,
             offered_per_s: 1e6,
             achieved_per_s: Default::default(),
-            sustained: false,
+            sustained: Some(false),
             why: Some("the backlog grew".into()),
             backlog_per_s: None,
             service: Vec::new(),

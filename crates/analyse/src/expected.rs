@@ -13,7 +13,7 @@ pub fn expected(header: &RunHeader, cases: &[CaseSummary]) -> Option<Expected> {
     let plan = &header.plan;
     let expected = plan.expect?;
     let case = cases.iter().find(|case| case.case.role == CaseRole::Measured && case.case.path == plan.baseline)?;
-    if case.open.as_ref().is_some_and(|open| !open.sustained) {
+    if case.is_overloaded() {
         return None;
     }
     let (estimate, measured) = match (expected, plan.workload.timed) {

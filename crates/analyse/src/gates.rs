@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diff::{level::level, name, seed};
-use crate::summary::CaseSummary;
+use crate::summary::{CaseSummary, OpenLoop};
 
 /// What a gate comes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
@@ -180,31 +180,33 @@ fn outcome(run: &Run, gate: &Gate, case: &CaseSummary, rounds: &[&RoundRecord], 
         let rounds = if watched == Watched::Loss { all } else { rounds };
         level(plan, rounds, watched, seed(run, &case.case))
     };
+    let timed = matches!(gate.watched, Watched::Quantile(_) | Watched::Mean);
+    if let Some(why) = case.open.as_ref().and_then(OpenLoop::overloaded).filter(|_| timed) {
+        // Its times grow as long as one measures, above any limit.
+        let beyond = gate.side == Side::Above;
+        return Outcome { beyond, p: beyond.then_some(0.0), ..Outcome::unknown(why.into()) };
+    }
     let mut out = match of(gate.watched) {
         Ok(level) => Outcome::of(level, gate, limit, limit, "the range has the limit in it: a longer run would decide"),
         Err(why) => Outcome::unknown(why),
     };
-    let timed = match gate.watched {
-        Watched::Quantile(p) => {
-            let latency: Vec<_> = rounds.iter().map(|round| &round.latency).collect();
-            // A message that never arrived is slower than any limit. Whether so many are lost for sure, the losses say.
-            if let (Some(None), Ok(loss)) = (Pooled::new(&latency).quantile(p), of(Watched::Loss)) {
-                out.beyond = loss.interval().0 > 1.0 - p;
-                out.p = Some(if loss.at > 1.0 - p { loss.p(1.0 - p) } else { 1.0 });
-            }
-            true
+    if let Watched::Quantile(p) = gate.watched {
+        let latency: Vec<_> = rounds.iter().map(|round| &round.latency).collect();
+        // A message that never arrived is slower than any limit. Whether so many are lost for sure, the losses say.
+        if let (Some(None), Ok(loss)) = (Pooled::new(&latency).quantile(p), of(Watched::Loss)) {
+            out.beyond = loss.interval().0 > 1.0 - p;
+            out.p = Some(if loss.at > 1.0 - p { loss.p(1.0 - p) } else { 1.0 });
         }
-        watched => watched == Watched::Mean,
-    };
+    }
     let enough = rounds.len() >= MIN_ROUNDS_FOR_CLAIMS as usize;
     if let Some(fastest) = rounds.iter().filter_map(|round| round.latency.min()).min().filter(|_| timed && enough) {
         out.is_at_least(gate, fastest as f64, value);
     }
-    if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()).filter(|_| timed) {
-        out.high = None;
-        if out.state == GateState::Passed {
-            (out.state, out.why) = (GateState::Undecided, Some(format!("a bound from below: {why}")));
-        }
+    // Where the rate may not have been sustained, its times may grow.
+    if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()).filter(|_| timed)
+        && out.state == GateState::Passed
+    {
+        (out.state, out.why) = (GateState::Undecided, Some(why.clone()));
     }
     out
 }

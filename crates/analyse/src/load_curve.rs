@@ -42,18 +42,17 @@ pub(crate) fn same_line(a: &Case, b: &Case) -> bool {
 
 fn curve(plan: &Plan, rounds: &[Vec<&RoundRecord>], line: &[(Rate, &CaseSummary, &OpenLoop)]) -> LoadCurve {
     let points: Vec<LoadPoint> = line.iter().map(|(rate, case, open)| point(*rate, case, open)).collect();
-    let sustained = points.iter().filter(|point| point.sustained).count();
+    let timed = points.iter().filter(|point| point.sustained != Some(false)).count();
     let claims = points.iter().filter(|point| point.p99.as_ref().is_some_and(|p99| p99.is_interval())).count();
-    let knee_p = if 2 * claims > sustained { 0.99 } else { 0.5 };
+    let knee_p = if 2 * claims > timed { 0.99 } else { 0.5 };
     let at: Vec<AtRate> = line
         .iter()
         .map(|(rate, case, open)| AtRate {
             log_rate: rate.value().ln(),
-            shares: open.sustained.then(|| Shares::of(&rounds[case.case.id as usize])),
+            shares: open.overloaded().is_none().then(|| Shares::of(&rounds[case.case.id as usize])),
         })
         .collect();
-    let overloaded_per_s = points.iter().find(|point| !point.sustained).map(|point| point.asked_per_s);
-    let below = |point: &&LoadPoint| point.sustained && overloaded_per_s.is_none_or(|rate| point.asked_per_s < rate);
+    let (sustained_per_s, overloaded_per_s) = bounds(&points);
     let case = &line[0].1.case;
     LoadCurve {
         path: case.path.clone(),
@@ -62,14 +61,60 @@ fn curve(plan: &Plan, rounds: &[Vec<&RoundRecord>], line: &[(Rate, &CaseSummary,
         connections: case.connections,
         knee_p,
         knee_per_s: knee(&at, knee_p, RESAMPLES, plan.seed ^ u64::from(case.id)),
-        sustained_per_s: points.iter().rfind(below).map(|point| point.asked_per_s),
+        sustained_per_s,
         overloaded_per_s,
         points,
     }
 }
 
+/// The highest rate that was sustained below every one that was not, and the lowest that was not.
+fn bounds(points: &[LoadPoint]) -> (Option<f64>, Option<f64>) {
+    let overloaded = points.iter().find(|point| point.sustained == Some(false)).map(|point| point.asked_per_s);
+    let below =
+        |point: &&LoadPoint| point.sustained == Some(true) && overloaded.is_none_or(|rate| point.asked_per_s < rate);
+    (points.iter().rfind(below).map(|point| point.asked_per_s), overloaded)
+}
+
+/// Which rates were sustained and which not, in one sentence without its stop that agrees with every point of the curve.
+/// `rate` prints one.
+pub fn which_sustained(curve: &LoadCurve, rate: impl Fn(f64) -> String) -> String {
+    let at = |verdict: Option<bool>| -> Vec<f64> {
+        let points = curve.points.iter().filter(|point| point.sustained == verdict);
+        points.map(|point| point.asked_per_s).collect()
+    };
+    let (kept, unknown) = (at(Some(true)), at(None));
+    let above = kept.iter().find(|kept| curve.overloaded_per_s.is_some_and(|missed| **kept > missed));
+    let mut text = match (curve.sustained_per_s, curve.overloaded_per_s, above) {
+        (Some(sustained), None, _) if unknown.is_empty() => {
+            return format!("every rate was sustained, up to {}", rate(sustained));
+        }
+        (Some(sustained), Some(missed), None) => {
+            format!("{} was sustained, {} was not", rate(sustained), rate(missed))
+        }
+        (Some(sustained), Some(missed), Some(above)) => {
+            format!("{} was sustained, {} was not, although {} was again", rate(sustained), rate(missed), rate(*above))
+        }
+        (Some(sustained), None, _) => format!("{} was sustained", rate(sustained)),
+        (None, Some(missed), Some(above)) => {
+            format!("{} was not sustained, although {} was", rate(missed), rate(*above))
+        }
+        (None, Some(_), None) if unknown.is_empty() => return "no rate was sustained".into(),
+        (None, Some(missed), None) => format!("{} was not sustained", rate(missed)),
+        (None, None, _) => String::new(),
+    };
+    if !unknown.is_empty() {
+        if kept.is_empty() && curve.overloaded_per_s.is_none() {
+            return "whether a rate was sustained cannot be told".into();
+        }
+        let rates: Vec<String> = unknown.into_iter().map(&rate).collect();
+        text += &format!("; of {} it cannot be told", rates.join(", "));
+    }
+    text
+}
+
 fn point(rate: Rate, case: &CaseSummary, open: &OpenLoop) -> LoadPoint {
-    let quantile = |p: f64| case.latency.quantiles.iter().find(|q| q.p == p && open.sustained).cloned();
+    let timed = open.overloaded().is_none();
+    let quantile = |p: f64| case.latency.quantiles.iter().find(|q| q.p == p && timed).cloned();
     LoadPoint {
         case: case.case.id,
         asked_per_s: rate.value(),
@@ -202,9 +247,38 @@ mod tests {
         assert_eq!(curve.points.iter().map(|point| point.case).collect::<Vec<_>>(), [1, 3, 0, 2, 4]);
         assert_eq!((curve.sustained_per_s, curve.overloaded_per_s, curve.knee_p), (Some(6e5), Some(1.2e6), 0.99));
         let over = &curve.points[3];
-        assert!(!over.sustained && over.p50.is_none() && over.p99.is_none());
+        assert!(over.sustained == Some(false) && over.p50.is_none() && over.p99.is_none());
         assert!((over.backlog_per_s.as_ref().unwrap().value / 2e5 - 1.0).abs() < 0.1, "{over:?}");
         assert!((over.achieved_per_s / 1e6 - 1.0).abs() < 0.03 && curve.points[0].p50.as_ref().unwrap().is_interval());
+    }
+
+    #[test]
+    fn sentence_of_a_curve_agrees_with_its_points() {
+        let said = |verdicts: &[Option<bool>]| {
+            let point = |(at, sustained): (usize, &Option<bool>)| LoadPoint {
+                case: at as u32,
+                asked_per_s: (at + 1) as f64,
+                achieved_per_s: 1.0,
+                sustained: *sustained,
+                backlog_per_s: None,
+                p50: None,
+                p99: None,
+            };
+            let points: Vec<LoadPoint> = verdicts.iter().enumerate().map(point).collect();
+            let (sustained_per_s, overloaded_per_s) = bounds(&points);
+            let curve = LoadCurve { points, sustained_per_s, overloaded_per_s, ..curve(&[0.1, 0.2]) };
+            which_sustained(&curve, |rate| rate.to_string())
+        };
+        let (yes, no, unknown) = (Some(true), Some(false), None);
+        assert_eq!(said(&[yes, yes]), "every rate was sustained, up to 2");
+        assert_eq!(said(&[yes, yes, no, no]), "2 was sustained, 3 was not");
+        assert_eq!(said(&[yes, no, yes]), "1 was sustained, 2 was not, although 3 was again");
+        assert_eq!(said(&[no, yes]), "1 was not sustained, although 2 was");
+        assert_eq!(said(&[no, no]), "no rate was sustained");
+        assert_eq!(said(&[yes, unknown, no]), "1 was sustained, 3 was not; of 2 it cannot be told");
+        assert_eq!(said(&[unknown, no]), "2 was not sustained; of 1 it cannot be told");
+        assert_eq!(said(&[yes, unknown]), "1 was sustained; of 2 it cannot be told");
+        assert_eq!(said(&[unknown, unknown]), "whether a rate was sustained cannot be told");
     }
 
     #[test]
@@ -213,11 +287,14 @@ mod tests {
         // The rate in the middle is said to be overloaded.
         for round in run.rounds.iter_mut().filter(|round| round.case == 1) {
             let open = round.open.as_mut().unwrap();
-            open.backlog.iter_mut().zip(1..).for_each(|(sample, at)| sample.1 = at);
+            open.debt_ns = [1_000_000, 2_000_000].map(|ns| ns * u64::from(round.pass));
         }
         let curve = summarise(&run).load_curves.remove(0);
         assert_eq!((curve.sustained_per_s, curve.overloaded_per_s), (Some(2e5), Some(4e5)));
-        assert_eq!(curve.points.iter().map(|point| point.sustained).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(
+            curve.points.iter().map(|point| point.sustained).collect::<Vec<_>>(),
+            [Some(true), Some(false), Some(true)]
+        );
         assert_eq!(curve.knee_per_s, None);
     }
 

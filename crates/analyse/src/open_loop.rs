@@ -1,26 +1,24 @@
 //! An open loop: whether the rate was sustained, who was late, and whether the counts agree (docs/method/open-loop.md).
 
 use msgpath_core::SparseHistogram;
-use msgpath_core::plan::{Case, Load};
+use msgpath_core::plan::{Case, Load, Plan};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{OpenRound, RoundRecord};
-use msgpath_stats::describe::mean;
+use msgpath_record::Run;
+use msgpath_stats::distributions::t_quantile;
 use msgpath_stats::estimate::Estimate;
+use msgpath_stats::level::Level;
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile::{self, Estimated, Quantile, Range, count};
-use msgpath_stats::robust::{Trimmed, ratio};
+use msgpath_stats::robust::ratio;
 
 use crate::summarise::QUANTILES;
-use crate::summary::{CaseSummary, OpenLoop};
+use crate::summary::{CaseSummary, Latency, OpenLoop, Repeats, Spread};
 
-/// A rate of which more than this share is not answered is not sustained.
+/// A rate of which more than this share is not answered may not be sustained.
 const TOLERANCE: f64 = 0.005;
-/// Nor is one that is missed by more than this, beyond its interval.
-const SHORT: f64 = 0.02;
-/// One-sided level at which growth over rounds is no chance.
-const LEVEL: f64 = 0.975;
-/// Fewer samples of the backlog than this show no slope.
-const FEWEST_SAMPLES: usize = 8;
+/// Pieces of the line of a case whose growth makes the interval; a round is one, or more where rounds are few.
+const PIECES: usize = 20;
 /// Threads at the near end for each schedule: one sends, one receives; an event loop is one that does both.
 fn near_threads(case: &Case) -> u64 {
     if case.dispatch.is_turns() { 2 } else { 1 }
@@ -30,159 +28,221 @@ const FEWEST_SEEN: f64 = 30.0;
 /// Nor where a round has fewer messages than this times those in flight: what is in flight at its ends, about as many in
 /// so many, then counts.
 const EDGES: f64 = 50.0;
+/// Nor where the sends were late by more than this share of the round trips: they are then no Poisson process.
+const PUNCTUAL: f64 = 0.05;
+
+type OpenRounds<'a> = [(&'a RoundRecord, &'a OpenRound)];
 
 /// What the open loop of a case shows; `None` for a closed one and without a round.
 pub fn open_loop(case: &Case, rounds: &[&RoundRecord]) -> Option<OpenLoop> {
     let Load::Open { rate, arrivals } = case.load else { return None };
-    let rounds: Vec<(&RoundRecord, &OpenRound)> = rounds
-        .iter()
-        .filter_map(|round| Some((*round, round.open.as_ref()?)))
-        .filter(|(_, open)| open.span_ns > 0)
-        .collect();
-    if rounds.is_empty() {
-        return None;
-    }
+    let rounds = open_rounds(rounds);
+    let line = Line::of(case, &rounds)?;
+    let (sustained, why) = line.verdict();
     let sum = |of: &dyn Fn(&RoundRecord, &OpenRound) -> u64| {
         rounds.iter().map(|(round, open)| of(round, open)).sum::<u64>() as f64
     };
     let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
     let schedules = u64::from(case.schedules().max(1));
-    let offered = sum(&|_, open| open.offered);
-    let offered_per_s = 1e9 * offered / sum(&|_, open| open.span_ns);
-    let growth: Vec<Growth> = rounds.iter().map(|(round, open)| Growth::of(round, open)).collect();
-    let over_rounds = Trimmed::of(&growth.iter().map(|growth| growth.per_s).collect::<Vec<_>>())?;
-    // What was not answered when the schedule ended, less what was not when it began, and what never was.
-    let answered: Vec<(f64, f64)> = rounds
-        .iter()
-        .zip(&growth)
-        .map(|((round, open), growth)| {
-            let seconds = open.span_ns as f64 / 1e9;
-            let gone = round.near().delivery.lost as f64 + growth.per_s * seconds;
-            ((open.offered as f64 - gone).max(0.0), seconds)
-        })
-        .collect();
-    let achieved_per_s = ratio(&answered)?;
-    let lost =
-        |(round, open): &(&RoundRecord, &OpenRound)| share(round.near().delivery.lost as f64, open.offered as f64);
-    let lost = Trimmed::of(&rounds.iter().map(lost).collect::<Vec<_>>())?.mean;
-    let mean_in_flight =
-        share(sum(&|_, open| open.in_flight_sum * schedules), sum(&|round, _| round.near().delivery.sent));
-    // What a round falls behind by, against what is in flight by chance. Where it falls behind, most of what is in flight
-    // is what it is behind by, so half of that is the measure.
-    let seconds = sum(&|_, open| open.span_ns) / 1e9 / rounds.len() as f64;
-    let beyond_chance = |per_s: f64| per_s * seconds > (mean_in_flight / 2.0).max(1.0);
-    let short = achieved_per_s.high.is_some_and(|high| high < offered_per_s);
-    let behind = offered_per_s - achieved_per_s.value;
-    // A tenth that is missing beyond the interval is no chance, however much was in flight when the rounds began.
-    let far_short = achieved_per_s.high.is_some_and(|high| high < 0.9 * offered_per_s);
-    let shown = short && beyond_chance(over_rounds.mean) || far_short;
-    let cause = if overloaded(&growth, &over_rounds, offered_per_s, shown) {
-        Some(format!("the backlog grows by {} messages/s", count(over_rounds.mean)))
-    } else if lost > TOLERANCE {
-        Some(format!("{:.1} % of the messages were lost", 100.0 * lost))
-    } else if short && behind > SHORT * offered_per_s && beyond_chance(behind) {
-        Some(format!("{:.0} % of what was due was not answered in its time", 100.0 * behind / offered_per_s))
-    } else {
-        None
-    };
-    let why = cause.map(|cause| {
-        format!("not sustained ({} of {} msg/s): {cause}", count(achieved_per_s.value), count(offered_per_s))
-    });
     let lateness = sum(&|_, open| open.lateness_ns);
     let busy = sum(&|round, open| (round.near().user_ns + round.near().system_ns).saturating_sub(open.spun_ns));
     let time = sum(&|round, _| round.near().elapsed_ns * schedules * near_threads(case));
     let mut out = OpenLoop {
         asked_per_s: rate.value(),
-        offered_per_s,
-        achieved_per_s,
-        sustained: why.is_none(),
+        offered_per_s: line.offered_per_s,
+        achieved_per_s: line.achieved(),
+        sustained,
         why,
-        backlog_per_s: Some(over_rounds.estimate()),
+        backlog_per_s: Some(line.growth.clone()),
         service: quantiles(&rounds, |round| &round.service, quantile::estimate_queued),
         lateness: quantiles(&rounds, |round| &round.lateness, quantile::estimate),
-        late_share: share(sum(&|_, open| open.late), offered),
+        late_share: share(sum(&|_, open| open.late), sum(&|_, open| open.offered)),
         blocked_share: share(sum(&|_, open| open.blocked_ns), lateness),
         not_running_share: share(sum(&|_, open| open.not_running_ns), lateness),
         own_share: share(sum(&|_, open| open.own_ns), lateness),
-        mean_in_flight,
+        mean_in_flight: line.mean_in_flight,
         most_in_flight: rounds.iter().map(|(_, open)| open.in_flight_most).max().unwrap_or(0),
-        little: (arrivals == Arrivals::Poisson).then(|| little(&rounds, schedules)).flatten(),
+        little: (arrivals == Arrivals::Poisson).then(|| little(case, &rounds, schedules)).flatten(),
         client_busy: (time > 0.0 && busy > 0.0).then(|| busy / time),
     };
-    if let Some(why) = &out.why {
-        out.service.iter_mut().chain(&mut out.lateness).for_each(|quantile| bound(quantile, why));
+    if let Some(why) = out.overloaded().map(str::to_owned) {
+        (out.service, out.lateness, out.little) = (withheld(&why), withheld(&why), None);
     }
     Some(out)
 }
 
-/// Leaves the latencies of a case whose rate was not sustained their lower ends alone: they grow as long as the round
-/// goes on.
-pub(crate) fn withhold(case: &mut CaseSummary) {
-    if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()) {
-        case.latency.quantiles.iter_mut().chain(&mut case.transit.one_way).for_each(|quantile| bound(quantile, why));
-        case.latency.effective_messages = None;
-    }
+/// The rounds of an open loop, with its account.
+fn open_rounds<'a>(rounds: &[&'a RoundRecord]) -> Vec<(&'a RoundRecord, &'a OpenRound)> {
+    let rounds = rounds.iter().filter_map(|round| Some((*round, round.open.as_ref()?)));
+    rounds.filter(|(_, open)| open.span_ns > 0).collect()
 }
 
-pub(crate) fn bound(quantile: &mut Quantile, why: &str) {
-    (quantile.range, quantile.hi_ns) = (Range::Bound, None);
-    quantile.why = Some(why.into());
+/// Why the rate of these rounds of a case was not sustained, where it was not.
+pub(crate) fn overloaded(plan: &Plan, rounds: &[&RoundRecord]) -> Option<String> {
+    let rounds = open_rounds(rounds);
+    let case = plan.cases.get(rounds.first()?.0.case as usize)?;
+    let (sustained, why) = Line::of(case, &rounds)?.verdict();
+    why.filter(|_| sustained == Some(false))
 }
 
-/// How the backlog of one round moves.
-#[derive(Clone, Copy, Debug)]
-struct Growth {
-    /// Messages a second.
-    per_s: f64,
-    /// The test within the round (docs/method/open-loop.md#sustained-rates): slope * T > 3 s_resid + 10 messages.
-    overloaded: bool,
+/// The logarithm of the messages a second that the rounds of an open loop answered; `None`: there are none.
+pub(crate) fn rate_level(plan: &Plan, rounds: &[&RoundRecord]) -> Option<Level> {
+    let rounds = open_rounds(rounds);
+    let line = Line::of(plan.cases.get(rounds.first()?.0.case as usize)?, &rounds)?;
+    let (value, freedom) = (line.achieved().value, line.pieces - 1.0);
+    let half = (line.growth.high? - line.growth.low?) / 2.0;
+    Some(Level { at: value.ln(), error: half / t_quantile(0.975, freedom) / value, freedom })
 }
 
-impl Growth {
-    fn of(round: &RoundRecord, open: &OpenRound) -> Self {
-        if open.backlog.len() < FEWEST_SAMPLES {
-            return Self::from_the_end(round, open);
+/// Takes the times of rates that were not sustained out of a run, so that nothing is drawn, told or exported of them. What
+/// was counted stays.
+pub fn forget_times(run: &mut Run) {
+    for case in run.header.plan.cases.iter().filter(|case| case.load != Load::Closed) {
+        let own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.id).collect();
+        if overloaded(&run.header.plan, &own).is_none() {
+            continue;
         }
-        let seconds = open.span_ns as f64 / 1e9;
-        let t: Vec<f64> = open.backlog.iter().map(|(ns, _)| *ns as f64 / 1e9).collect();
-        let n: Vec<f64> = open.backlog.iter().map(|(_, messages)| *messages as f64).collect();
-        let (mean_t, mean_n) = (mean(&t), mean(&n));
-        let squares: f64 = t.iter().map(|t| (t - mean_t).powi(2)).sum();
-        let products: f64 = t.iter().zip(&n).map(|(t, n)| (t - mean_t) * (n - mean_n)).sum();
-        let slope = if squares > 0.0 { products / squares } else { 0.0 };
-        let residuals: f64 = t.iter().zip(&n).map(|(t, n)| (n - mean_n - slope * (t - mean_t)).powi(2)).sum();
-        let residual = (residuals / (t.len() - 2) as f64).sqrt();
-        // What is lost stays in the backlog. It is another reason, so the slope is that of the rest.
-        let slope = slope - round.near().delivery.lost as f64 / seconds;
-        Self { per_s: slope, overloaded: slope * seconds > 3.0 * residual + 10.0 }
-    }
-
-    /// Without samples the last reply tells. Where the backlog stays level the last message is one like all others and
-    /// takes the mean on average. Where it grows from nothing the times grow as well, the last takes twice the mean, and
-    /// what it takes beyond the mean is half of the time by which the far end is behind when the schedule ends.
-    fn from_the_end(round: &RoundRecord, open: &OpenRound) -> Self {
-        let messages = open.offered as f64;
-        let span = open.span_ns as f64;
-        let last = round.near().elapsed_ns as f64 - (span - span / messages.max(1.0));
-        let behind = 2.0 * (last - round.latency.mean().unwrap_or(last));
-        let per_s = 1e9 * messages * (1.0 / span - 1.0 / (span + behind.max(-0.5 * span)));
-        Self { per_s, overloaded: per_s * span / 1e9 > 10.0 && per_s > 0.05 * 1e9 * messages / span }
+        for round in run.rounds.iter_mut().filter(|round| round.case == case.id) {
+            let RoundRecord { latency, service, lateness, one_way, first, .. } = round;
+            for times in [latency, service, lateness, one_way, first] {
+                *times = SparseHistogram::default();
+            }
+        }
     }
 }
 
-/// Overloaded as a case: the growth is there beyond chance over rounds, and it is more than [`TOLERANCE`] of the rate. The
-/// mean over rounds is trimmed, so a stall in a few of them does not make it, and rounds that are each too short to tell
-/// do so together; but not where what a round is behind by is no more than what is in flight by chance when it ends. Rounds
-/// too few for that tell where most of them show it each by itself.
-fn overloaded(rounds: &[Growth], mean: &Trimmed, offered_per_s: f64, beyond_chance: bool) -> bool {
-    let together = mean.lower(LEVEL).is_some_and(|low| low > 0.0) && mean.mean > TOLERANCE * offered_per_s;
-    together && beyond_chance || 2 * rounds.iter().filter(|growth| growth.overloaded).count() > rounds.len()
+/// The usual quantiles without a number.
+fn withheld(why: &str) -> Vec<Quantile> {
+    QUANTILES
+        .iter()
+        .map(|p| Quantile { p: *p, range: Range::Withheld, why: Some(why.into()), ..Quantile::default() })
+        .collect()
+}
+
+/// Takes the latencies of a case whose rate was not sustained away: they grow as long as the case goes on.
+pub(crate) fn withhold(case: &mut CaseSummary) {
+    let Some(why) = case.open.as_ref().and_then(OpenLoop::overloaded).map(str::to_owned) else { return };
+    case.latency = Latency { quantiles: withheld(&why), ..Latency::default() };
+    case.transit.one_way = None;
+    case.spread = Spread::default();
+    (case.steadiness, case.first, case.repeats) = (None, None, Repeats::default());
+}
+
+/// The rounds of a case on one line of time (docs/method/open-loop.md#sustained-rates).
+struct Line {
+    offered_per_s: f64,
+    /// Growth of the backlog, messages a second.
+    growth: Estimate,
+    /// Messages that were due and not answered when the line ended.
+    left: f64,
+    /// Share of the messages that were lost.
+    lost: Estimate,
+    /// Messages in flight just before a send, on average.
+    mean_in_flight: f64,
+    /// Pieces whose growth makes the interval.
+    pieces: f64,
+}
+
+impl Line {
+    /// `None` without a round.
+    fn of(case: &Case, rounds: &OpenRounds<'_>) -> Option<Self> {
+        let sum = |of: &dyn Fn(&RoundRecord, &OpenRound) -> u64| {
+            rounds.iter().map(|(round, open)| of(round, open)).sum::<u64>() as f64
+        };
+        let schedules = f64::from(case.schedules().max(1));
+        let offered_per_s = 1e9 * sum(&|_, open| open.offered) / sum(&|_, open| open.span_ns);
+        let sent = sum(&|round, _| round.near().delivery.sent);
+        if rounds.is_empty() {
+            return None;
+        }
+        let each = PIECES.div_ceil(rounds.len());
+        let pieces: Vec<(f64, f64)> = rounds
+            .iter()
+            .flat_map(|(round, open)| {
+                let behind = |ns: u64| offered_per_s * ns as f64 / schedules / 1e9;
+                let [begin, end] = open.debt_ns.map(behind);
+                let wall = (open.schedule_ns + open.debt_ns[1]).saturating_sub(open.debt_ns[0]);
+                let each = if open.backlog.len() >= each { each } else { 1 };
+                // What is lost is never answered. It is another reason, so the growth is that of the rest.
+                let lost = round.near().delivery.lost as f64 / each as f64;
+                let sample = move |at: usize| {
+                    let backlog = open.backlog[at * open.backlog.len() / each - 1].1;
+                    backlog as f64 - lost * at as f64
+                };
+                let edge = move |at: usize| match at {
+                    0 => begin,
+                    at if at == each => end,
+                    at => sample(at),
+                };
+                let seconds = wall as f64 / schedules / 1e9 / each as f64;
+                (0..each).map(move |at| (edge(at + 1) - edge(at), seconds))
+            })
+            .collect();
+        let lost: Vec<(f64, f64)> =
+            rounds.iter().map(|(round, open)| (round.near().delivery.lost as f64, open.offered as f64)).collect();
+        Some(Self {
+            offered_per_s,
+            growth: ratio(&pieces)?,
+            left: pieces.iter().map(|(messages, _)| messages).sum(),
+            lost: ratio(&lost)?,
+            mean_in_flight: schedules * sum(&|_, open| open.in_flight_sum) / sent.max(1.0),
+            pieces: pieces.len() as f64,
+        })
+    }
+
+    /// Messages a second that were answered: what was due in the same time, less what was left and what was lost. No more
+    /// than what was due can be.
+    fn achieved(&self) -> Estimate {
+        let (due, lost) = (self.offered_per_s, self.lost.value);
+        let less = |growth: f64| due * (1.0 - lost) - growth;
+        Estimate {
+            value: less(self.growth.value).min(due),
+            low: self.growth.high.map(less),
+            high: self.growth.low.map(|growth| less(growth).min(due)),
+        }
+    }
+
+    /// Whether the rate was sustained, and why it was not or cannot be told: what the intervals of growth and loss say, and
+    /// nothing else.
+    fn verdict(&self) -> (Option<bool>, Option<String>) {
+        let Self { offered_per_s, growth, left, lost, mean_in_flight, .. } = self;
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let rates = format!("{} of {} msg/s", count(self.achieved().value), count(*offered_per_s));
+        if growth.low.is_some_and(|low| low > 0.0) {
+            let text = format!("not sustained ({rates}): the backlog grows by {} messages/s", count(growth.value));
+            return (Some(false), Some(text));
+        }
+        if lost.low.is_some_and(|low| low > TOLERANCE) {
+            let text = format!("not sustained ({rates}): {} of the messages were lost", percent(lost.value));
+            return (Some(false), Some(text));
+        }
+        // What is in flight by chance at the end of a line is no backlog.
+        let behind = growth.value > TOLERANCE * offered_per_s && *left > 1.0 + mean_in_flight;
+        let cause = if behind {
+            match growth.low.zip(growth.high) {
+                Some((low, high)) => {
+                    format!("the backlog grows by {} to {} messages/s (95 %)", signed(low), signed(high))
+                }
+                None => format!("the backlog grew by {} messages/s in too few rounds", count(growth.value)),
+            }
+        } else if lost.value > TOLERANCE {
+            format!("{} of the messages were lost, in too few rounds", percent(lost.value))
+        } else {
+            return (Some(true), None);
+        };
+        (None, Some(format!("whether it was sustained cannot be told ({rates}): {cause}")))
+    }
+}
+
+/// A count below zero as well.
+fn signed(value: f64) -> String {
+    if value < -0.5 { format!("-{}", count(-value)) } else { count(value) }
 }
 
 type Estimator = fn(&[&SparseHistogram], &Pooled, f64) -> Option<Estimated>;
 
 fn quantiles<'a>(
-    rounds: &[(&'a RoundRecord, &OpenRound)],
+    rounds: &[(&'a RoundRecord, &'a OpenRound)],
     of: impl Fn(&'a RoundRecord) -> &'a SparseHistogram,
     estimate: Estimator,
 ) -> Vec<Quantile> {
@@ -196,11 +256,22 @@ fn quantiles<'a>(
 /// lambda the rate of the actual sends. L is a mean over time, and what was counted is a mean over sends: by PASTA they
 /// are the same where the sends are Poisson, so nothing is said of equal gaps. A schedule counts its own messages and has
 /// 1/schedules of the rate, so its count is multiplied by them. With a lost message W is unknown.
-fn little(rounds: &[(&RoundRecord, &OpenRound)], schedules: u64) -> Option<Estimate> {
+///
+/// A send that is held up finds fewer in flight than one at a time of its own: where no more are allowed, where the far end
+/// has made a debt, and wherever sends are late, nothing is said.
+fn little(case: &Case, rounds: &OpenRounds<'_>, schedules: u64) -> Option<Estimate> {
     let sent = |round: &RoundRecord| round.near().delivery.sent as f64;
+    let full = u64::from(case.inflight) * schedules;
+    if rounds.iter().any(|(_, open)| open.in_flight_most + schedules >= full) {
+        return None;
+    }
+    let punctual = |round: &RoundRecord, open: &OpenRound| {
+        let in_flight = sent(round) * round.service.mean().unwrap_or(0.0);
+        open.lateness_ns as f64 <= PUNCTUAL * in_flight
+    };
     let pairs: Option<Vec<(f64, f64)>> = rounds
         .iter()
-        .filter(|(round, open)| round.near().delivery.sent > 1 && open.sent_ns > 0)
+        .filter(|(round, open)| round.near().delivery.sent > 1 && open.sent_ns > 0 && punctual(round, open))
         .map(|(round, open)| {
             let per_ns = (sent(round) - 1.0) / open.sent_ns as f64;
             let expected = sent(round) * per_ns * round.service.mean()?;
@@ -219,7 +290,7 @@ mod tests {
     use super::*;
     use crate::summarise;
     use crate::testing_queue::{Queue, late, run};
-    use msgpath_record::Run;
+    use msgpath_core::plan::{Distribution, ServiceTime};
 
     fn of(run: &Run) -> OpenLoop {
         open_loop(&run.header.plan.cases[0], &run.rounds.iter().collect::<Vec<_>>()).unwrap()
@@ -228,6 +299,8 @@ mod tests {
     #[test]
     fn a_rate_that_is_kept_in_numbers() {
         let mut run = run(&[Queue::mm1(0.5, 500, 100, 1)]);
+        let law = of(&run).little.unwrap();
+        assert!(law.low.unwrap() <= 1.0 && 1.0 <= law.high.unwrap() && law.high.unwrap() < 1.1, "{law:?}");
         late(&mut run, 20_000, 10);
         for round in &mut run.rounds {
             let elapsed_ns = round.near().elapsed_ns;
@@ -237,7 +310,7 @@ mod tests {
             open.spun_ns = elapsed_ns / 4;
         }
         let open = of(&run);
-        assert!(open.sustained && open.why.is_none() && open.asked_per_s == 5e5);
+        assert!(open.sustained == Some(true) && open.why.is_none() && open.asked_per_s == 5e5);
         assert!(
             (open.offered_per_s / 5e5 - 1.0).abs() < 0.02
                 && (open.achieved_per_s.value / open.offered_per_s - 1.0).abs() < 0.01
@@ -250,90 +323,126 @@ mod tests {
         // rho / (1 - rho) in flight; half of the time of one of two threads.
         assert!((open.mean_in_flight - 1.0).abs() < 0.1 && open.most_in_flight >= 5, "{}", open.mean_in_flight);
         assert!((open.client_busy.unwrap() - 0.25).abs() < 1e-3);
-        let law = open.little.unwrap();
-        assert!(law.low.unwrap() <= 1.0 && 1.0 <= law.high.unwrap() && law.high.unwrap() < 1.1, "{law:?}");
+        assert!(open.little.is_none(), "late sends are no Poisson process");
     }
 
-    #[test]
-    fn a_last_reply_that_is_late_by_chance_is_no_backlog() {
-        let calm = Queue { arrivals: Arrivals::Constant, rate: 1e3, ..Queue::mm1(0.5, 26, 3, 1) };
-        let mut run = run(&[calm]);
+    /// Leaves `messages(pass)` of them unanswered behind each round, for good.
+    fn leave(run: &mut Run, messages: impl Fn(u32) -> u64) {
+        let mut debt = 0;
         for round in &mut run.rounds {
-            round.open.as_mut().unwrap().backlog.clear();
-            // The last of 26 messages of each round takes 90 us more than the others.
-            round.near_mut().elapsed_ns += 90_000;
-        }
-        let open = of(&run);
-        let growth = open.backlog_per_s.as_ref().unwrap();
-        assert!(growth.low.unwrap() > 0.0 && growth.value > TOLERANCE * open.offered_per_s, "{growth:?}");
-        assert!(open.sustained, "a sixth of a message a round: {:?}", open.why);
-    }
-
-    #[test]
-    fn a_rate_that_some_rounds_miss_by_far_is_not_sustained() {
-        let mut run = run(&[Queue::mm1(0.8, 500, 100, 1)]);
-        assert!(of(&run).sustained);
-        for round in run.rounds.iter_mut().filter(|round| round.pass % 6 == 0) {
-            let samples = &mut round.open.as_mut().unwrap().backlog;
-            let all = samples.len();
-            samples.iter_mut().zip(1..).for_each(|(sample, at)| sample.1 += (180 * at / all) as u64);
-        }
-        let open = of(&run);
-        let (achieved, offered) = (&open.achieved_per_s, open.offered_per_s);
-        assert!(achieved.high.unwrap() < offered && achieved.value < 0.96 * offered, "{achieved:?} {offered}");
-        assert!(open.why.unwrap().ends_with(" % of what was due was not answered in its time"));
-    }
-
-    #[test]
-    fn what_was_not_sustained_is_bounded_from_below_alone() {
-        let summary = summarise(&run(&[Queue::mm1(1.25, 500, 100, 1)]));
-        let case = &summary.cases[0];
-        let open = case.open.as_ref().unwrap();
-        let why = open.why.as_ref().unwrap();
-        assert!(why.starts_with("not sustained (") && why.contains(" msg/s): the backlog grows by 2"), "{why}");
-        for quantile in case.latency.quantiles.iter().chain(&open.service) {
-            assert!(quantile.ns.is_some() && !quantile.is_interval() && quantile.hi_ns.is_none());
-            assert_eq!(quantile.why.as_ref(), Some(why));
+            let open = round.open.as_mut().unwrap();
+            open.debt_ns = [debt, debt + messages(round.pass) * open.span_ns / open.offered];
+            debt = open.debt_ns[1];
         }
     }
 
     #[test]
-    fn the_last_reply_tells_where_the_backlog_was_not_sampled() {
-        for (utilisation, sustained) in [(0.2, true), (0.8, true), (1.15, false), (1.5, false)] {
-            let mut run = run(&[Queue::mm1(utilisation, 1_000, 100, 6)]);
-            run.rounds.iter_mut().filter_map(|round| round.open.as_mut()).for_each(|open| open.backlog.clear());
+    fn verdict_follows_from_the_interval_of_the_growth() {
+        let calm = || run(&[Queue::mm1(0.2, 500, 100, 1)]);
+        let mut always = calm();
+        leave(&mut always, |pass| 8 + u64::from(pass % 5));
+        let mut sometimes = calm();
+        leave(&mut sometimes, |pass| if pass % 6 == 0 { 180 } else { 0 });
+        let mut once = calm();
+        leave(&mut once, |pass| if pass == 39 { 400 } else { 0 });
+        for (run, expected) in [(calm(), Some(true)), (always, Some(false)), (sometimes, Some(false)), (once, None)] {
             let open = of(&run);
-            assert_eq!(open.sustained, sustained, "{utilisation}: {open:?}");
-            if !sustained {
-                let growth = open.backlog_per_s.unwrap().value / (1e6 * (utilisation - 1.0));
-                assert!((growth - 1.0).abs() < 0.25, "{utilisation}: {growth}");
+            let growth = open.backlog_per_s.clone().unwrap();
+            assert_eq!(open.sustained, expected, "{open:?}");
+            assert_eq!(growth.low.unwrap() > 0.0, expected == Some(false), "{growth:?}");
+            assert_eq!(open.achieved_per_s.high.unwrap() < open.offered_per_s, expected == Some(false), "{open:?}");
+            assert_eq!(open.why.is_some(), expected != Some(true));
+        }
+    }
+
+    #[test]
+    fn rounds_of_a_few_messages_and_a_few_rounds_tell_an_overload() {
+        for rounds in [1, 2, 3, 5] {
+            for seed in 0..10 {
+                let queue = |utilisation, messages| Queue { rounds, ..Queue::mm1(utilisation, messages, 0, seed) };
+                let over = of(&run(&[queue(1.5, 2_000)]));
+                assert_eq!(over.sustained, Some(false), "{rounds} rounds: {over:?}");
+                let calm = of(&run(&[queue(0.3, 2_000)]));
+                assert_eq!(calm.sustained, Some(true), "{rounds} rounds: {calm:?}");
+                let short = of(&run(&[queue(1.1, 20)]));
+                let growth = short.backlog_per_s.unwrap();
+                let above = growth.low.is_some_and(|low| low > 0.0);
+                assert_eq!(short.sustained == Some(false), above, "{rounds} rounds: {growth:?}");
             }
         }
     }
 
     #[test]
-    fn a_stalled_round_is_no_overload_and_lost_messages_are_not_answered() {
+    fn rates_that_were_not_sustained_have_no_times() {
+        let mut run = run(&[Queue::mm1(1.25, 500, 100, 1), Queue::mm1(0.25, 500, 100, 1)]);
+        let summary = summarise(&run);
+        forget_times(&mut run);
+        assert!(run.rounds.iter().all(|round| (round.latency.total() == 0) == (round.case == 0)));
+        assert!(summarise(&run).cases == summary.cases, "what is not read is not missed");
+        let case = &summary.cases[0];
+        let open = case.open.as_ref().unwrap();
+        let why = open.overloaded().unwrap();
+        assert!(why.starts_with("not sustained (") && why.contains(" msg/s): the backlog grows by 2"), "{why}");
+        for quantile in case.latency.quantiles.iter().chain(&open.service).chain(&open.lateness) {
+            assert_eq!((quantile.ns, quantile.lo_ns, quantile.hi_ns), (None, None, None));
+            assert_eq!(quantile.why.as_deref(), Some(why));
+        }
+        let Latency { mean_ns, round_medians, fastest_ns, slowest_ns, .. } = &case.latency;
+        assert!(mean_ns.is_none() && round_medians.is_empty() && fastest_ns.is_none() && slowest_ns.is_none());
+        assert!(case.steadiness.is_none() && case.spread.shape.is_empty() && case.first.is_none());
+    }
+
+    #[test]
+    fn stalls_are_no_overload_and_lost_messages_are_not_answered() {
         let stalled = Queue { rounds: 5, stall: Some((2, 100_000, 300_000)), ..Queue::mm1(0.5, 500, 100, 1) };
-        assert!(of(&run(&[stalled])).sustained);
+        assert_eq!(of(&run(&[stalled])).sustained, Some(true));
         let mut run = run(&[Queue::mm1(0.2, 500, 100, 1)]);
         (run.rounds[3].near_mut().delivery.lost, run.rounds[3].near_mut().delivery.received) = (400, 100);
-        assert!(of(&run).sustained, "one round's loss is not the rate's");
+        let once = of(&run);
+        assert_eq!(once.sustained, None, "one round's loss is not the rate's");
+        assert!(once.why.unwrap().ends_with(": 2.0 % of the messages were lost, in too few rounds"));
         for round in &mut run.rounds {
             (round.near_mut().delivery.lost, round.near_mut().delivery.received) = (10, 490);
-            // A lost message stays in the backlog.
-            let samples = &mut round.open.as_mut().unwrap().backlog;
-            samples.iter_mut().zip(1..).for_each(|(sample, at)| sample.1 += 10 * at / 64);
         }
         let open = of(&run);
-        assert!(open.why.unwrap().ends_with(" msg/s): 2.0 % of the messages were lost"));
+        assert!(open.overloaded().unwrap().ends_with(" msg/s): 2.0 % of the messages were lost"), "{:?}", open.why);
         assert!((open.achieved_per_s.value / open.offered_per_s - 0.98).abs() < 0.002 && open.little.is_none());
+    }
+
+    #[test]
+    fn stall_counts_with_its_wait_however_long_it_is() {
+        // 16 s at 100 a second, a service of 10 µs; for 4 s of them the server stands still. What was due then waits 4 s
+        // down to nothing: a quarter of the messages, so a tenth waits longer than 2.4 s.
+        for (rounds, messages) in [(40, 40), (160, 10), (16, 100), (5, 320)] {
+            let service_time = ServiceTime { mean_ns: 10_000, distribution: Distribution::Constant };
+            let stall = Some((rounds / 3, 30_000_000, 4_000_000_000));
+            let queue = Queue { rate: 100.0, rounds, stall, service_time, ..Queue::mm1(0.1, messages, 0, 7) };
+            let run = run(&[Queue { arrivals: Arrivals::Constant, ..queue }]);
+            let summary = summarise(&run);
+            let case = &summary.cases[0];
+            let p90 = case.latency.quantiles[1].ns.unwrap() as f64 / 1e9;
+            assert!((p90 - 2.4).abs() < 0.05, "{rounds} rounds: {p90}");
+            let open = case.open.as_ref().unwrap();
+            assert_eq!(open.sustained, Some(true), "{rounds} rounds: {open:?}");
+            assert!((open.achieved_per_s.value / 100.0 - 1.0).abs() < 0.01, "{open:?}");
+        }
+    }
+
+    #[test]
+    fn one_call_in_flight_breaks_no_law() {
+        let mut run = run(&[Queue::mm1(0.5, 500, 100, 1)]);
+        run.header.plan.cases[0].inflight = 1;
+        for open in run.rounds.iter_mut().filter_map(|round| round.open.as_mut()) {
+            (open.in_flight_sum, open.in_flight_most) = (0, 1);
+        }
+        assert!(of(&run).little.is_none(), "a sender that is held up finds nobody");
     }
 
     #[test]
     fn equal_gaps_and_closed_loops_have_no_law_of_little_here() {
         let constant = Queue { arrivals: Arrivals::Constant, ..Queue::mm1(0.5, 500, 100, 1) };
         let open = of(&run(&[constant]));
-        assert!(open.sustained && open.little.is_none());
+        assert!(open.sustained == Some(true) && open.little.is_none());
         let mut run = run(&[constant]);
         run.header.plan.cases[0].load = Load::Closed;
         assert!(summarise(&run).cases[0].open.is_none());

@@ -16,10 +16,12 @@ pub fn timed(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> Vec<Timed> {
     rounds.iter().filter_map(|round| Some((round.restart, time(plan, case, round)?))).collect()
 }
 
-/// Median round trip of a round, or (streams) the receiver's time per message, ns.
+/// Median round trip of a round, of an open loop from the actual send, since what waited before belongs to its schedule; or
+/// (streams) the receiver's time per message, ns.
 fn time(plan: &Plan, case: &Case, round: &RoundRecord) -> Option<f64> {
     let ns = if plan.workload.timed {
-        round.latency.quantile(0.5).flatten()? as f64
+        let times = if round.service.total() > 0 { &round.service } else { &round.latency };
+        times.quantile(0.5).flatten()? as f64
     } else {
         1e9 * 8.0 * case.size as f64 / Carried::of(plan, round).bits_per_s()?
     };

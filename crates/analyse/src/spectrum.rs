@@ -7,8 +7,8 @@ use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile::{self, Quantile, Range};
 
 use crate::calm::rounds_of;
+use crate::settled;
 use crate::summary::CaseSummary;
-use crate::{open_loop, settled};
 
 /// Steps of the stretched axis.
 const STEPS: u32 = 200;
@@ -27,8 +27,11 @@ fn latency<'a>(rounds: &[&'a RoundRecord]) -> Vec<&'a SparseHistogram> {
 }
 
 /// 201 places from 0 to `end` on the stretched axis, as far as the number of messages resolves them. Empty where no
-/// message arrived.
+/// message arrived, and where the rate was not sustained.
 pub fn spectrum(run: &Run, case: &CaseSummary, end: f64) -> Vec<Place> {
+    if case.is_overloaded() {
+        return Vec::new();
+    }
     let own = rounds_of(run, &case.case);
     let rounds = latency(&own);
     let pooled = Pooled::new(&rounds);
@@ -51,9 +54,6 @@ pub fn spectrum(run: &Run, case: &CaseSummary, end: f64) -> Vec<Place> {
             quantile::curve(&level, &Pooled::new(&level), &places, false)
         });
     quantile::widen(&mut quantiles, &levels.collect::<Vec<_>>());
-    if let Some(why) = case.open.as_ref().and_then(|open| open.why.as_ref()) {
-        quantiles.iter_mut().for_each(|quantile| open_loop::bound(quantile, why));
-    }
     let axis = std::iter::once(0.0).chain(axis);
     axis.zip(std::iter::once(first).chain(quantiles)).map(|(u, quantile)| Place { u, quantile }).collect()
 }

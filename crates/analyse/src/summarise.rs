@@ -171,7 +171,9 @@ fn summarise_case(
     let mut summary = CaseSummary {
         rounds: all.len() as u64,
         // A histogram entry of batch mode is the mean of `batch` messages; here messages are counted.
-        messages: if timed_each {
+        messages: if open.is_some() {
+            delivery.sent
+        } else if timed_each {
             all.iter().map(|round| round.latency.total() * u64::from(round.batch.max(1))).sum()
         } else {
             delivery.received
@@ -187,7 +189,11 @@ fn summarise_case(
             round_medians: quantile::medians(&latency),
             beside: None,
         },
-        rate_per_s: timed_each.then(|| rate(rounds)).flatten(),
+        rate_per_s: match &open {
+            // The time of one round says nothing of a schedule that goes through all of them.
+            Some(open) => Some(open.achieved_per_s.clone()),
+            None => timed_each.then(|| rate(rounds)).flatten(),
+        },
         throughput: throughput::throughput(plan, case, rounds, rates),
         spread: Spread {
             shape: shape::shape(&pooled),

@@ -445,13 +445,13 @@ pub struct OpenLoop {
     pub asked_per_s: f64,
     /// Messages a second that the schedules held.
     pub offered_per_s: f64,
-    /// Messages a second that were answered, until the schedule's end.
+    /// Messages a second that were answered, over the time from the first to the last reply, stalls included.
     pub achieved_per_s: Estimate,
-    /// The point was sustained: its latency means something.
-    pub sustained: bool,
-    /// Why not.
+    /// Whether the rate was sustained. `None`: that cannot be told.
+    pub sustained: Option<bool>,
+    /// Why not, or why it cannot be told.
     pub why: Option<String>,
-    /// Growth of the backlog, messages a second, over rounds.
+    /// Growth of the backlog, messages a second: not sustained where its interval lies above 0.
     pub backlog_per_s: Option<Estimate>,
     /// From the actual send to the reply.
     pub service: Vec<Quantile>,
@@ -473,6 +473,29 @@ pub struct OpenLoop {
     pub little: Option<Estimate>,
     /// CPU time of the near end's threads divided by their time and number: above 0.5 the client may be what is measured.
     pub client_busy: Option<f64>,
+}
+
+impl CaseSummary {
+    /// Whether it was measured at a rate that was not sustained: then it has no times.
+    pub fn is_overloaded(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.overloaded().is_some())
+    }
+}
+
+impl OpenLoop {
+    /// Why the rate was not sustained, where it was not: its times grow as long as one measures, and mean nothing.
+    pub fn overloaded(&self) -> Option<&str> {
+        self.why.as_deref().filter(|_| self.sustained == Some(false))
+    }
+}
+
+/// Whether a rate was sustained, as a cell of a table says it.
+pub fn yes_or_no(sustained: Option<bool>) -> &'static str {
+    match sustained {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "can't tell",
+    }
 }
 
 /// Latency against rate of one path.
@@ -508,13 +531,13 @@ pub struct LoadPoint {
     pub asked_per_s: f64,
     /// Messages a second that were answered.
     pub achieved_per_s: f64,
-    /// Its latency means something.
-    pub sustained: bool,
+    /// Whether it was sustained; `None`: that cannot be told.
+    pub sustained: Option<bool>,
     /// Growth of the backlog, messages a second.
     pub backlog_per_s: Option<Estimate>,
-    /// p50, where sustained.
+    /// p50; `None` where the rate was not sustained.
     pub p50: Option<Quantile>,
-    /// p99, where sustained.
+    /// p99, likewise.
     pub p99: Option<Quantile>,
 }
 

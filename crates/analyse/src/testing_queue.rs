@@ -1,11 +1,12 @@
 //! A simulated server behind an open loop, for tests: one queue in the order of arrival and a known distribution of service times, fed
-//! by the schedule of the generator and cut into rounds as the generator cuts them. What queueing theory says of it is
+//! by the schedule of the generator and cut into rounds as the generator cuts them: what has become due when a round ends is
+//! late when the next one begins. What queueing theory says of it is
 //! exact, so what is printed can be held against it.
 
 use msgpath_core::Histogram;
 use msgpath_core::Workload;
 use msgpath_core::plan::{Case, Distribution, Load, Plan, ServiceTime};
-use msgpath_core::schedule::{Arrivals, Rate, Schedule, exponential, seed};
+use msgpath_core::schedule::{Arrivals, Rate, Schedule, exponential, seed, seed_of, taken_up};
 use msgpath_core::schema::{OpenRound, RoundRecord};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::units::Pieces;
@@ -22,7 +23,7 @@ pub struct Queue {
     pub arrivals: Arrivals,
     /// Service.
     pub service_time: ServiceTime,
-    /// Rounds; each begins with an empty queue.
+    /// Rounds; the first begins with an empty queue.
     pub rounds: u32,
     /// Messages of a round that are measured.
     pub messages: u64,
@@ -55,21 +56,27 @@ impl Queue {
         Case { load, inflight: 4096, ..Case::new("tcp:send/epoll".parse().expect("a path"), Pieces::whole(64)) }
     }
 
-    /// The rounds of case `id`. A message is sent when it is due.
+    /// The rounds of case `id`. A message is sent when it is due, or when the round begins where that is later.
     pub fn records(&self, id: u32) -> Vec<RoundRecord> {
-        let mut histogram = Histogram::new();
-        (0..self.rounds).map(|pass| self.round(id, pass, &mut histogram)).collect()
+        let (mut histograms, mut debt) = ([Histogram::new(), Histogram::new()], (0, u64::MAX));
+        (0..self.rounds).map(|pass| self.round((id, pass), &mut debt, &mut histograms)).collect()
     }
 
-    /// One loop, because tests of many runs live on its speed without optimisation.
-    fn round(&self, id: u32, pass: u32, latency: &mut Histogram) -> RoundRecord {
+    /// One loop, because tests of many runs live on its speed without optimisation. `debt`: by how much the schedule is
+    /// behind, and the quickest reply so far, ns.
+    fn round(&self, (id, pass): (u32, u32), debt: &mut (u64, u64), histograms: &mut [Histogram; 2]) -> RoundRecord {
+        let [latency, service] = histograms;
         latency.clear();
+        service.clear();
         let gap_ns = 1e9 / self.rate;
-        let mut schedule = Schedule::new(gap_ns, self.arrivals, seed(self.seed, id, pass, 0));
+        let mut schedule = Schedule::new(gap_ns, self.arrivals, seed_of(self.arrivals, self.seed, id, pass, 0));
         let mut random = SplitMix64::new(seed(self.seed, id, pass, 1));
-        let (trim, all) = (self.trim as usize, (self.trim + self.messages) as usize);
+        let all = (self.trim + self.messages) as usize;
+        let begun = debt.0;
+        let trim = if begun as f64 > gap_ns * self.trim as f64 { 0 } else { self.trim as usize };
         let (mut due, mut answered) = (vec![0; all], vec![0; all]);
-        let (mut first, mut free, mut done, mut open) = (u64::MAX, 0, 0, OpenRound::default());
+        // Of the schedule's clock: the round begins when that has run for as long as it is behind.
+        let (mut first, mut free, mut done, mut open) = (u64::MAX, begun, 0, OpenRound::default());
         let mut at = 0;
         while at < all {
             let now = schedule.next().unwrap_or(u64::MAX);
@@ -77,16 +84,20 @@ impl Queue {
             if at == trim {
                 first = now;
             }
+            let sent = if now > begun { now } else { begun };
             // The server works on one at a time, in the order of their coming.
-            let begun = if now > free { now } else { free };
-            free = begun + self.draw(&mut random);
+            let taken = if sent > free { sent } else { free };
+            free = taken + self.draw(&mut random);
             if self.stall.is_some() && first < u64::MAX {
-                free += self.stalled(pass, first, begun, free);
+                free += self.stalled(pass, first, taken, free);
             }
             answered[at] = free;
+            debt.1 = debt.1.min(free - sent);
             if at >= trim {
                 latency.record(free - now);
-                while done < at && answered[done] <= now {
+                service.record(free - sent);
+                open.lateness_ns += sent - now;
+                while done < at && answered[done] <= sent {
                     done += 1;
                 }
                 let in_flight = (at - done) as u64;
@@ -95,23 +106,27 @@ impl Queue {
             }
             at += 1;
         }
-        open.offered = self.messages;
-        open.sent_ns = due[all - 1] - first;
-        open.span_ns = open.sent_ns + gap_ns as u64;
+        let last = taken_up(self.arrivals, gap_ns, all as u64, due[all - 1]);
+        open.offered = (all - trim) as u64;
+        open.sent_ns = due[all - 1].saturating_sub(first.max(begun));
+        open.span_ns = due[all - 1] - first + gap_ns as u64;
+        let end = (answered[all - 1] - debt.1).max(last).max(begun);
+        open.debt_ns = [begun, end - last];
+        open.schedule_ns = last;
         open.backlog = (1..=64)
             .map(|sample| {
-                let at = first + open.span_ns * sample / 64;
-                (
-                    at - first,
-                    (due.partition_point(|due| *due <= at) - answered.partition_point(|end| *end <= at)) as u64,
-                )
+                let at = begun + (end - begun) * sample / 64;
+                let beyond = (at.saturating_sub(last) as f64 / gap_ns) as usize;
+                let due = due.partition_point(|due| *due <= at) + beyond;
+                (at - begun, (due - answered.partition_point(|end| *end <= at)) as u64)
             })
             .collect();
+        debt.0 = end - last;
         let mut round = RoundRecord { case: id, pass, batch: 1, latency: latency.to_sparse(), ..Default::default() };
-        round.service = round.latency.clone();
-        round.near_mut().elapsed_ns = answered[all - 1] - first;
-        round.near_mut().delivery.sent = self.messages;
-        round.near_mut().delivery.received = self.messages;
+        round.service = service.to_sparse();
+        round.near_mut().elapsed_ns = answered[all - 1] - first.max(begun);
+        round.near_mut().delivery.sent = open.offered;
+        round.near_mut().delivery.received = open.offered;
         round.open = Some(open);
         round
     }

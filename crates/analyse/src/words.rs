@@ -12,7 +12,7 @@ pub fn range_in_words(quantile: &Quantile) -> Option<String> {
         Range::Levels | Range::Drift | Range::Few => {
             quantile.why.as_ref().map_or_else(String::new, |why| format!(", {why}"))
         }
-        Range::Interval | Range::Bound | Range::NotYet => String::new(),
+        Range::Interval | Range::Bound | Range::NotYet | Range::Withheld => String::new(),
     };
     match quantile.ends() {
         (Some(low), Some(high)) if quantile.is_interval() => Some(format!("95 %: {} to {}", time(low), time(high))),

@@ -680,6 +680,11 @@ impl Plan {
         self.cases.iter_mut().for_each(|case| case.traits = traits(&case.path));
     }
 
+    /// Whether a case is an open loop: its rounds are parts of one schedule.
+    pub fn has_schedules(&self) -> bool {
+        self.cases.iter().any(|case| case.load != Load::Closed)
+    }
+
     /// What is compared.
     pub fn metric(&self) -> Metric {
         self.metric.unwrap_or(self.workload.metric)

@@ -4,6 +4,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
 use msgpath_core::Workload;
 use msgpath_core::calm::out_of_reach;
+use msgpath_core::plan::Load;
 use msgpath_core::schema::{FAR, NEAR, Status};
 use msgpath_core::units::{self, Glyphs, Pieces};
 use msgpath_core::workload::Duration;
@@ -175,8 +176,16 @@ pub fn calm_rounds(summary: &Summary) -> Option<String> {
     Some(if calm.used {
         format!("{rounds}; the numbers are theirs.")
     } else {
-        format!("{rounds}, too few: the numbers are those of all rounds.")
+        format!("{rounds}, {}: the numbers are those of all rounds.", why_all(summary))
     })
+}
+
+/// Why the calm rounds alone do not make the numbers.
+fn why_all(summary: &Summary) -> &'static str {
+    match summary.cases.iter().any(|case| case.case.load != Load::Closed) {
+        true => "but a schedule goes through all of them",
+        false => "too few",
+    }
 }
 
 /// How many rounds were calm, what disturbed the others, whose the numbers are, and whether the run went on for more of
@@ -190,8 +199,10 @@ pub fn calm(run: &Run, summary: &Summary) -> Option<String> {
         .map(|(rounds, cause)| format!("{cause}: {rounds}"))
         .collect();
     let mut text = format!("calm rounds: {} of {} ({}); ", calm.calm, calm.rounds, causes.join(", "));
-    text +=
-        if calm.used { "the numbers are those of the calm rounds" } else { "too few, so the numbers are those of all" };
+    text += &match calm.used {
+        true => "the numbers are those of the calm rounds".to_owned(),
+        false => format!("{}, so the numbers are those of all", why_all(summary)),
+    };
     let planned = u64::from(run.header.plan.rounds);
     let most = summary.cases.iter().filter(|case| case.case.phase == 0).map(|case| case.rounds).max().unwrap_or(0);
     if run.header.plan.extend && most > planned {

@@ -157,6 +157,7 @@ pub fn quantile_range(quantile: &Quantile, glyphs: Glyphs) -> String {
     };
     let range = match quantile.ends() {
         _ if quantile.range == Range::NotYet => return quantile.why.clone().unwrap_or_default(),
+        _ if quantile.range == Range::Withheld => return String::new(),
         (Some(low), Some(high)) => between(&print(low), &print(high)),
         (Some(low), None) => format!("≥ {}", print(low)),
         (None, Some(high)) => format!("up to {}", print(high)),
@@ -204,7 +205,7 @@ pub fn between_range(case: &CaseSummary, p: f64, glyphs: Glyphs) -> String {
 fn mark_of(quantile: &Quantile) -> Option<&str> {
     match quantile.range {
         Range::Levels | Range::Drift | Range::Few => quantile.why.as_deref(),
-        Range::Interval | Range::Bound | Range::NotYet => None,
+        Range::Interval | Range::Bound | Range::NotYet | Range::Withheld => None,
     }
 }
 
@@ -229,6 +230,7 @@ pub fn bounds<'a>(what: &str, quantiles: impl IntoIterator<Item = &'a Quantile>)
 /// The value of a quantile. One that is a lost message, or beyond what was observed, has no number.
 pub fn quantile_value(quantile: &Quantile, glyphs: Glyphs) -> String {
     match (quantile.observed(), quantile.ns) {
+        _ if quantile.range == Range::Withheld => "n/a".into(),
         (Some(ns), _) => glyphs.time(ns as f64),
         (None, Some(_)) => "not yet".into(),
         (None, None) => "lost".into(),

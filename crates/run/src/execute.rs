@@ -579,7 +579,7 @@ impl<'a> Run<'a> {
     }
 
     /// All rounds of all passes of one phase; those of the first go on while too few of them are calm and twice as many
-    /// as planned, which are the most, can bring enough.
+    /// as planned, which are the most, can bring enough. Of an open loop every round counts, calm or not.
     fn phase(
         &mut self,
         phase: u32,
@@ -594,7 +594,7 @@ impl<'a> Run<'a> {
         let plan = &self.header.plan;
         let measured = |case: &Case| case.role == CaseRole::Measured;
         let planned = own.iter().filter(|case| measured(&plan.cases[**case])).count() as u64 * u64::from(rounds);
-        let most = if phase == 0 && plan.extend { 2 * rounds } else { rounds };
+        let most = if phase == 0 && plan.extend && !plan.has_schedules() { 2 * rounds } else { rounds };
         let in_pass = |at| -> Vec<usize> {
             own.iter().copied().filter(|case| plan.measures_in(&plan.cases[*case], at)).collect()
         };

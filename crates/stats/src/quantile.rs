@@ -55,6 +55,8 @@ pub enum Range {
     Bound,
     /// Too few messages lie beyond it to print a number.
     NotYet,
+    /// There is no number: the rate was not sustained, and the value grows as long as one measures.
+    Withheld,
 }
 
 impl Quantile {

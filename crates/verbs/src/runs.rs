@@ -54,11 +54,21 @@ fn name_of(folder: &Path) -> String {
     folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// A run, read back as far as it is whole.
+/// A run to be told of: read back as far as it is whole, without the times of rates that were not sustained.
 ///
 /// # Errors
 /// It cannot be read at all.
 pub fn read(folder: &Path) -> Result<Run, Problem> {
+    let mut run = recorded(folder)?;
+    msgpath_analyse::open_loop::forget_times(&mut run);
+    Ok(run)
+}
+
+/// A run as it was recorded.
+///
+/// # Errors
+/// It cannot be read at all.
+pub fn recorded(folder: &Path) -> Result<Run, Problem> {
     if let Some(other) = store().kind(folder).and_then(kind::of) {
         return Err(other.is_no_run(&name_of(folder)));
     }

@@ -10,6 +10,7 @@ use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Plan};
 use msgpath_core::schema::RoundRecord;
 use msgpath_stats::level::{self, Level, of_quantiles, of_values};
 
+use crate::open_loop;
 use crate::series::{per_second, receiver, sender};
 
 /// The number in the rounds of one case, which are in the order of their passes.
@@ -22,6 +23,16 @@ pub(crate) fn level(plan: &Plan, rounds: &[&RoundRecord], watched: Watched, seed
     }
     if watched == Watched::Cpu && plan.workload.has_server() {
         return Err("a server does not report its CPU time".into());
+    }
+    if matches!(watched, Watched::Quantile(_) | Watched::Mean)
+        && let Some(why) = open_loop::overloaded(plan, rounds)
+    {
+        return Err(why);
+    }
+    if watched == Watched::Rate
+        && let Some(level) = open_loop::rate_level(plan, rounds)
+    {
+        return Ok(level);
     }
     if let Watched::Quantile(p) = watched {
         return quantiles(rounds, &[p], seed).remove(0);

@@ -21,9 +21,9 @@ fn broken(case: &CaseSummary, open: &OpenLoop) -> Option<(f64, f64)> {
     let median = case.latency.quantiles.iter().find(|q| q.p == 0.5)?.ns? as f64;
     let late = open.lateness.iter().find(|q| q.p == 0.99)?.ns? as f64;
     let slow = late > OF_MEDIAN * median && late > LEAST_NS;
-    // Beyond its capacity the far end holds the sender up, as it must: that is another warning.
-    let overloaded = !open.sustained && open.blocked_share > 0.5;
-    ((slow || open.late_share > LATE) && !overloaded).then_some((median, late))
+    // A far end that holds the sender up makes its messages wait, as it must: that is no fault of the sender.
+    let held_up = open.blocked_share > 0.5;
+    ((slow || open.late_share > LATE) && !held_up).then_some((median, late))
 }
 
 /// Whose the larger part of the lateness is.

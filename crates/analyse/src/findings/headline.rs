@@ -26,7 +26,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 /// Only from quantiles that are claims.
 fn echo(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     // A rate that was not sustained has no time of its own.
-    if case.open.as_ref().is_some_and(|open| !open.sustained) {
+    if case.is_overloaded() {
         return None;
     }
     let observed =

@@ -6,6 +6,7 @@ use msgpath_stats::quantile::{Quantile, name};
 
 use super::wording::{finding, measured, message, sentence, threads};
 use super::{Detector, Input, Sentence};
+use crate::load_curve::which_sustained;
 use crate::summary::{Confidence, LoadCurve, LoadPoint};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V15", detect };
@@ -27,17 +28,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 fn say(input: &Input, curve: &LoadCurve) -> Option<Sentence> {
     let sustained = curve.sustained_per_s?;
     let (confidence, knee) = knee(curve, sustained)?;
-    let mut text = format!("{}{knee}", prefix(input, curve));
-    match curve.overloaded_per_s {
-        Some(overloaded) => {
-            text.push_str(&format!("; {} was sustained, {} was not", rate(sustained), rate(overloaded)));
-            let above = |point: &&LoadPoint| point.sustained && point.asked_per_s > overloaded;
-            if let Some(point) = curve.points.iter().find(above) {
-                text.push_str(&format!(", although {} was again", rate(point.asked_per_s)));
-            }
-        }
-        None => text.push_str("; every rate was sustained"),
-    }
+    let text = format!("{}{knee}; {}", prefix(input, curve), which_sustained(curve, rate));
     let none = Estimate { value: f64::NAN, low: None, high: None };
     let knee = curve.knee_per_s.as_ref().unwrap_or(&none);
     let numbers = [
@@ -63,7 +54,8 @@ fn knee(curve: &LoadCurve, sustained: f64) -> Option<(Confidence, String)> {
         let sure = top.and_then(|q| q.hi_ns).zip(low.and_then(|q| q.lo_ns)).is_some_and(|(top, low)| top < 2 * low);
         let confidence = if sure { Confidence::Sure } else { Confidence::CantTell };
         let text = format!("up to {} {p} has not doubled", rate(sustained));
-        return (curve.points.iter().filter(|point| point.sustained).count() > 1).then_some((confidence, text));
+        let timed = curve.points.iter().filter(|point| point.sustained != Some(false)).count();
+        return (timed > 1).then_some((confidence, text));
     };
     let (confidence, interval) = match (knee.low, knee.high) {
         (Some(low), Some(high)) => (Confidence::Sure, format!("95 %: {} to {}", rate(low), rate(high))),
@@ -108,7 +100,7 @@ mod tests {
     #[test]
     fn says_that_there_was_no_knee() {
         let texts = texts(&[0.1, 0.2, 0.3]);
-        assert_eq!(texts, ["sure: Up to 300k/s p99 has not doubled; every rate was sustained."]);
+        assert_eq!(texts, ["sure: Up to 300k/s p99 has not doubled; every rate was sustained, up to 300k/s."]);
     }
 
     #[test]

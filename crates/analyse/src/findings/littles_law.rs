@@ -14,7 +14,7 @@ const TOLERANCE: f64 = 0.1;
 /// The worst case, with how many others there are. In an overload there is no steady state that the law is about.
 fn detect(input: &Input) -> Vec<Sentence> {
     let broken = |case: &CaseSummary| {
-        let open = case.open.as_ref().filter(|open| open.sustained)?;
+        let open = case.open.as_ref().filter(|open| open.overloaded().is_none())?;
         let law = open.little.as_ref()?;
         let (low, high) = (law.low?, law.high?);
         (low > 1.0 + TOLERANCE || high < 1.0 - TOLERANCE).then_some((law.value, low, high, open.mean_in_flight))

@@ -11,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W52", detect };
 fn detect(input: &Input) -> Vec<Sentence> {
     let mut lines: Vec<Vec<(&CaseSummary, &OpenLoop)>> = Vec::new();
     for case in measured(input) {
-        let Some(open) = case.open.as_ref().filter(|open| !open.sustained) else { continue };
+        let Some(open) = case.open.as_ref().filter(|open| open.overloaded().is_some()) else { continue };
         match lines.iter_mut().find(|line| same_line(&line[0].0.case, &case.case)) {
             Some(line) => line.push((case, open)),
             None => lines.push(vec![(case, open)]),

@@ -20,7 +20,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         return Vec::new();
     }
     // Of a case that never settled W45 speaks, of a rate that was not sustained W52: no time would be enough.
-    let sustained = |case: &&CaseSummary| case.open.as_ref().is_none_or(|open| open.sustained);
+    let sustained = |case: &&CaseSummary| !case.is_overloaded();
     measured(input)
         .filter(sustained)
         .filter(|case| unsettled(case).is_none())

@@ -93,6 +93,7 @@ pub fn count_or(count: Option<u64>, why: &str) -> Cell {
 pub fn quantile_cell(quantiles: &[Quantile], p: f64) -> Cell {
     match quantiles.iter().find(|quantile| quantile.p == p) {
         Some(found) if found.range == Range::NotYet => Cell::missing("too few messages"),
+        Some(found) if found.range == Range::Withheld => Cell::missing("the rate was not sustained"),
         Some(found) => Cell::Time(found.into()),
         None => Cell::missing("no message"),
     }

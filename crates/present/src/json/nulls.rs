@@ -66,7 +66,9 @@ pub fn tidy_quantiles(value: &mut Value) {
             }
             if is_quantile(map) {
                 let null = |key: &str| map.get(key) == Some(&Value::Null);
-                if null("ns") {
+                if map.get("range").is_some_and(|range| range == "withheld") {
+                    // It says so itself.
+                } else if null("ns") {
                     map.insert("why".into(), "the quantile is a lost message".into());
                 } else if !map.contains_key("why") && (null("lo_ns") || null("hi_ns")) {
                     map.insert("why".into(), "the end of the range lies beyond the messages that arrived".into());

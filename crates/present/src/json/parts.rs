@@ -153,7 +153,15 @@ fn without_a_tick(cost: msgpath_analyse::summary::Cost) -> Option<&'static str> 
 /// Why a field of a case is `null`.
 fn reason(case: &CaseSummary, workload: &Workload, path: &str) -> String {
     let no_latency = !workload.timed;
+    let open = case.open.as_ref();
     match path {
+        "open.sustained" => open.and_then(|open| open.why.as_deref()).unwrap_or("it was not measured"),
+        "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "effective_messages" | "first" | "steadiness"
+        | "one_way" | "open.little"
+            if case.is_overloaded() =>
+        {
+            "the rate was not sustained"
+        }
         "throughput" => "only a stream has a throughput",
         "rate_per_s" | "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "effective_messages" | "first"
             if no_latency =>
@@ -198,9 +206,10 @@ pub(super) fn load_curve(curve: &LoadCurve) -> Value {
         match path {
             "knee_per_s" => "the quantile never doubled at the rates that were sustained",
             "knee_per_s.low" | "knee_per_s.high" => "it lies outside the rates measured",
-            "sustained_per_s" => "no rate was sustained",
-            "overloaded_per_s" => "every rate was sustained",
+            "sustained_per_s" => "no rate below the lowest that was not sustained was",
+            "overloaded_per_s" => "no rate was above what is sustained, as far as can be told",
             "points.p50" | "points.p99" => "the rate was not sustained",
+            "points.sustained" => "whether it was sustained cannot be told: see its case",
             "points.backlog_per_s" => "the backlog was not sampled",
             _ => "no interval can be claimed",
         }

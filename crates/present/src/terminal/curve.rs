@@ -37,7 +37,7 @@ impl Page {
         let scale = Scale::of(curve);
         for point in &curve.points {
             let ends = [words::asked(point.asked_per_s).into(), words::per_second(point.achieved_per_s).into()];
-            if !point.sustained {
+            if point.sustained == Some(false) {
                 let text = format!("not sustained{}", words::backlog(point.backlog_per_s.as_ref()));
                 table.row_with_note(ends.into_iter().chain([Paint::Yellow.span(text)]));
                 continue;
@@ -66,7 +66,7 @@ fn open<'a>(summary: &'a Summary, point: &LoadPoint) -> Option<&'a OpenLoop> {
 /// The latency that the bar of a point stands for, ns.
 fn height(curve: &LoadCurve, point: &LoadPoint) -> Option<f64> {
     let quantile: &Quantile = if curve.knee_p > 0.5 { point.p99.as_ref()? } else { point.p50.as_ref()? };
-    Some(quantile.ns.filter(|ns| *ns > 0 && point.sustained)? as f64)
+    Some(quantile.ns.filter(|ns| *ns > 0 && point.sustained != Some(false))? as f64)
 }
 
 /// A log scale from the lowest point, which has the shortest bar, to the highest.

@@ -1,5 +1,6 @@
 //! How messages are offered, in words: the load of a case, a point that was not sustained, the ends of a load curve.
 
+use msgpath_analyse::load_curve::which_sustained;
 use msgpath_analyse::summary::{CaseSummary, LoadCurve, OpenLoop};
 use msgpath_core::plan::{Case, Load, OPEN_INFLIGHT};
 use msgpath_core::schedule::{Arrivals, Rate};
@@ -61,7 +62,7 @@ pub fn asked(rate: f64) -> String {
 
 /// The open loop of a case that was not sustained: its latency means nothing and is not printed.
 pub fn overloaded(case: &CaseSummary) -> Option<&OpenLoop> {
-    case.open.as_ref().filter(|open| !open.sustained)
+    case.open.as_ref().filter(|open| open.overloaded().is_some())
 }
 
 /// What is printed instead of latencies where a rate was not sustained.
@@ -80,15 +81,18 @@ pub fn backlog(slope: Option<&Estimate>) -> String {
 
 /// `offered`, `late`, `in flight`, `client`: what an open loop knows of itself.
 pub fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, String)> {
-    let offered = format!(
+    let mut offered = format!(
         "{} asked, {} scheduled, {} answered (95 %: {})",
         per_second(open.asked_per_s),
         per_second(open.offered_per_s),
         per_second(open.achieved_per_s.value),
         estimate_interval(&open.achieved_per_s, per_second)
     );
+    if let Some(why) = open.why.as_ref().filter(|_| open.sustained.is_none()) {
+        offered = format!("{offered}; {why}");
+    }
     let mut late = format!("{} of the sends by more than one mean gap", percent(open.late_share));
-    if open.sustained {
+    if open.overloaded().is_none() {
         let quantiles: Vec<String> = lateness(open)
             .map(|quantile| format!("{} {}", quantile_name(quantile.p), quantile_value(quantile, glyphs)))
             .collect();
@@ -144,14 +148,9 @@ pub fn knee(curve: &LoadCurve) -> String {
     }
 }
 
-/// Up to which rate the messages were answered.
+/// Which rates were sustained.
 pub fn sustained(curve: &LoadCurve) -> String {
-    match (curve.sustained_per_s, curve.overloaded_per_s) {
-        (Some(up_to), Some(not)) => format!("sustained up to {}, not at {}", asked(up_to), asked(not)),
-        (Some(up_to), None) => format!("sustained at every rate measured, up to {}", asked(up_to)),
-        (None, Some(not)) => format!("not sustained at {}, the lowest rate measured", asked(not)),
-        (None, None) => "no rate was measured".into(),
-    }
+    which_sustained(curve, asked)
 }
 
 #[cfg(test)]
@@ -181,8 +180,8 @@ mod tests {
             asked_per_s: 50_000.0,
             offered_per_s: 50_010.0,
             achieved_per_s: around(38_200.0, 500.0),
-            sustained: false,
-            why: None,
+            sustained: Some(false),
+            why: Some("the backlog grows".into()),
             backlog_per_s: Some(around(11_800.0, 600.0)),
             service: Vec::new(),
             lateness: Vec::new(),
@@ -225,10 +224,8 @@ mod tests {
             overloaded_per_s: Some(64_000.0),
         };
         assert_eq!(knee(&curve), "p99 has doubled at 18.2 k/s   95 %: 16.1 k/s – above the rates measured");
-        assert_eq!(sustained(&curve), "sustained up to 32k/s, not at 64k/s");
+        assert_eq!(sustained(&curve), "32k/s was sustained, 64k/s was not");
         curve.knee_per_s = None;
-        curve.sustained_per_s = None;
         assert_eq!(knee(&curve), "none: p99 did not double at the rates that were sustained");
-        assert_eq!(sustained(&curve), "not sustained at 64k/s, the lowest rate measured");
     }
 }

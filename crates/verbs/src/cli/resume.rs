@@ -91,7 +91,7 @@ impl crate::verb::Verb for Arguments {
 
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     let folder = runs::find(&arguments.run)?;
-    let run = runs::read(&folder)?;
+    let run = runs::recorded(&folder)?;
     let (each, evidence) = crate::command::asked(&run.header.command);
     let each = each && run.header.plan.workload.is_echoed();
     let options = arguments.options(evidence);

@@ -62,7 +62,7 @@ fn checked(other: Option<&Kind>, folder: &Path) -> Result<Verification, Problem>
     if let Some(kind) = other {
         return (kind.verify)(folder, stored, VERSION);
     }
-    let run = runs::read(folder)?;
+    let run = runs::recorded(folder)?;
     let messages = MessageLog::open(&run)?;
     Ok(verify_with(&run, &messages, &runs::logs(&run)?, stored, VERSION))
 }

@@ -58,7 +58,14 @@ pub fn summarise(header: &RunHeader, facts: &RpcFacts, calls: &dyn Calls, cases:
         .iter()
         .zip(&counts)
         .filter(|(_, counts)| !counts.is_empty())
-        .map(|(case, counts)| split::kind(case, facts, &clocks, counts, calls, median(case.id)))
+        .map(|(case, counts)| {
+            let kind = split::kind(case, facts, &clocks, counts, calls, median(case.id));
+            match cases.iter().find(|other| other.case.id == case.id).and_then(|case| case.open.as_ref()?.overloaded())
+            {
+                Some(why) => kind.without_times(why),
+                None => kind,
+            }
+        })
         .collect();
     RpcSummary { kinds, clocks, machines, loops }
 }
@@ -114,6 +121,22 @@ pub struct RpcKind {
     /// From T1 until the first bytes of the reply could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<RpcTimes>,
+}
+
+impl RpcKind {
+    /// What is left of calls at a rate that was not sustained, for this reason: their times grow as long as one measures.
+    fn without_times(self, why: &str) -> Self {
+        Self {
+            first_ns: Vec::new(),
+            later_p50_ns: None,
+            expected: None,
+            bands: Vec::new(),
+            bands_why: Some(why.into()),
+            received: None,
+            first_byte: None,
+            ..self
+        }
+    }
 }
 
 /// Time of the bytes of a call at a speed: computed, never measured.

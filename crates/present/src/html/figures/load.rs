@@ -2,7 +2,7 @@
 //! from the intended send.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, LoadCurve, LoadPoint};
+use msgpath_analyse::summary::{CaseSummary, LoadCurve, LoadPoint, yes_or_no};
 
 use msgpath_core::units;
 use msgpath_stats::quantile::Quantile;
@@ -48,7 +48,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
                 Datum::Number(curve.size as f64, units::size(curve.size)),
                 Datum::Number(point.asked_per_s, words::per_second(point.asked_per_s)),
                 Datum::Number(point.achieved_per_s, words::per_second(point.achieved_per_s)),
-                if point.sustained { "yes" } else { "no" }.into(),
+                yes_or_no(point.sustained).into(),
             ];
             for p in SHOWN {
                 let quantile = quantile(summary, point, p);
@@ -64,7 +64,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 /// A quantile of one rate, where that was sustained.
 fn quantile<'a>(summary: &'a Summary, point: &LoadPoint, p: f64) -> Option<&'a Quantile> {
     let case: Option<&CaseSummary> = summary.cases.iter().find(|case| case.case.id == point.case);
-    words::quantile(case.filter(|_| point.sustained)?, p)
+    words::quantile(case.filter(|_| point.sustained != Some(false))?, p)
 }
 
 /// The lines of a curve, one for each quantile.
@@ -112,7 +112,7 @@ fn panel(scene: &Scene<'_>, curve: &LoadCurve) -> Option<Svg> {
     for point in &curve.points {
         let (asked, achieved) = (chart.x.at(point.asked_per_s), chart.x.at(point.achieved_per_s).max(left));
         chart.drawing.line("axis", (achieved, bottom - 6.0), (achieved, bottom));
-        if !point.sustained {
+        if point.sustained == Some(false) {
             let title = format!(
                 "{} offered, {} achieved: not sustained",
                 words::per_second(point.asked_per_s),
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn no_rate_sustained_is_no_latency() {
         let (run, mut summary) = fixture::load_curve();
-        summary.load_curves[0].points.iter_mut().for_each(|point| point.sustained = false);
+        summary.load_curves[0].points.iter_mut().for_each(|point| point.sustained = Some(false));
         summary.load_curves[0].knee_per_s = None;
         let text = drawn(&FIGURE, &Scene::new(&run, &summary));
         assert_eq!(text.matches(": not sustained</title>").count(), 7);

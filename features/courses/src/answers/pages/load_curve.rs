@@ -1,6 +1,6 @@
 //! The page of the preset `load-curve`: latency at a given rate, and where the knee is.
 
-use msgpath_analyse::summary::{CaseSummary, Confidence, LoadCurve, OpenLoop};
+use msgpath_analyse::summary::{CaseSummary, Confidence, LoadCurve, OpenLoop, yes_or_no};
 use msgpath_stats::quantile::{Quantile, name};
 
 use crate::answers::answered::{Answered, answer, answers, say};
@@ -48,7 +48,7 @@ fn share_of(case: &CaseSummary) -> Cell {
 
 /// A quantile of a rate that was not sustained says how long the round was.
 fn sustained(open: &OpenLoop, quantiles: &[Quantile], p: f64) -> Cell {
-    if open.sustained { quantile_cell(quantiles, p) } else { Cell::missing("not sustained") }
+    if open.overloaded().is_none() { quantile_cell(quantiles, p) } else { Cell::missing("not sustained") }
 }
 
 fn curve(points: &[Point<'_>]) -> Table {
@@ -57,7 +57,7 @@ fn curve(points: &[Point<'_>]) -> Table {
         .col("offered/s", |(_, open)| Cell::Number(open.offered_per_s.into()))
         .col("achieved/s", |(_, open)| Cell::Number((&open.achieved_per_s).into()))
         .cols([0.5, 0.9, 0.99, 0.999], |p| name(*p), |(case, open), p| sustained(open, &case.latency.quantiles, *p))
-        .col("sustained", |(_, open)| if open.sustained { "yes" } else { "no" })
+        .col("sustained", |(_, open)| yes_or_no(open.sustained))
         .into()
 }
 
@@ -77,14 +77,14 @@ fn definitions(points: &[Point<'_>]) -> Table {
 
 /// p99 from the intended and from the actual send, where both are claims.
 fn both((case, open): &Point<'_>) -> Option<(Value, Value)> {
-    claimed(&case.latency.quantiles, 0.99).zip(claimed(&open.service, 0.99)).filter(|_| open.sustained)
+    claimed(&case.latency.quantiles, 0.99).zip(claimed(&open.service, 0.99)).filter(|_| open.overloaded().is_none())
 }
 
 fn capacity(load: &Load<'_>) -> Answered {
     let (capacity, lowest, attempts) =
         found(&load.points).ok_or("the rates are absolute ones, no capacity was looked for")?;
-    let last = load.points.iter().rfind(|(_, open)| open.sustained);
-    let over = load.points.iter().find(|(_, open)| !open.sustained).map(|(_, above)| above.asked_per_s);
+    let last = load.points.iter().rfind(|(_, open)| open.sustained == Some(true));
+    let over = load.points.iter().find(|(_, open)| open.overloaded().is_some()).map(|(_, above)| above.asked_per_s);
     let (confidence, schedule) = match (last.map(|(case, below)| (case, below.asked_per_s)), over) {
         (Some((case, below)), Some(above)) if below < above => {
             let share = percent(case.case.of_capacity.as_ref().map_or(f64::NAN, |of| of.share()));
