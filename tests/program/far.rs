@@ -10,9 +10,9 @@ use crate::command::{Home, LIMIT, Output, Running, free_port, within};
 
 /// A server that does what its second argument says; 0 as a port is one that the kernel chooses.
 const SERVER: &str = r#"
-import os, signal, socket, struct, sys, threading, time
+import os, signal, socket, struct, subprocess, sys, threading, time
 port, mode = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "echo"
-count = 0
+count = apart = 0
 
 def whole(c, n):
     data = b""
@@ -23,9 +23,9 @@ def whole(c, n):
     return data
 
 def serve(c):
-    global count
+    global count, apart
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    f = c.makefile("rb")
+    f, last = c.makefile("rb"), time.monotonic()
     while True:
         if mode == "line": data = f.readline()
         elif mode == "length":
@@ -34,6 +34,9 @@ def serve(c):
         else: data = c.recv(1 << 16)
         if not data: return
         count += 1
+        # By a schedule messages come one by one; those of a pilot do not.
+        apart += time.monotonic() - last > 0.002
+        last = time.monotonic()
         if mode == "slow":
             until = time.perf_counter() + 0.0003
             while time.perf_counter() < until: pass
@@ -43,6 +46,10 @@ def serve(c):
         if mode == "hello": data = b"+PONG\r\n"
         if mode == "twice": data = data + data
         if mode == "late" and count > 50 and count % 100 == 0: data = data + b"!"
+        if mode == "stops" and apart == 200:
+            apart += 1
+            subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {os.getpid()}"], start_new_session=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
         if mode == "silent": continue
         if mode == "dies" and count > 50:
             print("planted end", file=sys.stderr, flush=True)
@@ -305,13 +312,34 @@ impl Drop for Own {
     }
 }
 
+/// A server that this test has started, and its port.
+fn running(home: &Home, mode: &str) -> (Own, u16) {
+    let port = free_port();
+    let server = Command::new("python3").args(["server.py", &port.to_string(), mode]).current_dir(home.path()).spawn();
+    let server = Own(server.unwrap());
+    assert!(within(LIMIT, || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()));
+    (server, port)
+}
+
+#[test]
+fn server_that_was_stopped_delays_every_message_that_was_due() {
+    let Some(home) = home() else { return };
+    // It stops itself for 1 of 4 s at 200 a second: what was due then waits up to 1 s, so a tenth of all waits longer than
+    // 0.6 s, in rounds that are as long as the stall and in rounds that are a tenth of it.
+    for rounds in [4, 40] {
+        let (_server, port) = running(&home, "stops");
+        let line = format!("echo raw://localhost:{port} -w 0 --rate 200 -t 4s -r {rounds} --no-save --json");
+        let case = home.run(&line).ends_with(0).json()["cases"][0].clone();
+        let p90 = &case["quantiles"][1];
+        assert!(p90["p"] == 0.9 && p90["ns"].as_u64().is_some_and(|ns| ns > 400_000_000), "{rounds}: {p90}");
+        assert_ne!(case["open"]["sustained"], false, "{rounds}: {}", case["open"]);
+    }
+}
+
 #[test]
 fn one_that_runs_already_is_measured_and_left_alone() {
     let Some(home) = home() else { return };
-    let port = free_port();
-    let server = Command::new("python3").args(["server.py", &port.to_string()]).current_dir(home.path()).spawn();
-    let mut server = Own(server.unwrap());
-    assert!(within(LIMIT, || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()));
+    let (mut server, port) = running(&home, "echo");
     home.run(&format!("echo raw://localhost:{port} {SHORT} --name raw"))
         .ends_with(0)
         .shows(&[&format!("raw://localhost:{port}"), "n/a"]);

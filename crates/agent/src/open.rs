@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use msgpath_core::schedule::{Arrivals, Schedule, seed_of, taken_up};
 use msgpath_core::schema::OpenRound;
 use msgpath_core::{Delivery, Histogram};
-use serde::{Deserialize, Serialize};
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::{clock, timer};
+use serde::{Deserialize, Serialize};
 
 use crate::loops::{Inbox, LOST, LoopError, Row, Traffic, check, record};
 use crate::pacer::Pacer;
@@ -483,7 +483,14 @@ mod tests {
     use super::*;
 
     fn flow(trim: u64, messages: u64) -> Flow {
-        let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![], most: 2, debts: vec![] };
+        let load = Load {
+            gap_ns: 1_000.0,
+            arrivals: Arrivals::Constant,
+            seed: (1, 0, 0),
+            cpus: vec![],
+            most: 2,
+            debts: vec![],
+        };
         let mut flow = Flow::new(&load, 0, trim, messages);
         flow.schedule = (1..=trim + messages).map(|at| at * 1_000).collect();
         flow.begin(1_000_000);
@@ -560,7 +567,10 @@ mod tests {
             *arrived = 20_500 + 100 * at as u64;
         }
         let next = settle(&next, &arrived, 9);
-        assert_eq!((next.latency.max(), next.latency.min(), next.lateness.max()), (Some(4_000), Some(1_300), Some(3_500)));
+        assert_eq!(
+            (next.latency.max(), next.latency.min(), next.lateness.max()),
+            (Some(4_000), Some(1_300), Some(3_500))
+        );
         // The far end is free again at 20.3 µs; the next message is due at 20.5 µs.
         assert_eq!((next.debt.ns, next.elapsed_ns), (800, 800));
         assert_eq!(next.open.debt_ns, [4_500, 800]);
@@ -588,7 +598,8 @@ mod tests {
 
     #[test]
     fn a_schedule_is_reproduced_by_its_seed() {
-        let load = Load { gap_ns: 1e5, arrivals: Arrivals::Poisson, seed: (9, 2, 3), cpus: vec![1], most: 2, debts: vec![] };
+        let load =
+            Load { gap_ns: 1e5, arrivals: Arrivals::Poisson, seed: (9, 2, 3), cpus: vec![1], most: 2, debts: vec![] };
         let one = Flow::new(&load, 0, 10, 90);
         assert_eq!((one.schedule.clone(), one.count()), (Flow::new(&load, 0, 10, 90).schedule, 100));
         assert_ne!(one.schedule, Flow::new(&load, 1, 10, 90).schedule);

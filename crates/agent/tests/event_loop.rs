@@ -88,7 +88,8 @@ impl Driver for OnTime {
         let messages = Messages { outgoing: &payload, incoming: &payload, lossy: false };
         let mut event_loop = EventLoop::new(&mut ends, sizes(shape)).expect("an event loop");
         let most = shape.inflight.into();
-        let load = Load { gap_ns: 40_000.0, arrivals: Arrivals::Poisson, seed: (1, 0, 0), cpus: vec![], most, debts: vec![] };
+        let load =
+            Load { gap_ns: 40_000.0, arrivals: Arrivals::Poisson, seed: (1, 0, 0), cpus: vec![], most, debts: vec![] };
         let flow = Flow::of_event_loop(&load, 0, ends.len() as u64, FIRST, shape.count);
         let mut arrived = vec![0; flow.count() as usize];
         let mut generator = Generator::new(&flow);

@@ -24,7 +24,14 @@ impl Driver for Near {
     fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, mut ends: Vec<End<C, S, W>>) -> Delivery {
         let messages = Messages { outgoing: &self.0, incoming: &self.0, lossy: true };
         let mut inbox = Inbox::new(self.0.len(), self.0.len(), true, 1);
-        let load = Load { gap_ns: 1_000.0, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: vec![], most: COUNT, debts: vec![] };
+        let load = Load {
+            gap_ns: 1_000.0,
+            arrivals: Arrivals::Constant,
+            seed: (1, 0, 0),
+            cpus: vec![],
+            most: COUNT,
+            debts: vec![],
+        };
         let flow = Flow::new(&load, 0, 0, COUNT);
         let (mut arrived, mut delivery) = ([0; COUNT as usize], Delivery::default());
         let traffic = Traffic { messages: &messages, delivery: &mut delivery };

@@ -325,7 +325,14 @@ fn all_end_with_their_control_channel() -> Duration {
 
 /// Every transport and role of the near end, with a far end that goes on and with one that stands still.
 fn all_near_ends_end_with_their_control_channel() -> Duration {
-    let load = |gap_ns| Load { gap_ns, arrivals: Arrivals::Constant, seed: (1, 0, 0), cpus: Vec::new(), most: 64, debts: vec![] };
+    let load = |gap_ns| Load {
+        gap_ns,
+        arrivals: Arrivals::Constant,
+        seed: (1, 0, 0),
+        cpus: Vec::new(),
+        most: 64,
+        debts: vec![],
+    };
     // Every message of a schedule is in memory: 40 s of them.
     let open = |path: &_| RoundOrder { messages: 200_000, ..endless(path, "echo") };
     let mut longest = Duration::ZERO;

@@ -612,6 +612,40 @@ fn calls_can_be_offered_at_a_rate() {
     output.says(&["E35", "after 20 of 200 calls"]).shows(&["ping: 20 calls answered"]);
 }
 
+/// That a server which stood still for 1 of 4 s at 200 a second is seen: what was due then waited up to 1 s, so a tenth of
+/// all messages waited longer than 0.6 s; it was worked off, and is no overload.
+#[track_caller]
+fn stall_is_seen(output: &Output) {
+    let case = output.json()["cases"][0].clone();
+    let p90 = case["quantiles"][1].clone();
+    assert!(p90["p"] == 0.9 && p90["ns"].as_u64().is_some_and(|ns| ns > 400_000_000), "{p90}");
+    assert_ne!(case["open"]["sustained"], false, "{}", case["open"]);
+    assert!(case["delivery"]["sent"] == 800 && case["delivery"]["lost"] == 0, "{case}");
+    assert!(output.json()["warnings"].as_array().unwrap().iter().all(|one| one["code"] != "W54"), "no law is broken");
+}
+
+#[test]
+fn server_that_stands_still_delays_every_call_that_was_due() {
+    let mut served = lab();
+    let (port, _requests) = server(move |at, asked| {
+        if at % 800 == 300 {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        served(at, asked)
+    });
+    for inflight in ["", "--inflight 1"] {
+        stall_is_seen(&rpc(port, &format!("-k 800 ping --rate 200 {inflight} --no-save --json")).ends_with(0));
+    }
+}
+
+#[test]
+fn web_server_that_stands_still_delays_every_call_that_was_due() {
+    let port = web();
+    let output = Home::new()
+        .run(&format!("rpc http://127.0.0.1:{port}/stall -k 800 write -key k -value vv --rate 200 --no-save --json"));
+    stall_is_seen(&output.ends_with(0));
+}
+
 #[test]
 fn an_interruption_keeps_what_was_measured() {
     let mut served = lab();
@@ -756,12 +790,14 @@ fn a_web_server_of_others_is_called() {
     assert!(header["plan"]["cases"][0]["reply"].as_u64().is_some_and(|bytes| bytes > 10_000), "{}", header["plan"]);
 }
 
-/// PUT and GET over connections that are kept; replies in chunks.
+/// PUT and GET over connections that are kept; replies in chunks. It stands still for 1 s before its 300th request below
+/// `/stall`.
 fn web() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         let mut store: HashMap<String, Vec<u8>> = HashMap::new();
+        let mut stalls = 0;
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let _ = stream.set_nodelay(true);
@@ -786,6 +822,10 @@ fn web() -> u16 {
                 let (method, path) = (words.next().unwrap().to_owned(), words.next().unwrap().to_owned());
                 let body = bytes[end + 4..end + 4 + length].to_vec();
                 bytes.drain(..end + 4 + length);
+                stalls += u32::from(path.starts_with("/stall"));
+                if stalls == 300 {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
                 let reply = match method.as_str() {
                     "PUT" => {
                         store.insert(path, body);
