@@ -49,7 +49,7 @@ fn curve(plan: &Plan, rounds: &[Vec<&RoundRecord>], line: &[(Rate, &CaseSummary,
         .iter()
         .map(|(rate, case, open)| AtRate {
             log_rate: rate.value().ln(),
-            shares: open.overloaded().is_none().then(|| Shares::of(&rounds[case.case.id as usize])),
+            shares: (open.sustained == Some(true)).then(|| Shares::of(&rounds[case.case.id as usize])),
         })
         .collect();
     let (sustained_per_s, overloaded_per_s) = bounds(&points);
@@ -129,7 +129,7 @@ fn point(rate: Rate, case: &CaseSummary, open: &OpenLoop) -> LoadPoint {
 /// One rate of the curve.
 struct AtRate {
     log_rate: f64,
-    /// `None`: not sustained, the quantile is beyond every bound.
+    /// `None`: not surely sustained, the quantile may be beyond every bound.
     shares: Option<Shares>,
 }
 

@@ -1,5 +1,7 @@
 //! An open loop: whether the rate was sustained, who was late, and whether the counts agree (docs/method/open-loop.md).
 
+use std::borrow::Cow;
+
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Case, Load, Plan};
 use msgpath_core::schedule::Arrivals;
@@ -94,21 +96,27 @@ pub(crate) fn rate_level(plan: &Plan, rounds: &[&RoundRecord]) -> Option<Level> 
     Some(Level { at: value.ln(), error: half / t_quantile(0.975, freedom) / value, freedom })
 }
 
-/// Takes the times of rates that were not sustained out of a run, so that nothing is drawn, told or exported of them. What
-/// was counted stays.
-pub fn forget_times(run: &mut Run) {
-    for case in run.header.plan.cases.iter().filter(|case| case.load != Load::Closed) {
+/// The run without the times of rates that were not sustained, so that nothing is drawn, told or exported of them. What was
+/// counted stays.
+pub fn without_times(run: &Run) -> Cow<'_, Run> {
+    let plan = &run.header.plan;
+    let is_overloaded = |case: &&Case| {
         let own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case.id).collect();
-        if overloaded(&run.header.plan, &own).is_none() {
-            continue;
-        }
-        for round in run.rounds.iter_mut().filter(|round| round.case == case.id) {
-            let RoundRecord { latency, service, lateness, one_way, first, .. } = round;
-            for times in [latency, service, lateness, one_way, first] {
-                *times = SparseHistogram::default();
-            }
+        overloaded(plan, &own).is_some()
+    };
+    let open = plan.cases.iter().filter(|case| case.load != Load::Closed);
+    let cases: Vec<u32> = open.filter(is_overloaded).map(|case| case.id).collect();
+    if cases.is_empty() {
+        return Cow::Borrowed(run);
+    }
+    let mut run = run.clone();
+    for round in run.rounds.iter_mut().filter(|round| cases.contains(&round.case)) {
+        let RoundRecord { latency, service, lateness, one_way, first, .. } = round;
+        for times in [latency, service, lateness, one_way, first] {
+            *times = SparseHistogram::default();
         }
     }
+    Cow::Owned(run)
 }
 
 /// The usual quantiles without a number.
@@ -374,11 +382,11 @@ mod tests {
 
     #[test]
     fn rates_that_were_not_sustained_have_no_times() {
-        let mut run = run(&[Queue::mm1(1.25, 500, 100, 1), Queue::mm1(0.25, 500, 100, 1)]);
+        let run = run(&[Queue::mm1(1.25, 500, 100, 1), Queue::mm1(0.25, 500, 100, 1)]);
         let summary = summarise(&run);
-        forget_times(&mut run);
+        let run = without_times(&run);
         assert!(run.rounds.iter().all(|round| (round.latency.total() == 0) == (round.case == 0)));
-        assert!(summarise(&run).cases == summary.cases, "what is not read is not missed");
+        assert!(summarise(&run) == summary, "what is not read is not missed");
         let case = &summary.cases[0];
         let open = case.open.as_ref().unwrap();
         let why = open.overloaded().unwrap();

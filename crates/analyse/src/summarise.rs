@@ -22,7 +22,7 @@ use crate::expected::expected;
 use crate::findings::{self, Input};
 use crate::load_curve::load_curves;
 use crate::logs::Logs;
-use crate::open_loop::{self, open_loop};
+use crate::open_loop::{self, open_loop, without_times};
 use crate::series::{per_second, receiver, sender, series};
 use crate::summary::{
     CaseSummary, Conditions, Copied, EndSummary, Latency, Repeats, Spread, Summary, Throughput, Totals, Transit,
@@ -39,6 +39,7 @@ pub fn summarise(run: &Run) -> Summary {
 
 /// A run's numbers. Whatever rounds are there are used; nothing is assumed about those that are not.
 pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
+    let run = &*without_times(run);
     let plan = &run.header.plan;
     let calm = Calm::of(run);
     let all: Vec<Vec<&RoundRecord>> = plan.cases.iter().map(|case| all_rounds(run, case)).collect();

@@ -59,9 +59,7 @@ fn name_of(folder: &Path) -> String {
 /// # Errors
 /// It cannot be read at all.
 pub fn read(folder: &Path) -> Result<Run, Problem> {
-    let mut run = recorded(folder)?;
-    msgpath_analyse::open_loop::forget_times(&mut run);
-    Ok(run)
+    Ok(msgpath_analyse::open_loop::without_times(&recorded(folder)?).into_owned())
 }
 
 /// A run as it was recorded.
