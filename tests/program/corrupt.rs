@@ -87,6 +87,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                 FromEnd::Done {
                     report: Box::new(report),
                     kernel: Default::default(),
+                    watched_ns: 1,
                     speed_ns: 1,
                     stamps: Vec::new(),
                     events: Default::default(),

@@ -6,12 +6,14 @@
 
 mod parse;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use msgpath_core::schema::KernelCounts;
+use msgpath_sys::clock;
 
 use crate::doctor::{cgroup, read};
 use parse::{Emit, SNMP, SNMP6, cpu_stat, interrupts, number, pairs, pressure, snmp, snmp6, softnet, stat};
@@ -66,6 +68,7 @@ pub struct Reader {
 pub struct Sample {
     names: Arc<[String]>,
     values: Vec<Option<u64>>,
+    read_ns: u64,
 }
 
 impl Reader {
@@ -90,9 +93,10 @@ impl Reader {
         reader
     }
 
-    /// Names of the counters that can be read here, such as `TcpExt.DelayedACKs`.
+    /// Names of the counters that can be read here, such as `TcpExt.DelayedACKs`. A name that several sources have, as
+    /// control groups within each other, is their sum.
     pub fn names(&self) -> Vec<String> {
-        self.names.to_vec()
+        self.names.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect()
     }
 
     /// Reads all of them. One that can no longer be read is left out of every difference.
@@ -108,22 +112,22 @@ impl Reader {
                 }
             });
         }
-        Sample { names: Arc::clone(&self.names), values }
+        Sample { names: Arc::clone(&self.names), values, read_ns: clock::now() }
     }
 }
 
 impl Sample {
-    /// What has changed since `before`, a sample of the same reader.
-    pub fn since(&self, before: &Sample) -> KernelCounts {
+    /// What has changed since `before`, a sample of the same reader, and how much later this is, ns.
+    pub fn since(&self, before: &Sample) -> (KernelCounts, u64) {
         let changes = self.names.iter().zip(self.values.iter().zip(&before.values));
-        KernelCounts(
-            changes
-                .filter_map(|(name, (after, before))| {
-                    let change = difference(name, (*before)?, (*after)?);
-                    (change > 0).then(|| (name.clone(), change))
-                })
-                .collect(),
-        )
+        let mut counts = BTreeMap::new();
+        for (name, (after, before)) in changes {
+            let change = before.zip(*after).map_or(0, |(before, after)| difference(name, before, after));
+            if change > 0 {
+                *counts.entry(name.clone()).or_insert(0) += change;
+            }
+        }
+        (KernelCounts(counts), self.read_ns - before.read_ns)
     }
 }
 
@@ -156,7 +160,7 @@ fn sources(cpus: &[u32]) -> Vec<Description> {
         ("/proc/stat".into(), "stat.".into(), of_stat, stat),
         ("/proc/interrupts".into(), "irq.".into(), irq, interrupts),
     ];
-    if let Ok(group) = cgroup::own() {
+    for group in cgroup::all().unwrap_or_default() {
         let path = group.stat().to_string_lossy().into_owned();
         all.push((path, "cgroup.".into(), strings(&["nr_throttled", "throttled_usec"]), cpu_stat));
     }
@@ -214,10 +218,14 @@ mod tests {
         let before = u64::from(u32::MAX) + u64::from(u32::MAX) - 2; // two CPUs just before their wrap
         assert_eq!(difference("softnet.dropped", before, u64::from(u32::MAX) + 4), 7);
         assert_eq!(difference("stat.steal", 10, 9), 0);
-        let names: Arc<[String]> = ["a".to_owned(), "b".to_owned(), "c".to_owned()].into();
-        let sample = |values: [Option<u64>; 3]| Sample { names: Arc::clone(&names), values: values.to_vec() };
-        let changes = sample([Some(5), Some(7), Some(1)]).since(&sample([Some(5), Some(3), None]));
-        assert_eq!(changes.0.into_iter().collect::<Vec<_>>(), [one("b", 4)]);
+        let names: Arc<[String]> = ["a".to_owned(), "b".to_owned(), "c".to_owned(), "b".to_owned()].into();
+        let sample = |read_ns, values: [Option<u64>; 4]| {
+            let (names, values) = (Arc::clone(&names), values.to_vec());
+            Sample { names, values, read_ns }
+        };
+        let before = sample(1_000, [Some(5), Some(3), None, Some(1)]);
+        let (changes, watched_ns) = sample(8_000, [Some(5), Some(7), Some(1), Some(3)]).since(&before);
+        assert_eq!((changes.0.into_iter().collect::<Vec<_>>(), watched_ns), (vec![one("b", 6)], 7_000));
     }
 
     #[test]
@@ -232,8 +240,8 @@ mod tests {
         drop(socket);
         let after = reader.read();
         let capacity = reader.text.capacity();
-        assert!(after.since(&before).0["stat.ctxt"] >= 1, "a sleep is a context switch");
-        assert!(before.since(&before).0.is_empty());
+        assert!(after.since(&before).0.0["stat.ctxt"] >= 1, "a sleep is a context switch");
+        assert!(before.since(&before).0.0.is_empty());
         for _ in 0..20 {
             reader.read();
         }

@@ -5,18 +5,18 @@ use std::fs;
 use std::io::{self, Read};
 use std::sync::OnceLock;
 
-use msgpath_core::schema::{Environment, TIME_NAMESPACE};
+use msgpath_core::schema::{Environment, LIMITED_GROUP, TIME_NAMESPACE};
 use msgpath_sys::affinity;
 
 use crate::confine;
+use crate::doctor::cgroup;
 use crate::doctor::read::field;
 use crate::doctor::stat::ticks;
 
 /// Files whose one line is a fact, by the name it gets.
-const FILES: [(&str, &str); 25] = [
+const FILES: [(&str, &str); 24] = [
     ("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("cpu governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-    ("cgroup cpu.max", "/sys/fs/cgroup/cpu.max"),
     ("loadavg", "/proc/loadavg"),
     ("tcp congestion control", "/proc/sys/net/ipv4/tcp_congestion_control"),
     ("tcp available congestion control", "/proc/sys/net/ipv4/tcp_available_congestion_control"),
@@ -71,6 +71,8 @@ pub fn read() -> Environment {
         let link = fs::read_link(path).map(|link| link.to_string_lossy().into_owned());
         facts.insert(name.into(), link.unwrap_or_else(|error| format!("n/a: {}", error.kind())));
     }
+    let (quota, group) = cgroup::fact();
+    facts.extend([("cgroup cpu.max".into(), quota), (LIMITED_GROUP.into(), group)]);
     facts.insert("binary".into(), binary());
     facts.extend(confine::state().map(|state| ("confinement".into(), state.into())));
     Environment {

@@ -16,6 +16,7 @@ pub struct Meter<'a> {
     run_delay: Option<u64>,
     helpers_ns: u64,
     usage: usage::Usage,
+    read_ns: u64,
     /// When the measured part begins, ns.
     pub start: u64,
 }
@@ -23,8 +24,10 @@ pub struct Meter<'a> {
 impl<'a> Meter<'a> {
     /// Reads them.
     pub fn start(counting: &'a Counting, ends: &mut dyn Ends, delivery: Delivery) -> Self {
+        let read_ns = clock::now();
         let mut meter = Self {
             counting,
+            read_ns,
             calls: calls(ends),
             delivery,
             tcp: each(ends, |channel| channel.tcp_info()),
@@ -57,6 +60,7 @@ impl<'a> Meter<'a> {
         };
         add_usage(&mut report, &self.usage, &usage);
         report.system_ns += helpers_ns(ends).saturating_sub(self.helpers_ns);
+        report.metered_ns = Some(clock::now() - self.read_ns);
         report
     }
 }

@@ -108,6 +108,7 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     let shares = [
         ("of CPU time", far.user_ns.saturating_add(far.system_ns), threads),
         ("of waiting for a CPU", far.run_delay_ns.unwrap_or(0), threads),
+        ("of time that was metered", far.metered_ns.unwrap_or(0), threads),
         ("of sending", tcp.busy_us, connections),
         ("of waiting for the receiver's window", tcp.rwnd_limited_us, connections),
         ("of waiting for the send buffer", tcp.sndbuf_limited_us, connections),
@@ -117,7 +118,7 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
 }
 
 /// What the threads of an end count together; `None`: one of them does not know.
-fn counted(report: &EndReport) -> [(&'static str, Option<u64>); 15] {
+fn counted(report: &EndReport) -> [(&'static str, Option<u64>); 16] {
     let (delivery, calls) = (&report.delivery, &report.calls);
     [
         ("messages sent", Some(delivery.sent)),
@@ -129,6 +130,7 @@ fn counted(report: &EndReport) -> [(&'static str, Option<u64>); 15] {
         ("ns of user CPU time", Some(report.user_ns)),
         ("ns of system CPU time", Some(report.system_ns)),
         ("ns of waiting for a CPU", report.run_delay_ns),
+        ("ns that were metered", report.metered_ns),
         ("voluntary switches", Some(report.voluntary_switches)),
         ("involuntary switches", Some(report.involuntary_switches)),
         ("send calls", Some(calls.send_calls)),

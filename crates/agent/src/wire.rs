@@ -311,6 +311,8 @@ pub enum FromEnd {
         report: Box<EndReport>,
         /// Kernel counters that changed during the round.
         kernel: KernelCounts,
+        /// How long they were watched, ns.
+        watched_ns: u64,
         /// Time of a fixed piece of computing just before the round, ns.
         speed_ns: u64,
         /// Events that its threads counted, all together.

@@ -264,7 +264,9 @@ impl Build {
             end.bytes_sent = self.messages * case.size;
             end.bytes_received = self.messages * case.size;
             end.elapsed_ns = 40_000_000;
+            end.metered_ns = Some(u64::from(case.threads) * end.elapsed_ns);
         }
+        [NEAR, FAR].into_iter().for_each(|end| round.end_mut(end).watched_ns = Some(40_000_000));
         if !self.plan.workload.timed {
             let elapsed = (self.messages * case.size * 8) as f64 * 1e9 / (self.rates)(case.id as usize, pass);
             let [near, far] = round.reports_mut();

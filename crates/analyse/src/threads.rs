@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_core::plan::{Case, CaseRole, Dispatch, Load, Metric, Plan};
-use msgpath_core::schema::{EndReport, EndRound, FAR, NEAR, RoundRecord, RunHeader, ThreadRecord};
+use msgpath_core::schema::{EndRound, FAR, NEAR, RoundRecord, RunHeader, ThreadRecord};
 use msgpath_stats::estimate::{Estimate, log_estimate};
 use msgpath_stats::paired::{Series, log_ratios, paired};
 use msgpath_stats::quantile;
@@ -108,7 +108,9 @@ pub(crate) fn figures(
         return None;
     }
     let ends = (0..header.ends.len()).map(|end| shares(own, |round| &round.end(end).threads)).collect();
-    let busy: Vec<f64> = own.iter().filter_map(|round| busy(&[round.near(), round.far()])).collect();
+    let threads = f64::from(case.threads);
+    let busy = |round: &RoundRecord| Some(threads * (round.near().busy()? + round.far().busy()?));
+    let busy: Vec<f64> = own.iter().filter_map(|round| busy(round)).filter(|busy| *busy > 0.0).collect();
     let oversubscribed = crowds(header, case.threads as usize, case.threads as usize).into_iter().next();
     Some(ThreadFigures {
         oversubscribed: oversubscribed.map(|(threads, cpus, end)| Oversubscribed {
@@ -144,13 +146,6 @@ pub(crate) fn crowds(header: &RunHeader, near: usize, far: usize) -> Vec<Crowd> 
     ends.into_iter().filter(|(threads, cpus, _)| *cpus > 0 && threads > cpus).collect()
 }
 
-/// CPU time of these reports divided by the longest of their times.
-fn busy(reports: &[&EndReport]) -> Option<f64> {
-    let elapsed = reports.iter().map(|report| report.elapsed_ns).max()?;
-    let spent: u64 = reports.iter().map(|report| report.user_ns + report.system_ns).sum();
-    (elapsed > 0 && spent > 0).then(|| spent as f64 / elapsed as f64)
-}
-
 fn shares(rounds: &[&RoundRecord], of: impl Fn(&RoundRecord) -> &Vec<ThreadRecord>) -> Vec<ThreadShare> {
     let count = rounds.iter().map(|round| of(round).len()).max().unwrap_or(0);
     let rate = |thread: &ThreadRecord| per_second(handled(&thread.report) as f64, thread.report.elapsed_ns);
@@ -164,7 +159,8 @@ fn shares(rounds: &[&RoundRecord], of: impl Fn(&RoundRecord) -> &Vec<ThreadRecor
                 Some(rates[at] / msgpath_stats::describe::mean(&rates))
             };
             let shares: Vec<f64> = whole.iter().filter_map(share).collect();
-            let busy: Vec<f64> = whole.iter().filter_map(|all| busy(&[&all[at].report])).collect();
+            let busy: Vec<f64> =
+                whole.iter().filter_map(|all| all[at].report.busy()).filter(|busy| *busy > 0.0).collect();
             ThreadShare {
                 cpu: whole.first().and_then(|all| all[at].cpu),
                 rate_per_s: log_estimate(&rates),
@@ -181,7 +177,6 @@ fn cores(header: &RunHeader, case: &Case, rounds: &[&RoundRecord]) -> Vec<CoreUs
     let placement = header.plan.placement_of(case);
     let mut spent: BTreeMap<(&str, u32), (u64, Vec<f64>)> = BTreeMap::new();
     for round in rounds {
-        let elapsed = round.near().elapsed_ns.max(round.far().elapsed_ns) as f64;
         let mut sums: BTreeMap<(&str, u32), (u64, f64)> = BTreeMap::new();
         for (at, end) in header.ends.iter().enumerate() {
             let EndRound { threads, report, .. } = round.end(at);
@@ -190,10 +185,10 @@ fn cores(header: &RunHeader, case: &Case, rounds: &[&RoundRecord]) -> Vec<CoreUs
             let key = |cpu: u32| (if one_machine { "" } else { end }, cpu);
             let alone = (case.threads == 1 && threads.is_empty()).then(|| (cpus.first().copied(), report));
             for (cpu, report) in threads.iter().map(|thread| (thread.cpu, &thread.report)).chain(alone) {
-                let Some(cpu) = cpu else { continue };
+                let Some((cpu, busy)) = cpu.zip(report.busy()) else { continue };
                 let sum = sums.entry(key(cpu)).or_default();
                 sum.0 += 1;
-                sum.1 += (report.user_ns + report.system_ns) as f64 / elapsed.max(1.0);
+                sum.1 += busy;
             }
         }
         for (key, (threads, busy)) in sums {
@@ -340,6 +335,7 @@ pub mod testing {
         let report = EndReport {
             delivery: Delivery { sent: messages / threads, received: messages / threads, ..Delivery::default() },
             elapsed_ns: elapsed,
+            metered_ns: Some(elapsed),
             system_ns: (elapsed as f64 * served / workers.max(served) / threads as f64 * 0.98) as u64,
             ..EndReport::default()
         };
@@ -348,6 +344,7 @@ pub mod testing {
             own.report = EndReport {
                 delivery: Delivery { sent: messages, received: messages, ..Delivery::default() },
                 system_ns: report.system_ns * threads,
+                metered_ns: Some(elapsed * threads),
                 ..report
             };
             own.threads = (0..threads)

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::doctor::CheckState;
 use crate::plan::{Case, Plan};
-use crate::schema::{FAR, KernelCounts, NEAR, RoundRecord, RunHeader};
+use crate::schema::{FAR, KernelCounts, NEAR, QUOTA, RoundRecord, RunHeader};
 
 /// USER_HZ is 100 on Linux: a tick of `/proc/stat` is 10 ms.
 pub const TICK_NS: u64 = 10_000_000;
@@ -133,23 +133,23 @@ impl Watch {
 
     fn end(&self, round: &RoundRecord, shape: &Shape, at: usize) -> End {
         let report = round.end(at).report;
-        let lasted = round.near().elapsed_ns.max(round.far().elapsed_ns) as f64;
-        let own = report.elapsed_ns as f64;
-        let waiting = report.run_delay_ns.filter(|_| own > 0.0).map(|delay| delay as f64 / (own * shape.threads));
-        let off = report.involuntary_switches as f64;
+        let watched = round.end(at).watched_ns.unwrap_or(0) as f64;
+        let metered = report.metered_ns.unwrap_or(0) as f64;
         let switches = (report.voluntary_switches + report.involuntary_switches).max(1) as f64;
         let stolen = self.stolen_ticks(round, shape, at).unwrap_or(0);
-        let throttled_ns = self.grew(round, at, "cgroup.throttled_usec").unwrap_or(0) as f64 * 1e3;
-        let times = self.grew(round, at, "cgroup.nr_throttled").unwrap_or(0);
+        let throttled_ns = self.grew(round, at, QUOTA[1]).unwrap_or(0) as f64 * 1e3;
+        let times = self.grew(round, at, QUOTA[0]).unwrap_or(0);
+        // A thread that a quota stops is taken off its CPU as well.
+        let off = report.involuntary_switches.saturating_sub(times) as f64;
         End {
-            stolen: stolen > 1 && stolen as f64 * TICK_NS as f64 > STOLEN * lasted,
-            throttled: times > 0 && (throttled_ns == 0.0 || throttled_ns > THROTTLED * lasted),
+            stolen: stolen > 1 && stolen as f64 * TICK_NS as f64 > STOLEN * watched,
+            throttled: times > 0 && (throttled_ns == 0.0 || throttled_ns > THROTTLED * watched),
             // Where its own threads share CPUs they take them from each other.
-            preempted: shape.alone && off >= 2.0 && off > PREEMPTED_PER_S * shape.threads * own / 1e9,
-            waiting: waiting.filter(|_| shape.alone || (shape.room && shape.cpus[at].is_empty())),
+            preempted: shape.alone && off >= 2.0 && off > PREEMPTED_PER_S * metered / 1e9,
+            waiting: round.end(at).waiting_share().filter(|_| shape.alone || (shape.room && shape.cpus[at].is_empty())),
             slices: report.run_delay_ns.unwrap_or(0) as f64 / switches >= SLICE_NS,
             crowd: self.ends[at].crowd,
-            foreign: self.foreign(round, shape, at, lasted),
+            foreign: self.foreign(round, shape, at),
         }
     }
 
@@ -163,19 +163,18 @@ impl Watch {
         })
     }
 
-    /// What was used of the end's CPUs, less what its threads used of them.
-    fn foreign(&self, round: &RoundRecord, shape: &Shape, at: usize, lasted: f64) -> Option<(f64, f64)> {
+    /// What was used of the end's CPUs, less what its threads used of them: as much of the time of the warm-up, in which
+    /// they are not metered, as of that of the measured messages.
+    fn foreign(&self, round: &RoundRecord, shape: &Shape, at: usize) -> Option<(f64, f64)> {
         let cpus = &shape.cpus[at];
-        if cpus.is_empty() || lasted <= 0.0 {
-            return None;
-        }
+        let watched = round.end(at).watched_ns.filter(|ns| *ns > 0 && !cpus.is_empty())? as f64;
         let busy = cpus.iter().map(|cpu| self.grew(round, at, &busy_of(*cpu))).sum::<Option<u64>>()? as f64;
         let report = |at: usize| &round.end(at).report;
-        let used = |at: usize| (report(at).user_ns + report(at).system_ns) as f64;
+        let used = |at: usize| report(at).busy().unwrap_or(0.0) * shape.threads * watched;
         let together = self.one_machine && cpus.iter().any(|cpu| shape.cpus[1 - at].contains(cpu));
         let own = used(at) + if together { used(1 - at) } else { 0.0 };
         let foreign = (busy - own / TICK_NS as f64).max(0.0);
-        Some((foreign, foreign * TICK_NS as f64 / (lasted * cpus.len() as f64)))
+        Some((foreign, foreign * TICK_NS as f64 / (watched * cpus.len() as f64)))
     }
 
     /// How much a kernel counter grew; `None` where it could not be read.
@@ -281,7 +280,8 @@ mod tests {
         let watch = Watch::new(&RunHeader::new("quiet-otter", "echo", Plan::new(Workload::ECHO, vec![case])));
         let round = |pass| {
             let mut round = RoundRecord { pass, ..RoundRecord::default() };
-            (round.near_mut().elapsed_ns, round.steal_ticks) = (40_000_000, Some(if stolen(pass) { 2 } else { 1 }));
+            round.end_mut(NEAR).watched_ns = Some(40_000_000);
+            round.steal_ticks = Some(if stolen(pass) { 2 } else { 1 });
             round
         };
         (0..rounds).map(|pass| watch.conditions(&round(pass))).collect()

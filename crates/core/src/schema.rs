@@ -641,6 +641,8 @@ impl Environment {
 
 /// The fact that names an end's time namespace.
 pub const TIME_NAMESPACE: &str = "time namespace";
+/// The fact of a machine that names the control group whose CPU quota is the least.
+pub const LIMITED_GROUP: &str = "cgroup with the least quota";
 
 /// A task that is none of the run's, and what it used of the CPUs meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -767,6 +769,9 @@ pub struct EndReport {
     pub major_faults: u64,
     /// Time runnable and not running, ns (`/proc/thread-self/schedstat`); `None` where it cannot be read.
     pub run_delay_ns: Option<u64>,
+    /// From before the first of these was read to after the last, ns; the sum of the threads. What they are shares of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metered_ns: Option<u64>,
     /// From the first measured message to the last, on this end's clock, ns; the longest of the threads.
     pub elapsed_ns: u64,
     /// Payload bytes sent.
@@ -798,6 +803,12 @@ pub struct EndReport {
 }
 
 impl EndReport {
+    /// CPUs that one thread of it kept busy while it was metered: at most 1.
+    pub fn busy(&self) -> Option<f64> {
+        let metered = self.metered_ns.filter(|ns| *ns > 0)? as f64;
+        Some((self.user_ns + self.system_ns) as f64 / metered)
+    }
+
     /// Adds the report of another thread of the same end and round: everything is summed but the time, of which the
     /// longest is kept.
     pub fn add(&mut self, one: &EndReport) {
@@ -809,6 +820,7 @@ impl EndReport {
         self.minor_faults += one.minor_faults;
         self.major_faults += one.major_faults;
         self.run_delay_ns = self.run_delay_ns.zip(one.run_delay_ns).map(|(a, b)| a + b);
+        self.metered_ns = self.metered_ns.zip(one.metered_ns).map(|(a, b)| a + b);
         self.elapsed_ns = self.elapsed_ns.max(one.elapsed_ns);
         self.bytes_sent += one.bytes_sent;
         self.bytes_received += one.bytes_received;
@@ -888,6 +900,9 @@ pub struct EndRound {
     /// Kernel counters that changed there during the round.
     #[serde(default)]
     pub kernel: KernelCounts,
+    /// How long these counters were watched, ns: the measured messages, those of the warm-up and what is between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched_ns: Option<u64>,
     /// Time of a fixed piece of computing on its CPU just before the round, ns, the best of a few: a CPU that became
     /// slower shows here.
     #[serde(default)]
@@ -933,6 +948,20 @@ impl ProcessSpent {
         self.major_faults = self.major_faults.saturating_add(one.major_faults);
         self.disk_read_bytes = sum(self.disk_read_bytes, one.disk_read_bytes);
         self.disk_written_bytes = sum(self.disk_written_bytes, one.disk_written_bytes);
+    }
+}
+
+/// Kernel counters of the control groups of an end, its own and those above it: how often and for how long, µs, a CPU quota
+/// stopped one of them.
+pub const QUOTA: [&str; 2] = ["cgroup.nr_throttled", "cgroup.throttled_usec"];
+
+impl EndRound {
+    /// Share of the time of its threads in which they were runnable and did not run because others did: without the time for
+    /// which a CPU quota stopped them. `None`: not known.
+    pub fn waiting_share(&self) -> Option<f64> {
+        let metered = self.report.metered_ns.filter(|ns| *ns > 0)?;
+        let throttled_ns = self.kernel.0.get(QUOTA[1]).map_or(0, |usec| usec.saturating_mul(1_000));
+        self.report.run_delay_ns.map(|delay| delay.saturating_sub(throttled_ns) as f64 / metered as f64)
     }
 }
 

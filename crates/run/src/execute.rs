@@ -843,8 +843,8 @@ fn flags(round: &Round, planned: u64, steal_ticks: Option<u64>) -> Vec<String> {
     }
     // USER_HZ is 100 on Linux: a tick is 10 ms. One tick of a short round says nothing.
     let stolen_ns = steal_ticks.unwrap_or(0) * 10_000_000;
-    let elapsed = round.near().elapsed_ns.max(round.far().elapsed_ns).max(1);
-    if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * elapsed as f64 {
+    let watched = round.ends[NEAR].watched_ns.unwrap_or(0);
+    if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * watched as f64 {
         flags.push("steal".into());
     }
     flags

@@ -156,16 +156,13 @@ pub fn round(
     };
     let Reported { far, far_trace } = reported;
     let (far, stamps, bytes) = match far {
-        (FromEnd::Done { report, kernel, speed_ns, events, mut threads, stamps, .. }, bytes) => {
+        (FromEnd::Done { report, kernel, watched_ns, speed_ns, events, mut threads, stamps, .. }, bytes) => {
             let events = events::plausible(events, &pair.far.events);
             for thread in &mut threads {
                 thread.events = events::plausible(std::mem::take(&mut thread.events), &pair.far.events);
             }
-            (
-                EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads, process: None },
-                stamps,
-                bytes,
-            )
+            let (report, watched_ns, speed_ns) = (*report, Some(watched_ns), Some(speed_ns));
+            (EndRound { report, kernel, watched_ns, speed_ns, events, threads, process: None }, stamps, bytes)
         }
         // What the far end saw first is the cause; what the near end saw is its echo, unless it saw wrong bytes.
         (FromEnd::Failed(failure), _) => {
@@ -377,10 +374,13 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
     loop {
         match pair.answer(Side::Near)? {
             (FromEnd::Rows { counts }, bytes) => all.push(Rows::read(counts, &bytes).ok_or_else(out_of_turn)?),
-            (FromEnd::Done { report, kernel, speed_ns, events, threads, times: Some(times), .. }, bytes) => {
+            (
+                FromEnd::Done { report, kernel, watched_ns, speed_ns, events, threads, times: Some(times), .. },
+                bytes,
+            ) => {
                 let histograms = read_histograms(times.histograms, &bytes).ok_or_else(out_of_turn)?;
-                let end =
-                    EndRound { report: *report, kernel, speed_ns: Some(speed_ns), events, threads, process: None };
+                let (report, watched_ns, speed_ns) = (*report, Some(watched_ns), Some(speed_ns));
+                let end = EndRound { report, kernel, watched_ns, speed_ns, events, threads, process: None };
                 return Ok(NearReport { end, histograms, open: times.open, debts: times.debts, rows: all });
             }
             (FromEnd::Failed(failure), _) => return Err(failure.into()),

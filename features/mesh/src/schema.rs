@@ -10,7 +10,7 @@ use msgpath_core::launch::{BadLaunch, Launch};
 use msgpath_core::plan::Plan;
 use msgpath_core::problem::{Problem, Unavailable};
 use msgpath_core::resume::Resumption;
-use msgpath_core::schema::{EndRound, Environment, KernelCounts};
+use msgpath_core::schema::{EndRound, Environment, KernelCounts, QUOTA};
 use serde::{Deserialize, Serialize};
 
 use crate::hosts_file::{HostSpec, Limit, MAX_CPUS};
@@ -261,7 +261,7 @@ pub struct PairRound {
     pub latency: SparseHistogram,
 }
 
-/// How long the threads of one end waited for a CPU in a round, and what kept it from them.
+/// How long the thread of one end waited for a CPU while the messages of a round were measured, and what kept it from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndWait {
     /// Time runnable and not running, ns; `None`: the kernel does not say.
@@ -278,8 +278,9 @@ pub struct EndWait {
 }
 
 impl EndWait {
-    /// What an end reports. `pinned`: the CPUs of its thread; none: any of so many.
-    pub fn of(end: &EndRound, pinned: &[u32], cpus: usize) -> Self {
+    /// What an end reports of a round whose messages took `elapsed_ns`: what was counted for longer is scaled down.
+    /// `pinned`: the CPUs of its thread; none: any of so many.
+    pub fn of(end: &EndRound, elapsed_ns: u64, pinned: &[u32], cpus: usize) -> Self {
         let KernelCounts(kernel) = &end.kernel;
         let grew = |name: &str| kernel.get(name).copied().unwrap_or(0);
         // Each end has one thread.
@@ -288,12 +289,14 @@ impl EndWait {
             Some(cpu) => (grew(&steal_of(*cpu)), 1),
         };
         let report = &end.report;
+        let watched = end.watched_ns.unwrap_or(elapsed_ns).max(elapsed_ns).max(1);
+        let scaled = |ns: u64| (u128::from(ns) * u128::from(elapsed_ns) / u128::from(watched)) as u64;
         Self {
-            wait_ns: report.run_delay_ns,
+            wait_ns: end.waiting_share().map(|share| (share * elapsed_ns as f64) as u64),
             switches: report.voluntary_switches.saturating_add(report.involuntary_switches),
             preempted: report.involuntary_switches,
-            stolen_ns: ticks.saturating_mul(TICK_NS) / of.max(1) as u64,
-            throttled_ns: grew("cgroup.throttled_usec").saturating_mul(1_000),
+            stolen_ns: scaled(ticks.saturating_mul(TICK_NS) / of.max(1) as u64),
+            throttled_ns: scaled(grew(QUOTA[1]).saturating_mul(1_000)),
         }
     }
 }

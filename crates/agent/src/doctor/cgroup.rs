@@ -1,16 +1,32 @@
-//! The control group of this process that may limit its CPU time, in version 2 and version 1.
+//! The control groups of this process that may limit its CPU time, its own and all above it, in version 2 and version 1.
 
 use std::path::{Path, PathBuf};
 
 use super::read;
 
-/// Where the quota of this process is read.
+/// A control group that this process is in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Its folder.
     pub folder: PathBuf,
-    /// CPUs that the quota amounts to; `None`: no quota.
-    pub cpus: Option<f64>,
+    /// CPU time that it may use in a period, and the period, µs; `None`: no quota.
+    pub quota: Option<Quota>,
+}
+
+/// CPU time in a period, µs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quota {
+    /// CPU time that may be used.
+    pub time_us: u64,
+    /// In this time.
+    pub period_us: u64,
+}
+
+impl Quota {
+    /// CPUs that it amounts to.
+    pub fn cpus(self) -> f64 {
+        self.time_us as f64 / self.period_us as f64
+    }
 }
 
 impl Group {
@@ -20,33 +36,47 @@ impl Group {
     }
 }
 
-/// The innermost group of this process with a quota; its own where none has one.
-pub fn own() -> Result<Group, String> {
+/// The groups of this process that count throttling, innermost first: a quota of any of them stops it.
+///
+/// # Errors
+/// None does, or the groups cannot be read.
+pub fn all() -> Result<Vec<Group>, String> {
     let groups = read::text("/proc/self/cgroup")?;
     let mounts = read::text("/proc/self/mountinfo")?;
-    let mut own = None;
-    for (version, path) in paths(&groups) {
-        let Some(mount) = mount(&mounts, version) else { continue };
-        let mut folder = mount.join(path.trim_start_matches('/'));
-        // A container may see its path but not the folders above its own: then the mount is its group.
-        if !folder.join("cpu.stat").exists() {
-            folder.clone_from(&mount);
-        }
-        while folder.starts_with(&mount) {
-            if let Some(cpus) = quota(&folder, version) {
-                return Ok(Group { folder, cpus: Some(cpus) });
-            }
-            if own.is_none()
-                && throttling(&std::fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default()).is_some()
-            {
-                own = Some(Group { folder: folder.clone(), cpus: None });
-            }
-            if !folder.pop() {
-                break;
-            }
-        }
-    }
-    own.ok_or_else(|| "no control group of this process counts CPU time".into())
+    let found =
+        paths(&groups).into_iter().filter_map(|(version, path)| Some((version, path, mount(&mounts, version)?)));
+    let all: Vec<Group> = found.flat_map(|(version, path, mount)| upwards(&mount, path, version)).collect();
+    if all.is_empty() { Err("no control group of this process counts CPU time".into()) } else { Ok(all) }
+}
+
+/// The group at this path of a hierarchy that is mounted there, and those above it.
+fn upwards(mount: &Path, path: &str, version: u8) -> Vec<Group> {
+    let own = mount.join(path.trim_start_matches('/'));
+    // A container may see its path but not the folders above its own: then the mount is its group.
+    let own = if own.join("cpu.stat").exists() { own } else { mount.to_path_buf() };
+    let folders = own.ancestors().take_while(|folder| folder.starts_with(mount));
+    let counts =
+        |folder: &&Path| throttling(&std::fs::read_to_string(folder.join("cpu.stat")).unwrap_or_default()).is_some();
+    let folders = folders.filter(counts);
+    folders.map(|folder| Group { folder: folder.to_path_buf(), quota: quota(folder, version) }).collect()
+}
+
+/// The group whose quota is the least.
+pub fn tightest(groups: &[Group]) -> Option<(&Group, Quota)> {
+    let limited = groups.iter().filter_map(|group| Some((group, group.quota?)));
+    limited.min_by(|(_, a), (_, b)| a.cpus().total_cmp(&b.cpus()))
+}
+
+/// The least quota of the groups of this process as `cpu.max` has it, and the folder of its group; `max` where none has one.
+pub fn fact() -> (String, String) {
+    let found = all().map(|groups| {
+        let least = tightest(&groups);
+        let least = least.map(|(group, Quota { time_us, period_us })| {
+            (format!("{time_us} {period_us}"), group.folder.display().to_string())
+        });
+        least.unwrap_or_else(|| ("max".into(), "none".into()))
+    });
+    found.unwrap_or_else(|reason| (format!("n/a: {reason}"), "n/a".into()))
 }
 
 /// Version and path of the groups that may hold the CPU controller.
@@ -79,7 +109,7 @@ fn mount(mounts: &str, version: u8) -> Option<PathBuf> {
     })
 }
 
-fn quota(folder: &Path, version: u8) -> Option<f64> {
+fn quota(folder: &Path, version: u8) -> Option<Quota> {
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
     match version {
         2 => cpu_max(&text("cpu.max")?),
@@ -87,11 +117,11 @@ fn quota(folder: &Path, version: u8) -> Option<f64> {
     }
 }
 
-/// CPUs of `cpu.max` (`200000 100000`); `None` for `max`, or -1 in version 1.
-pub fn cpu_max(text: &str) -> Option<f64> {
+/// `cpu.max` (`200000 100000`); `None` for `max`, or -1 in version 1.
+fn cpu_max(text: &str) -> Option<Quota> {
     let mut words = text.split_whitespace();
-    let (quota, period) = (words.next()?.parse::<f64>().ok()?, words.next()?.parse::<f64>().ok()?);
-    (quota > 0.0 && period > 0.0).then(|| quota / period)
+    let (time_us, period_us) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (time_us > 0 && period_us > 0).then_some(Quota { time_us, period_us })
 }
 
 /// Times throttled and for how long, µs, of `cpu.stat` in either version.
@@ -108,11 +138,44 @@ mod tests {
 
     #[test]
     fn quotas_are_cpus() {
-        assert_eq!(cpu_max("150000 100000\n"), Some(1.5));
+        assert_eq!(cpu_max("150000 100000\n").map(Quota::cpus), Some(1.5));
         assert_eq!(cpu_max("max 100000\n"), None);
         assert_eq!(cpu_max("-1 100000"), None);
         assert_eq!(cpu_max(""), None);
         assert_eq!(cpu_max("1 0"), None);
+    }
+
+    /// A hierarchy of either version as files: the group of the process has a quota that is wide, its parent one that is not.
+    #[test]
+    fn the_quota_of_a_parent_counts() {
+        for version in [1, 2] {
+            let root = msgpath_sys::temporary::Temporary::new().unwrap();
+            let group = |path: &str, quota: Option<(&str, &str)>| {
+                let folder = root.path().join(path);
+                std::fs::create_dir_all(&folder).unwrap();
+                let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+                write("cpu.stat", "nr_periods 4\nnr_throttled 3\nthrottled_time 12345678\n");
+                let Some((time, period)) = quota else { return };
+                if version == 2 {
+                    write("cpu.max", &format!("{time} {period}\n"));
+                } else {
+                    write("cpu.cfs_quota_us", time);
+                    write("cpu.cfs_period_us", period);
+                }
+            };
+            group("", None);
+            group("a", Some(("50000", "100000")));
+            group("a/b", Some(("150000", "100000")));
+            group("a/b/c", Some((if version == 2 { "max" } else { "-1" }, "100000")));
+            let groups = upwards(root.path(), "/a/b/c", version);
+            assert_eq!(
+                groups.iter().map(|group| group.quota.map(Quota::cpus)).collect::<Vec<_>>(),
+                [None, Some(1.5), Some(0.5), None]
+            );
+            let (group, quota) = tightest(&groups).unwrap();
+            assert_eq!((group.folder.clone(), quota.period_us), (root.path().join("a"), 100_000));
+            assert_eq!(upwards(root.path(), "/not/seen/here", version).len(), 1, "the mount is the group");
+        }
     }
 
     #[test]

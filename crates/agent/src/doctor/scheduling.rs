@@ -164,14 +164,19 @@ fn column(interrupts: &str, cpu: u32) -> Option<usize> {
 
 /// Times throttled so far.
 pub(super) fn throttled() -> Option<u64> {
-    let group = cgroup::own().ok()?;
-    cgroup::throttling(&std::fs::read_to_string(group.stat()).ok()?).map(|(times, _)| times)
+    let times = |group: &cgroup::Group| {
+        cgroup::throttling(&std::fs::read_to_string(group.stat()).ok()?).map(|(times, _)| times)
+    };
+    cgroup::all().ok()?.iter().map(times).sum()
 }
 
 /// Check 7.
 pub(super) fn limits(context: &Context) -> Verdict {
-    let quota = match cgroup::own() {
-        Ok(group) => judge_quota(group.cpus, context.throttled, throttled()),
+    let quota = match cgroup::all() {
+        Ok(groups) => {
+            let least = cgroup::tightest(&groups).map(|(_, quota)| quota.cpus());
+            judge_quota(least, context.throttled, throttled())
+        }
         Err(reason) => Verdict::none(reason),
     };
     let locked = match read::text("/proc/self/limits") {

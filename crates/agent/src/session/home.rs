@@ -15,7 +15,7 @@ use crate::wire::{self, FromEnd, Times, put_histograms};
 /// What the threads of an end bring home. The rows of a near end's threads are said at once, the rest is returned.
 pub(super) fn collect_outcomes(
     team: Team,
-    kernel: KernelCounts,
+    (kernel, watched_ns): (KernelCounts, u64),
     speed_ns: u64,
     near: bool,
     to: &mut impl Write,
@@ -43,7 +43,7 @@ pub(super) fn collect_outcomes(
     let report = Box::new(outcomes.iter().map(|outcome| outcome.report).reduce(sum).unwrap_or_default());
     let events = events::together(outcomes.iter().map(|outcome| &outcome.events));
     let threads = thread_records(&outcomes);
-    Ok((FromEnd::Done { report, kernel, speed_ns, events, threads, stamps, times }, bytes))
+    Ok((FromEnd::Done { report, kernel, watched_ns, speed_ns, events, threads, stamps, times }, bytes))
 }
 
 /// Adds the stamps of a far end's thread; how many. A frame is limited: what does not fit is not sent, and the coordinator

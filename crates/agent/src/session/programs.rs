@@ -58,13 +58,13 @@ impl Watched {
     /// What the program took. The CPU time is that of the whole round: of messages that were not measured as well.
     pub(super) fn end(self, programs: &mut Programs) -> FromEnd {
         let cpu_ns = programs.cpu_time(self.name()).zip(self.cpu_ns);
-        let kernel = kernel().read().since(&self.before);
+        let (kernel, watched_ns) = kernel().read().since(&self.before);
         if let Some(why) = programs.ended(self.name()) {
             return FromEnd::Failed(program::ended(self.name(), why).into());
         }
         let user_ns = cpu_ns.map_or(0, |(after, before)| after.saturating_sub(before));
         let report = Box::new(EndReport { user_ns, ..EndReport::default() });
         let (events, threads, stamps) = (EventCounts::new(), Vec::new(), Vec::new());
-        FromEnd::Done { report, kernel, speed_ns: self.speed_ns, events, threads, stamps, times: None }
+        FromEnd::Done { report, kernel, watched_ns, speed_ns: self.speed_ns, events, threads, stamps, times: None }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use msgpath_core::program::{ProgramFacts, Talk};
-use msgpath_core::schema::{Environment, FAR, NEAR, RunHeader};
+use msgpath_core::schema::{Environment, FAR, LIMITED_GROUP, NEAR, RunHeader};
 use msgpath_record::{Run, utc};
 
 use super::difference::Difference;
@@ -13,7 +13,7 @@ use crate::section;
 /// The fact of a machine that may differ: the program is what a gate compares.
 const FREE: &str = "binary";
 /// Facts that describe a moment, or that the kernel numbers anew each time.
-const MOMENTARY: [&str; 3] = ["loadavg", "time namespace", "network namespace"];
+const MOMENTARY: [&str; 4] = ["loadavg", "time namespace", "network namespace", LIMITED_GROUP];
 /// Runs further apart than this are from different days.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -1,9 +1,12 @@
 //! Conditions of the machine round by round: the two ends, and whether the rounds under a condition are the slow ones.
 
+use std::collections::BTreeSet;
+
+use msgpath_core::calm::{TICK_NS, busy_of};
 use msgpath_core::carried::Carried;
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::CaseRole;
-use msgpath_core::schema::{EndReport, Environment, FAR, KernelCounts, NEAR, RoundRecord};
+use msgpath_core::schema::{EndReport, EndRound, Environment, FAR, KernelCounts, NEAR, RoundRecord};
 use msgpath_stats::association::association;
 use msgpath_stats::describe::percentile;
 
@@ -40,9 +43,19 @@ impl End<'_> {
         if self.near() { round.end(NEAR).speed_ns } else { round.end(FAR).speed_ns }
     }
 
+    /// What it reports of a round, and what was read there.
+    pub(super) fn seen<'r>(&self, round: &'r RoundRecord) -> &'r EndRound {
+        round.end(if self.near() { NEAR } else { FAR })
+    }
+
+    /// How long the kernel counters of a round were watched, ns: what they are rates of. 0: not known.
+    pub(super) fn watched_ns(&self, round: &RoundRecord) -> f64 {
+        self.seen(round).watched_ns.unwrap_or(0) as f64
+    }
+
     /// How much a kernel counter grew in a round; `None` where it could not be read.
     pub(super) fn grew(&self, round: &RoundRecord, name: &str) -> Option<u64> {
-        let KernelCounts(counts) = if self.near() { &round.end(NEAR).kernel } else { &round.end(FAR).kernel };
+        let KernelCounts(counts) = &self.seen(round).kernel;
         counts.get(name).copied().or_else(|| self.counters.iter().any(|counter| counter == name).then_some(0))
     }
 }
@@ -88,9 +101,30 @@ pub(super) fn measured_rounds<'a>(input: &Input<'a>) -> Vec<&'a RoundRecord> {
     rounds
 }
 
-/// How long a round lasted, ns: the longer of the two ends.
-pub(super) fn lasted_ns(round: &RoundRecord) -> f64 {
-    round.near().elapsed_ns.max(round.far().elapsed_ns) as f64
+/// Share of the time of these rounds in which some task of an end's machine waited, by this counter of pressure, µs.
+pub(super) fn pressure(end: &End, rounds: &[&RoundRecord], counter: &str) -> Option<f64> {
+    let waited = rounds.iter().map(|round| end.grew(round, counter)).sum::<Option<u64>>()? as f64 * 1e3;
+    let watched: f64 = rounds.iter().map(|round| end.watched_ns(round)).sum();
+    (watched > 0.0).then(|| waited / watched)
+}
+
+/// Share of the time of the CPUs that an end measures on in which others used them, over all these rounds: the kernel counts
+/// it in ticks, so one round says little. `None`: its CPUs are not known.
+pub(super) fn used_by_others(input: &Input, end: &End, rounds: &[&RoundRecord]) -> Option<f64> {
+    let cpus: BTreeSet<u32> = end.pinned.iter().copied().collect();
+    let mut share = Vec::new();
+    for round in rounds {
+        let watched = Some(end.watched_ns(round) * cpus.len() as f64).filter(|ns| *ns > 0.0)?;
+        let ticks = cpus.iter().map(|cpu| end.grew(round, &busy_of(*cpu))).sum::<Option<u64>>()?;
+        let ends = [round.near(), round.far()];
+        // Both ends may share the CPUs: then what either used is no one else's.
+        let of = |at: usize| input.plan.placement.of(at).iter().any(|cpu| cpus.contains(cpu));
+        let here = |at: usize| if one_machine(input) { of(at) } else { (at == NEAR) == end.near() };
+        let used: f64 = [NEAR, FAR].into_iter().filter(|at| here(*at)).filter_map(|at| ends[at].busy()).sum();
+        let threads = f64::from(input.plan.cases[round.case as usize].threads);
+        share.push((ticks * TICK_NS) as f64 / watched - used * threads / cpus.len() as f64);
+    }
+    (!share.is_empty()).then(|| msgpath_stats::describe::mean(&share))
 }
 
 /// `this machine`'s or an end's check of `doctor`, where it has this state or a worse one.

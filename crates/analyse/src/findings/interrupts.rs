@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use msgpath_core::schema::RoundRecord;
 use msgpath_stats::quantile::count;
 
-use super::conditions::{End, contrast, ends, lasted_ns, measured_rounds, of_rounds, one_machine};
+use super::conditions::{End, contrast, ends, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
 
@@ -36,17 +36,20 @@ fn detect(input: &Input) -> Vec<Sentence> {
 /// Interrupts that the messages of a round and the tick explain on each CPU of an end.
 fn expected(input: &Input, end: &End, round: &RoundRecord) -> f64 {
     let case = &input.plan.cases[round.case as usize];
-    let messages = messages(end, round);
+    let messages = messages(input, end, round);
     // A thread that spins on this machine is never woken.
     let woken = if case.traits.spins && one_machine(input) { 0.0 } else { PER_MESSAGE };
     let segments = 1.0 + (case.size + case.reply) as f64 / SEGMENT;
-    messages * woken * segments + TICK_PER_S * lasted_ns(round) / 1e9
+    messages * woken * segments + TICK_PER_S * end.watched_ns(round) / 1e9
 }
 
-fn messages(end: &End, round: &RoundRecord) -> f64 {
+/// Messages while the interrupts of a round were counted, those of the warm-up too, for each CPU of an end.
+fn messages(input: &Input, end: &End, round: &RoundRecord) -> f64 {
     let delivery = &end.report(round).delivery;
     let cpus = end.pinned.iter().collect::<BTreeSet<_>>().len().max(1);
-    delivery.sent.max(delivery.received) as f64 / cpus as f64
+    let connections = u64::from(input.plan.cases[round.case as usize].connections);
+    let warm_up = round.first.total().max(input.plan.trim * connections);
+    (delivery.sent.max(delivery.received) + warm_up) as f64 / cpus as f64
 }
 
 fn say(input: &Input, end: &End, cpu: u32) -> Option<Sentence> {
@@ -55,7 +58,7 @@ fn say(input: &Input, end: &End, cpu: u32) -> Option<Sentence> {
         measured_rounds(input).into_iter().filter(|round| end.grew(round, &name).is_some()).collect();
     let excess = |round: &RoundRecord| {
         let (seen, expected) = (end.grew(round, &name).unwrap_or(0) as f64, expected(input, end, round));
-        seen > EXCESS * expected && seen - expected > EXCESS_PER_S * lasted_ns(round) / 1e9
+        seen > EXCESS * expected && seen - expected > EXCESS_PER_S * end.watched_ns(round) / 1e9
     };
     let some: Vec<&RoundRecord> = counted.iter().copied().filter(|round| excess(round)).collect();
     // Only what goes on in a good part of the rounds is a property of this CPU.
@@ -63,8 +66,9 @@ fn say(input: &Input, end: &End, cpu: u32) -> Option<Sentence> {
         return None;
     }
     let sum = |of: &dyn Fn(&RoundRecord) -> f64| some.iter().map(|round| of(round)).sum::<f64>();
-    let (seen, lasted) = (sum(&|round| end.grew(round, &name).unwrap_or(0) as f64), sum(&lasted_ns) / 1e9);
-    let (messages, expected) = (sum(&|round| messages(end, round)), sum(&|round| expected(input, end, round)));
+    let (seen, lasted) =
+        (sum(&|round| end.grew(round, &name).unwrap_or(0) as f64), sum(&|round| end.watched_ns(round)) / 1e9);
+    let (messages, expected) = (sum(&|round| messages(input, end, round)), sum(&|round| expected(input, end, round)));
     let contrast = contrast(input, &counted, excess);
     Some(warning(
         "W47",
@@ -97,7 +101,7 @@ mod tests {
     use msgpath_core::plan::Placement;
     use msgpath_core::schema::NEAR;
 
-    /// Rounds of 40 ms and 200 messages: 400 interrupts by messages and 40 by the tick are expected.
+    /// Rounds of 40 ms, 200 messages and 100 of the warm-up: 600 interrupts by messages and 40 by the tick are expected.
     fn run(path: &str, interrupts: impl Fn(usize) -> u64) -> msgpath_record::Run {
         let mut build = Build::echo(&[path], &[64]);
         build.plan.placement = Placement::pair(vec![2], vec![3]);
@@ -116,7 +120,7 @@ mod tests {
         assert_eq!(texts.len(), 1);
         assert!(
             texts[0].starts_with(
-                "interrupts on CPU 2, which the near end measures on: 100000 a second in 10 of 40 rounds, where its messages and the tick explain at most 11"
+                "interrupts on CPU 2, which the near end measures on: 100000 a second in 10 of 40 rounds, where its messages and the tick explain at most 16"
             ),
             "{texts:?}"
         );
@@ -128,6 +132,20 @@ mod tests {
         assert!(sentences(&run("tcp:send", |_| 450), "W47").is_empty());
         assert_eq!(sentences(&run("tcp:send/spin", |_| 450), "W47").len(), 1);
         assert!(sentences(&run("tcp:send/spin", |_| 45), "W47").is_empty());
+    }
+
+    /// 400 connections: most messages are of the warm-up, and the measured part is short.
+    #[test]
+    fn the_warm_up_is_part_of_what_is_counted() {
+        let mut run = run("tcp:send", |_| 8_000);
+        run.header.plan.cases[0].connections = 40;
+        for round in &mut run.rounds {
+            (round.near_mut().elapsed_ns, round.far_mut().elapsed_ns) = (1_000_000, 1_000_000);
+        }
+        assert!(sentences(&run, "W47").is_empty());
+        run.rounds.iter_mut().for_each(|round| *round.end_mut(NEAR).kernel.0.get_mut("irq.cpu2").unwrap() = 20_000);
+        let texts = sentences(&run, "W47");
+        assert!(texts[0].contains(": 500000 a second in 40 of 40 rounds"), "{texts:?}");
     }
 
     #[test]

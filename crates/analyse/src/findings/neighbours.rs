@@ -2,7 +2,7 @@
 
 use msgpath_core::schema::{NEAR, RoundRecord};
 
-use super::conditions::{End, contrast, ends, lasted_ns, machines, measured_rounds, of_rounds};
+use super::conditions::{End, contrast, ends, machines, measured_rounds, of_rounds, pressure};
 use super::one_core::shared_cpus;
 use super::spinning::crowds;
 use super::wording::{measured, percent, warning};
@@ -27,13 +27,6 @@ fn detect(input: &Input) -> Vec<Sentence> {
     say(input).into_iter().collect()
 }
 
-/// Share of the time of an end's threads that they were runnable and did not run.
-fn waiting(input: &Input, end: &End, round: &RoundRecord) -> Option<f64> {
-    let report = end.report(round);
-    let time = report.elapsed_ns as f64 * f64::from(input.plan.cases[round.case as usize].threads);
-    report.run_delay_ns.filter(|_| time > 0.0).map(|delay| delay as f64 / time)
-}
-
 fn say(input: &Input) -> Option<Sentence> {
     let rounds = measured_rounds(input);
     let watched = ends(input);
@@ -43,17 +36,15 @@ fn say(input: &Input) -> Option<Sentence> {
         return None;
     }
     let mean_waiting = |end: &End| {
-        let shares: Vec<f64> = some.iter().filter_map(|round| waiting(input, end, round)).collect();
+        let shares: Vec<f64> = some.iter().filter_map(|round| end.seen(round).waiting_share()).collect();
         if shares.is_empty() { f64::NAN } else { msgpath_stats::describe::mean(&shares) }
     };
     // NaN loses in `max`: an end whose wait is not known does not hide the other's.
     let waited = watched.iter().map(mean_waiting).fold(f64::NAN, f64::max);
     let off: u64 = some.iter().map(|round| round.near().involuntary_switches + round.far().involuntary_switches).sum();
-    let lasted: f64 = some.iter().map(|round| lasted_ns(round)).sum();
     let pressure = machines(input)
         .iter()
-        .filter_map(|end| some.iter().map(|round| end.grew(round, "pressure.cpu.some_usec")).sum::<Option<u64>>())
-        .map(|usec| usec as f64 * 1e3 / lasted)
+        .filter_map(|end| pressure(end, &some, "pressure.cpu.some_usec"))
         .fold(f64::NAN, f64::max);
     let mut parts = Vec::new();
     if waited >= 0.01 {
@@ -128,7 +119,7 @@ mod tests {
     use crate::testing::{Build, doctor, sentences, stalls};
     use msgpath_core::doctor::CheckState;
     use msgpath_core::plan::Placement;
-    use msgpath_core::schema::{EndReport, Environment, FAR, NEAR, OtherTask, RoundRecord};
+    use msgpath_core::schema::{EndReport, Environment, FAR, NEAR, OtherTask, QUOTA, RoundRecord};
 
     /// Rounds of 40 ms with 200 wake-ups; each costs 5 µs of waiting (2.5 %).
     fn run(change: impl Fn(usize, &mut RoundRecord)) -> msgpath_record::Run {
@@ -221,6 +212,39 @@ mod tests {
         let (near, far) = (two(RoundRecord::near_mut), two(RoundRecord::far_mut));
         assert!(near.contains("mostly cc1plus") && !near.contains("whose is n/a"), "{near}");
         assert!(far.contains("whose is n/a: it was at the far end") && !far.contains("cc1plus"), "{far}");
+    }
+
+    /// A quota that stops the threads for 15 of 40 ms makes them wait as long, and takes them off their CPU.
+    #[test]
+    fn the_time_of_a_quota_is_not_that_of_others() {
+        let throttled = |waited_ns: u64| {
+            let mut run = run(move |at, round| {
+                if at % 2 == 0 {
+                    let kernel = &mut round.end_mut(NEAR).kernel.0;
+                    kernel.extend([(QUOTA[0].into(), 8), (QUOTA[1].into(), 15_000)]);
+                    round.near_mut().run_delay_ns = Some(waited_ns);
+                    round.near_mut().involuntary_switches = 9;
+                }
+            });
+            run.header.ends[NEAR].counters.extend(QUOTA.map(String::from));
+            run
+        };
+        assert!(sentences(&throttled(16_000_000), "W46").is_empty(), "{:?}", sentences(&throttled(16_000_000), "W46"));
+        assert_eq!(sentences(&throttled(16_000_000), "W42").len(), 1);
+        let both = sentences(&throttled(25_000_000), "W46");
+        assert!(both[0].contains("the measuring threads waited 25 % of their time"), "{both:?}");
+    }
+
+    /// Rounds of 1 ms, in which counters were watched for as long as their threads: for 40 ms.
+    #[test]
+    fn waiting_is_a_share_of_the_time_in_which_it_was_counted() {
+        let run = run(|_, round| {
+            round.near_mut().run_delay_ns = Some(12_000_000);
+            (round.near_mut().voluntary_switches, round.near_mut().involuntary_switches) = (20, 9);
+            round.reports_mut().into_iter().for_each(|end| end.elapsed_ns = 1_000_000);
+        });
+        let texts = sentences(&run, "W46");
+        assert!(texts[0].contains("waited 30 % of their time for a CPU"), "{texts:?}");
     }
 
     #[test]

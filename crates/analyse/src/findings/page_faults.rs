@@ -1,9 +1,9 @@
 //! W57: page faults inside the rounds: memory that is touched for the first time, or read back.
 
-use msgpath_core::schema::{EndReport, RoundRecord};
+use msgpath_core::schema::EndReport;
 use msgpath_core::units::three_digits;
 
-use super::conditions::{End, ends, lasted_ns, of_rounds};
+use super::conditions::{End, ends, of_rounds, pressure};
 use super::wording::{finding, list, measured, percent, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
@@ -56,7 +56,8 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
             .collect();
         parts.push(format!("{}: memory is touched for the first time in the measured part", list(&each)));
     }
-    let pressure = memory_pressure(&ends, rounds);
+    let pressure = ends.iter().filter_map(|end| pressure(end, rounds, "pressure.memory.some_usec"));
+    let pressure = pressure.max_by(f64::total_cmp);
     if let Some(share) = pressure.filter(|share| *share >= 0.01) {
         parts.push(format!("tasks waited for memory {} % of the time", percent(share.min(1.0))));
     }
@@ -67,15 +68,6 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         ("memory_pressure_share", pressure.unwrap_or(f64::NAN)),
     ];
     Some(finding("W57", Confidence::Likely, sentence(&text) + ".", numbers, vec!["msgpath doctor".into()]))
-}
-
-/// Share of the rounds' time in which some task waited for memory, at the worse end; `None` where it cannot be read.
-fn memory_pressure(ends: &[End], rounds: &[&RoundRecord]) -> Option<f64> {
-    let lasted: f64 = rounds.iter().map(|round| lasted_ns(round)).sum();
-    let waited =
-        |end: &End| rounds.iter().map(|round| end.grew(round, "pressure.memory.some_usec")).sum::<Option<u64>>();
-    let worst = ends.iter().filter_map(waited).max()?;
-    (lasted > 0.0).then(|| worst as f64 * 1e3 / lasted)
 }
 
 #[cfg(test)]

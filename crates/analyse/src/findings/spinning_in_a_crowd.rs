@@ -67,10 +67,8 @@ fn receives(input: &Input, end: &End) -> bool {
 fn waiting(input: &Input, end: &End, cases: &[&CaseSummary]) -> Option<f64> {
     let spin = cases.iter().filter(|case| case.case.path.wait == "spin");
     let rounds: Vec<&RoundRecord> = spin.flat_map(|case| input.all[case.case.id as usize].iter().copied()).collect();
-    let threads = |round: &RoundRecord| f64::from(input.plan.cases[round.case as usize].threads);
-    let delay = rounds.iter().map(|round| end.report(round).run_delay_ns).sum::<Option<u64>>()? as f64;
-    let time: f64 = rounds.iter().map(|round| end.report(round).elapsed_ns as f64 * threads(round)).sum();
-    (time > 0.0).then(|| delay / time)
+    let shares = rounds.iter().map(|round| end.seen(round).waiting_share()).collect::<Option<Vec<f64>>>()?;
+    (!shares.is_empty()).then(|| msgpath_stats::describe::mean(&shares))
 }
 
 #[cfg(test)]

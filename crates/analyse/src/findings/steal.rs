@@ -3,7 +3,7 @@
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
 
-use super::conditions::{End, contrast, lasted_ns, machines, measured_rounds, of_rounds, one_machine};
+use super::conditions::{End, contrast, machines, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
 
@@ -36,7 +36,7 @@ fn say(input: &Input, end: &End) -> Option<Sentence> {
     }
     let sum = |of: &dyn Fn(&RoundRecord) -> f64| flagged.iter().map(|round| of(round)).sum::<f64>();
     let time = sum(&|round| ticks(end, round).unwrap_or(0) as f64 * TICK_NS);
-    let lasted = sum(&lasted_ns);
+    let lasted = sum(&|round| end.watched_ns(round));
     let contrast = contrast(input, &rounds, |round| stolen(round));
     Some(warning(
         "W41",

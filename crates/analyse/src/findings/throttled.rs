@@ -1,6 +1,6 @@
 //! W42: the cgroup's CPU quota stopped the run.
 
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::schema::{LIMITED_GROUP, QUOTA, RoundRecord};
 use msgpath_core::units::Glyphs;
 
 use super::conditions::{End, contrast, ends, measured_rounds, of_rounds, one_machine};
@@ -10,8 +10,8 @@ use super::{Detector, Input, Sentence};
 pub(super) const DETECTOR: Detector = Detector { code: "W42", detect };
 
 /// The counters of `cpu.stat`.
-const TIMES: &str = "cgroup.nr_throttled";
-const USEC: &str = "cgroup.throttled_usec";
+const TIMES: &str = QUOTA[0];
+const USEC: &str = QUOTA[1];
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let mut throttled: Vec<End> = ends(input).into_iter().filter(|end| total(input, end, TIMES) > 0).collect();
@@ -35,14 +35,15 @@ fn say(input: &Input, end: &End) -> Sentence {
     let quota = end.machine.facts.get("cgroup cpu.max").and_then(|text| quota(text));
     let contrast = contrast(input, &rounds, stopped);
     let lasted = if usec > 0 { format!(", {} in all", Glyphs::Unicode.time(usec as f64 * 1e3)) } else { String::new() };
+    let group = end.machine.facts.get(LIMITED_GROUP).map_or(String::new(), |group| format!(" of {group}"));
     let limit = quota.map_or(String::new(), |(quota, period)| {
         let time = |usec: u64| Glyphs::Unicode.time(usec as f64 * 1e3);
-        format!(" (cpu.max: {} of CPU time every {})", time(quota), time(period))
+        format!(" (the quota{group}: {} of CPU time every {})", time(quota), time(period))
     });
     warning(
         "W42",
         format!(
-            "the CPU quota of its cgroup stopped {} {}{lasted}, in {}{limit}; {}",
+            "a CPU quota of its cgroup, or of one above it, stopped {} {}{lasted}, in {}{limit}; {}",
             end.name,
             if times == 1 { "once".into() } else { format!("{} times", times) },
             of_rounds(some, rounds.len()),
@@ -93,12 +94,13 @@ mod tests {
     #[test]
     fn speaks_with_quota_and_the_stalls_it_made() {
         let mut run = run(2);
-        run.header.host_mut(NEAR).facts.insert("cgroup cpu.max".into(), "50000 100000".into());
+        let facts = [("cgroup cpu.max", "50000 100000"), (super::LIMITED_GROUP, "/sys/fs/cgroup/a")];
+        run.header.host_mut(NEAR).facts.extend(facts.map(|(name, value)| (name.into(), value.into())));
         let texts = sentences(&run, "W42");
         assert_eq!(texts.len(), 1);
         assert!(
             texts[0].starts_with(
-                "the CPU quota of its cgroup stopped the near end 20 times, 900 ms in all, in 10 of 40 rounds (cpu.max: 50.0 ms of CPU time every 100 ms); "
+                "a CPU quota of its cgroup, or of one above it, stopped the near end 20 times, 900 ms in all, in 10 of 40 rounds (the quota of /sys/fs/cgroup/a: 50.0 ms of CPU time every 100 ms); "
             ),
             "{texts:?}"
         );

@@ -130,7 +130,7 @@ fn cell_or_inf<'a>(ns: Option<u64>) -> Cell<'a> {
     ns.map_or(Cell::Text("inf".into()), Cell::from)
 }
 
-pub(crate) static END: [End; 47] = [
+pub(crate) static END: [End; 48] = [
     End::shown("elapsed_ns", Int64, "ns", "first to last message, by its clock", |_, end| end.elapsed_ns.into()),
     End::shown("bytes_sent", Int64, "bytes", "payload sent", |_, end| end.bytes_sent.into()),
     End::shown("bytes_received", Int64, "bytes", "payload received in that time", |_, end| end.bytes_received.into()),
@@ -168,6 +168,14 @@ pub(crate) static END: [End; 47] = [
     End::shown("major_faults", Int64, "", "page faults with I/O", |_, end| end.major_faults.into()),
     End::shown("run_delay_ns", Int64, "ns", "runnable and not running", |_, end| end.run_delay_ns.into())
         .or_empty("schedstat cannot be read"),
+    End::shown(
+        "metered_ns",
+        Int64,
+        "ns",
+        "its threads' time in which CPU time, switches, faults and run delay were counted",
+        |_, end| end.metered_ns.into(),
+    )
+    .or_empty("they were not counted"),
     zerocopy("zerocopy_asked", "sends that asked for it", |_, end| asked(end, |counts| counts.asked)),
     zerocopy("zerocopy_not_copied", "answered: not copied", |_, end| asked(end, |counts| counts.zero_copied)),
     zerocopy("zerocopy_copied", "answered: copied after all", |_, end| asked(end, |counts| counts.copied)),

@@ -70,8 +70,14 @@ pub(super) fn measure(pair: &mut Pair, plan: &Plan, cpus: &Cpus, stop: &AtomicBo
                 Ok(measured) => {
                     let delivery = measured.near().delivery;
                     let cpus = [pair.near.cpus.len(), pair.far.cpus.len()];
-                    let ends = [NEAR, FAR]
-                        .map(|end| EndWait::of(&measured.ends[end], plan.placement_of(case).of(end), cpus[end]));
+                    let ends = [NEAR, FAR].map(|end| {
+                        EndWait::of(
+                            &measured.ends[end],
+                            measured.near().elapsed_ns,
+                            plan.placement_of(case).of(end),
+                            cpus[end],
+                        )
+                    });
                     found[at].rounds.push(PairRound {
                         sent: delivery.sent,
                         received: delivery.received,

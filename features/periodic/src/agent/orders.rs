@@ -174,6 +174,8 @@ pub struct Report {
 /// What a thread has used and called so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
+    /// When, ns of the monotonic clock.
+    pub read_ns: u64,
     /// System calls and the like.
     pub calls: CallCounts,
     /// CPU time in user mode and in the kernel, ns.
@@ -190,6 +192,7 @@ impl Reading {
         let Usage { user_ns, system_ns, voluntary, involuntary, minor_faults, major_faults } =
             msgpath_sys::usage::thread();
         Self {
+            read_ns: msgpath_sys::clock::now(),
             calls,
             cpu_ns: (user_ns, system_ns),
             switches: (voluntary, involuntary),

@@ -241,6 +241,7 @@ fn add_readings(out: &mut [Slice], readings: &[Reading], end: impl Fn(&mut Slice
         let report = end(slice);
         let since = |pick: fn(&Reading) -> u64| pick(after).saturating_sub(pick(before));
         report.calls.add(&calls_since(&after.calls, &before.calls));
+        report.metered_ns = Some(report.metered_ns.unwrap_or(0) + since(|reading| reading.read_ns));
         report.user_ns += since(|reading| reading.cpu_ns.0);
         report.system_ns += since(|reading| reading.cpu_ns.1);
         report.voluntary_switches += since(|reading| reading.switches.0);

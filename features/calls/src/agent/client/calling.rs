@@ -152,9 +152,11 @@ impl Calling {
         part.report.elapsed_ns = part.end.saturating_sub(part.begin);
         let mut bytes = Vec::new();
         let histograms = put_histograms([&part.latency, &part.service, &part.lateness], &mut bytes);
+        let (kernel, watched_ns) = kernel.since(&round.before);
         let near = EndRound {
             report: part.report,
-            kernel: kernel.since(&round.before),
+            kernel,
+            watched_ns: Some(watched_ns),
             speed_ns: Some(round.speed_ns),
             ..EndRound::default()
         };

@@ -107,7 +107,7 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
         line.turn_to(order.step, shared);
     }
     let tcp: Vec<_> = lines.iter().map(|line| line.connection.tcp_info()).collect();
-    let before = usage::thread();
+    let (read_ns, before) = (clock::now(), usage::thread());
     match shared.order.load {
         Load::Closed => closed(lines, order, shared, &place, &mut part),
         Load::Open { .. } => {
@@ -119,6 +119,7 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
     let after = usage::thread();
     let report = &mut part.report;
     add_usage(report, &before, &after);
+    report.metered_ns = Some(clock::now() - read_ns);
     report.elapsed_ns = part.end.saturating_sub(part.begin);
     for (line, before) in lines.iter_mut().zip(tcp) {
         if let Some((now, before)) = line.connection.tcp_info().zip(before) {

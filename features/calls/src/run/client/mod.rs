@@ -480,7 +480,7 @@ impl Run<'_> {
         }
         // USER_HZ is 100 on Linux: a tick is 10 ms. One tick of a short round says nothing.
         let stolen_ns = steal_ticks.unwrap_or(0) * 10_000_000;
-        if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * near.report.elapsed_ns.max(1) as f64
+        if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * near.watched_ns.unwrap_or(0) as f64
         {
             flags.push("steal".into());
         }

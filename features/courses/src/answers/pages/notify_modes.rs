@@ -37,16 +37,12 @@ fn other_wait<'a>(part: &Part<'a>, case: &CaseSummary, wait: &str) -> Option<&'a
     })
 }
 
-/// Share of one CPU that both ends together use in the rounds that make the headline: CPU time by wall time; 2 is two whole
-/// CPUs.
+/// CPUs that both ends together keep busy in the rounds that make the headline.
 fn busy(part: &Part<'_>, case: &CaseSummary) -> Option<f64> {
-    let mut sums = (0.0, 0.0);
-    for round in part.rounds(&case.case) {
-        let cpu = |end: &msgpath_core::schema::EndReport| (end.user_ns + end.system_ns) as f64;
-        sums.0 += cpu(round.near()) + cpu(round.far());
-        sums.1 += round.near().elapsed_ns.max(round.far().elapsed_ns) as f64;
-    }
-    (sums.0 > 0.0 && sums.1 > 0.0).then(|| sums.0 / sums.1)
+    let threads = f64::from(case.case.threads);
+    let both = |round: &msgpath_core::schema::RoundRecord| Some(threads * (round.near().busy()? + round.far().busy()?));
+    let each: Vec<f64> = part.rounds(&case.case).into_iter().filter_map(both).collect();
+    (!each.is_empty()).then(|| msgpath_stats::describe::mean(&each)).filter(|busy| *busy > 0.0)
 }
 
 /// Messages received by both ends for each time a thread gave its CPU up to wait.
