@@ -9,6 +9,7 @@ use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::Verdict;
 
+use super::conditions::{ends, of_rounds, used_by_others};
 use super::wording::{again, again_over, finding, measured, percent, prefix, range, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{AblationResult, CaseSummary, Confidence};
@@ -20,6 +21,8 @@ pub(super) const DETECTOR: Detector = Detector { code: "V13", detect };
 const PART: f64 = 0.2;
 /// Above this share of p50 the wake-up dominates.
 const MOST: f64 = 0.5;
+/// Share of the time of a CPU that others may use, and it still sleeps between two messages.
+const OTHERS: f64 = 0.2;
 
 fn detect(input: &Input) -> Vec<Sentence> {
     if !input.plan.workload.is_echoed() {
@@ -38,6 +41,9 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let saved = 1.0 - best.ratio.value;
     if saved < PART {
         return None;
+    }
+    if let Some(others) = others(input, case) {
+        return Some(say_who_cannot_tell(input, case, best, others));
     }
     let agree = |ablation: &AblationResult| {
         let d = log_ratios(&input.series[ablation.case as usize], &input.series[ablation.of as usize]);
@@ -74,6 +80,32 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     ];
     let confidence = if sure { Confidence::Sure } else { Confidence::Likely };
     Some(finding("V13", confidence, sentence(&text) + ".", numbers, next(input, case, best)))
+}
+
+/// Why the CPUs of a case did not sleep: others were on them. A what-if that spins or shares a CPU then escapes the run queue
+/// as well as the wake-up.
+fn others(input: &Input, case: &CaseSummary) -> Option<String> {
+    let rounds = &input.rounds[case.case.id as usize];
+    let shared = rounds.iter().filter(|round| input.calm.disturbed(round).iter().any(|end| end.shared)).count();
+    let used = ends(input).iter().filter_map(|end| used_by_others(input, end, rounds)).fold(f64::NAN, f64::max);
+    if used > OTHERS {
+        Some(format!("others used {} % of the time of a measuring CPU", percent(used.min(1.0))))
+    } else if 2 * shared > rounds.len() {
+        Some(format!("other work was on the measuring CPUs in {}", of_rounds(shared, rounds.len())))
+    } else {
+        None
+    }
+}
+
+fn say_who_cannot_tell(input: &Input, case: &CaseSummary, best: &AblationResult, others: String) -> Sentence {
+    let text = format!(
+        "{}how much of the time is waking a sleeping CPU is not known: in this run p50 is {}, against {}, but {others}, and who waits in the queue of a busy CPU gains the same",
+        prefix(input, case),
+        Glyphs::Unicode.time(best.case_value),
+        beside(best)
+    );
+    let numbers = [("p50_ns", best.case_value), ("share_of_p50", 1.0 - best.ratio.value)];
+    finding("V13", Confidence::CantTell, sentence(&text) + ".", numbers, vec!["msgpath doctor".into()])
 }
 
 /// `8.10 µs where the receiver spins (0.34x, 95 %: 0.33 to 0.35)`.
@@ -145,6 +177,36 @@ mod tests {
     fn is_not_sure_of_a_smaller_part() {
         let texts = sentences(&build("tcp:send", 0.7, 1.0).run(), "V13");
         assert!(texts[0].starts_with("likely: Waking a sleeping CPU is a part of the time (30 %)"), "{texts:?}");
+    }
+
+    /// A busy loop on each CPU: no CPU sleeps, and both what-ifs escape the queue behind the loop.
+    #[test]
+    fn a_cpu_that_others_keep_busy_does_not_sleep() {
+        let run = |busy_ticks: u64| {
+            let mut run = build("tcp:send", 0.3, 0.45).run();
+            run.header.ends.iter_mut().for_each(|end| end.counters.push("stat.cpu1.busy".into()));
+            for round in &mut run.rounds {
+                round.end_mut(NEAR).kernel.0.insert("stat.cpu1.busy".into(), busy_ticks);
+                round.near_mut().system_ns = 18_000_000;
+            }
+            run
+        };
+        let texts = sentences(&run(4), "V13");
+        assert!(
+            texts[0].starts_with(
+                "can't tell: How much of the time is waking a sleeping CPU is not known: in this run p50 is 20."
+            ) && texts[0].contains("but others used 55 % of the time of a measuring CPU"),
+            "{texts:?}"
+        );
+        assert!(sentences(&run(2), "V13")[0].starts_with("sure: Waking a sleeping CPU"));
+        let mut taken_off = build("tcp:send", 0.3, 0.45).run();
+        taken_off.header.plan.placement = msgpath_core::plan::Placement::pair(vec![1], vec![2]);
+        taken_off.rounds.iter_mut().for_each(|round| round.near_mut().involuntary_switches = 20);
+        assert!(
+            sentences(&taken_off, "V13")[0].contains("but other work was on the measuring CPUs in 40 of 40 rounds"),
+            "{:?}",
+            sentences(&taken_off, "V13")
+        );
     }
 
     #[test]
