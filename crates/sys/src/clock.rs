@@ -17,19 +17,37 @@ pub fn thread_cpu() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Mean cost of one reading and the smallest non-zero step, both in ns, over `readings` readings.
+/// Readings whose time is taken together: a few µs, so that a thread that is taken off its CPU spoils few of them.
+const TOGETHER: u32 = 100;
+
+/// Cost of one reading and the smallest non-zero step, both in ns, over `readings` readings.
 pub fn measure(readings: u32) -> (f64, u64) {
-    let start = now();
-    let mut last = start;
-    let mut step = u64::MAX;
-    for _ in 0..readings {
-        let time = now();
-        if time > last {
-            step = step.min(time - last);
-        }
-        last = time;
-    }
-    ((last - start) as f64 / f64::from(readings.max(1)), if step == u64::MAX { 0 } else { step })
+    measured(now, readings)
+}
+
+/// The cost is the median over stretches of [`TOGETHER`] readings; that of all together where the clock is so coarse that it
+/// stands still for a stretch.
+fn measured(mut now: impl FnMut() -> u64, readings: u32) -> (f64, u64) {
+    let first = now();
+    let (mut last, mut step) = (first, u64::MAX);
+    let mut stretches: Vec<u64> = (0..readings.div_ceil(TOGETHER).max(1))
+        .map(|_| {
+            let start = last;
+            for _ in 0..TOGETHER {
+                let time = now();
+                if time > last {
+                    step = step.min(time - last);
+                }
+                last = time;
+            }
+            last - start
+        })
+        .collect();
+    let all = (last - first) as f64 / stretches.len() as f64;
+    let middle = stretches.len() / 2;
+    let median = *stretches.select_nth_unstable(middle).1;
+    let stretch = if median == 0 { all } else { median as f64 };
+    (stretch / f64::from(TOGETHER), if step == u64::MAX { 0 } else { step })
 }
 
 /// What the local time is ahead of UTC at a moment (seconds since 1970), in seconds; 0 where it is not known.
@@ -47,6 +65,30 @@ mod tests {
     #[test]
     fn the_local_time_is_within_a_day_of_utc() {
         assert!(super::utc_offset(1_700_000_000).abs() < 86_400);
+    }
+
+    /// A reading takes 25 ns. After every 2 ms the thread loses its CPU for 4.
+    #[test]
+    fn preemption_is_no_cost_of_the_clock() {
+        let mut readings = 0_u64;
+        let busy = || {
+            readings += 1;
+            readings * 25 + readings / 80_000 * 4_000_000
+        };
+        assert_eq!(super::measured(busy, 1_000_000), (25.0, 25));
+    }
+
+    #[test]
+    fn a_coarse_clock_has_its_cost_from_all_readings() {
+        let mut readings = 0_u64;
+        let (cost, step) = super::measured(
+            || {
+                readings += 1;
+                readings * 25 / 4_000_000 * 4_000_000
+            },
+            1_000_000,
+        );
+        assert!((cost - 24.0).abs() < 1.0 && step == 4_000_000, "{cost} {step}");
     }
 
     #[test]
