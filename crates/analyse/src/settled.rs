@@ -51,7 +51,8 @@ pub fn levels<'a>(
     let unsettled = |found: &&Steadiness| found.class == SteadyClass::NeverSettled && case.load == Load::Closed;
     let Some(steadiness) = steadiness.filter(unsettled) else { return Vec::new() };
     let own: Vec<&RoundRecord> = rounds.iter().copied().filter(|round| time(plan, case, round).is_some()).collect();
-    steady::levels(steadiness, own.len()).into_iter().map(|level| own[level].to_vec()).collect()
+    let rounds_of = |level: Vec<usize>| level.into_iter().map(|at| own[at]).collect();
+    steady::levels(steadiness, own.len()).into_iter().map(rounds_of).collect()
 }
 
 #[cfg(test)]

@@ -164,6 +164,8 @@ pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary 
         steadiness: Some(Steadiness {
             class: SteadyClass::Flat,
             change_points: Vec::new(),
+            stretches: vec![0],
+            levels: 1,
             warm_up_rounds: 0,
             spread: 0.0,
             kpss: None,

@@ -1,5 +1,6 @@
 //! Whether the rounds of a case settled on one level (docs/method/steadiness.md), and whether their halves agree.
 
+mod distinct;
 mod halves;
 mod kpss;
 mod mser;
@@ -31,6 +32,10 @@ pub struct Steadiness {
     pub class: SteadyClass,
     /// Rounds at which the level changes (PELT), from 0.
     pub change_points: Vec<u64>,
+    /// The level of each stretch between change points: 0 is the fastest. Stretches that return to a level have its number.
+    pub stretches: Vec<u64>,
+    /// How many levels there are. Without change points more than one where rounds jump between them.
+    pub levels: u64,
     /// Rounds that MSER would drop at the start.
     pub warm_up_rounds: u64,
     /// Largest relative distance between two levels: 0.1 is 10 %.
@@ -47,7 +52,7 @@ pub struct Steadiness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SteadyClass {
-    /// One level.
+    /// No change in time.
     Flat,
     /// Later levels are faster.
     WarmUp,
@@ -94,9 +99,16 @@ pub fn steadiness(medians: &[f64]) -> Option<Steadiness> {
         Some(_) => SteadyClass::SlowDown,
     };
     let (low, high) = ends(&levels);
+    let stretches = distinct::of_stretches(&y, &points);
     Some(Steadiness {
         class,
-        change_points: points.into_iter().map(|point| point as u64).collect(),
+        change_points: points.iter().map(|point| *point as u64).collect(),
+        levels: if points.is_empty() {
+            distinct::groups(&y)
+        } else {
+            stretches.iter().max().map_or(1, |last| last + 1)
+        },
+        stretches,
         warm_up_rounds: warm_up as u64,
         spread: (high - low).exp() - 1.0,
         kpss: kpss::statistic(&y),
@@ -111,10 +123,30 @@ pub fn within_restarts(rounds: &[Timed]) -> Option<Steadiness> {
     steadiness(&levelled(rounds)).map(|found| Steadiness { range_ns: ends(&all), ..found })
 }
 
-/// The rounds of each level, in the order of time.
-pub fn levels(steadiness: &Steadiness, rounds: usize) -> Vec<Range<usize>> {
+impl Steadiness {
+    /// `3 levels`; `2 levels in 6 stretches` where the rounds return to a level.
+    pub fn levels_in_words(&self) -> String {
+        match (self.levels, self.stretches.len() as u64) {
+            (levels, stretches) if stretches > levels => format!("{levels} levels in {stretches} stretches"),
+            (levels, _) => format!("{levels} levels"),
+        }
+    }
+}
+
+/// The rounds of each stretch, in the order of time.
+pub fn stretches(steadiness: &Steadiness, rounds: usize) -> Vec<Range<usize>> {
     let points: Vec<usize> = steadiness.change_points.iter().map(|point| *point as usize).collect();
     pelt::segments(rounds, &points)
+}
+
+/// The rounds of each level that was found in time, from the fastest.
+pub fn levels(steadiness: &Steadiness, rounds: usize) -> Vec<Vec<usize>> {
+    let count = steadiness.stretches.iter().max().map_or(0, |last| *last as usize + 1);
+    let mut levels = vec![Vec::new(); count];
+    for (stretch, level) in stretches(steadiness, rounds).into_iter().zip(&steadiness.stretches) {
+        levels[*level as usize].extend(stretch);
+    }
+    levels
 }
 
 /// Medians of `size` neighbours; the last batch takes what is left over.

@@ -23,10 +23,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         // The steadiness of a stream is about its time per message.
         let rate = |ns: f64| bits_per_second(case.case.size as f64 * 8e9 / ns, BitUnits::Si);
         let (low, high) = (rate(worst.range_ns.1), rate(worst.range_ns.0));
-        format!(
-            "in this run throughput never settled: {} levels between {low} and {high}",
-            worst.change_points.len() + 1
-        )
+        format!("in this run throughput never settled: {} between {low} and {high}", worst.levels_in_words())
     };
     let mut text = format!("{}{what}", prefix(input, case));
     match affected.len() {
@@ -39,7 +36,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let fix = "look for what changes: other programs, CPU frequency and heat, the hypervisor; measure for longer; or \
                compare within one run";
     let numbers = [
-        ("levels", worst.change_points.len() as f64 + 1.0),
+        ("levels", worst.levels as f64),
         ("spread", worst.spread),
         ("fastest_round_ns", worst.range_ns.0),
         ("slowest_round_ns", worst.range_ns.1),
@@ -60,7 +57,8 @@ mod tests {
         relevel(&mut run, |pass| 20_000.0 * [1.0, 1.4, 1.1, 1.6, 1.2, 1.0, 1.5][pass as usize / 6]);
         let texts = sentences(&run, "W45");
         assert!(
-            texts[0].starts_with("in this run the p50 of the rounds never settled: 7 levels between 19."),
+            texts[0]
+                .starts_with("in this run the p50 of the rounds never settled: 6 levels in 7 stretches between 19."),
             "{texts:?}"
         );
         let stream = Build::stream(&["tcp:send"], &[65_536]).rates(|_, pass| 1e9 * ramp(pass)).run();

@@ -5,6 +5,7 @@ use msgpath_stats::steady::{SteadyClass, halves};
 use super::wording::{again_for, finding, measured, percent, percent_at_most, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
+use crate::words::levels_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V02", detect };
 
@@ -20,6 +21,21 @@ fn detect(input: &Input) -> Vec<Sentence> {
     // Where levels were found, V10 or W45 tells of them.
     let one_level = |case: &&CaseSummary| case.steadiness.as_ref().is_none_or(|s| s.class == SteadyClass::Flat);
     for case in measured(input).filter(one_level) {
+        if let Some(found) = case.steadiness.as_ref().filter(|found| found.levels > 1) {
+            let text = format!(
+                "{}the rounds jump between {}, none of which lasts for 5 rounds: a run of other rounds may show another value",
+                prefix(input, case),
+                levels_in_words(found)
+            );
+            out.push(finding(
+                "V02",
+                Confidence::Sure,
+                sentence(&text) + ".",
+                [("levels", found.levels as f64)],
+                vec![],
+            ));
+            continue;
+        }
         let rounds: Vec<f64> = input.series[case.case.id as usize].values().copied().collect();
         let Some(ratio) = halves(&rounds) else { continue };
         let (Some(low), Some(high)) = (ratio.low, ratio.high) else { continue };
@@ -84,6 +100,16 @@ mod tests {
         );
         let texts = sentences(&Build::echo(&["tcp:send"], &[64]).noise(0.3).run(), "V02");
         assert!(texts[0].starts_with("can't tell: Whether the run was steady"), "{texts:?}");
+    }
+
+    /// A far end that answers in 3 or 12 ms, changing after every 4.4 rounds.
+    #[test]
+    fn rounds_that_jump_are_not_steady() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).run();
+        relevel(&mut run, |pass| if (f64::from(pass) / 4.4) as u32 % 2 == 0 { 3e6 } else { 12e6 });
+        let texts = sentences(&run, "V02");
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].starts_with("sure: The rounds jump between 2 levels between 2.9"), "{texts:?}");
     }
 
     #[test]

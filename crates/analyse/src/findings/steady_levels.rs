@@ -1,6 +1,6 @@
 //! V10: the run settled, but its level changed inside: warm-up or slow-down.
 
-use msgpath_stats::steady::{SteadyClass, levels, ratio};
+use msgpath_stats::steady::{SteadyClass, ratio, stretches};
 
 use super::wording::{again, again_for, finding, measured, percent, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Sentence};
@@ -24,7 +24,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     }
     let own = &input.rounds[case.case.id as usize];
     let times: Vec<f64> = timed(input.plan, &case.case, own).into_iter().map(|(_, ns)| ns).collect();
-    let last = levels(found, times.len()).last()?.start;
+    let last = stretches(found, times.len()).last()?.start;
     let (before, after) = times.split_at(last);
     // A throughput is the inverse of the time per message.
     let (what, change) =
@@ -48,7 +48,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     };
     let numbers = [
         ("rounds_before", last as f64),
-        ("levels", found.change_points.len() as f64 + 1.0),
+        ("levels", found.levels as f64),
         ("last_level_to_before", change.value),
         ("low", low),
         ("high", high),

@@ -10,19 +10,22 @@ use super::{between, chosen, counted, estimate_interval, overloaded, percent};
 
 /// `steadiness`: how the rounds lie in time, in one line.
 pub fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -> String {
-    let levels = steadiness.change_points.len() + 1;
+    let levels = steadiness.levels_in_words();
+    let (fastest, slowest) = steadiness.range_ns;
+    let range = between(&glyphs.time(fastest), &glyphs.time(slowest)).replace(" – ", " and ");
     let spread = percent(steadiness.spread);
     let text = match (steadiness.class, steadiness.change_points.as_slice()) {
         (SteadyClass::NeverSettled, changes) => {
-            let (fastest, slowest) = steadiness.range_ns;
-            let range = between(&glyphs.time(fastest), &glyphs.time(slowest)).replace(" – ", " and ");
-            let seen = if changes.is_empty() { "rounds".into() } else { format!("{levels} levels") };
+            let seen = if changes.is_empty() { "rounds".into() } else { levels };
             format!("never settled: {seen} between {range}; the ranges span them")
+        }
+        (SteadyClass::Flat, _) if steadiness.levels > 1 => {
+            format!("no trend, but {levels}: the {rounds} rounds jump between {range}")
         }
         (SteadyClass::Flat, _) => format!("flat: one level over {rounds} rounds"),
         (SteadyClass::WarmUp, [at]) => format!("warm-up: the first {at} rounds were slower, by {spread}"),
         (SteadyClass::SlowDown, [at]) => format!("slow-down: after the first {at} the rounds were slower, by {spread}"),
-        (class, _) => format!("{}: {levels} levels, up to {spread} apart", class.words()),
+        (class, _) => format!("{}: {levels}, up to {spread} apart", class.words()),
     };
     if steadiness.drifting && steadiness.class != SteadyClass::NeverSettled {
         return format!("{text}; the rounds drift");
@@ -129,6 +132,8 @@ mod tests {
         Steadiness {
             class,
             change_points: change_points.to_vec(),
+            stretches: (0..=change_points.len() as u64).collect(),
+            levels: change_points.len() as u64 + 1,
             warm_up_rounds: 0,
             spread: 0.12,
             kpss: None,
@@ -148,6 +153,10 @@ mod tests {
             "never settled: 12 levels between 4.20 and 7.10 µs; the ranges span them"
         );
         assert!(text(SteadyClass::NeverSettled, &[]).starts_with("never settled: rounds between"));
+        let two = Steadiness { levels: 2, ..steady(SteadyClass::Flat, &[]) };
+        assert_eq!(steadiness(&two, 40, G), "no trend, but 2 levels: the 40 rounds jump between 4.20 and 7.10 µs");
+        let back = Steadiness { levels: 2, ..steady(SteadyClass::NeverSettled, &[7, 14, 21]) };
+        assert!(steadiness(&back, 40, G).starts_with("never settled: 2 levels in 4 stretches between"));
         let drifting = Steadiness { drifting: true, ..steady(SteadyClass::Flat, &[]) };
         assert!(steadiness(&drifting, 40, G).ends_with("the rounds drift"));
     }

@@ -80,7 +80,8 @@ fn a_step_is_found_where_it_is() {
     assert_eq!((faster.class, faster.change_points.as_slice()), (SteadyClass::WarmUp, &[8][..]));
     assert!((8..=15).contains(&faster.warm_up_rounds), "{faster:?}");
     assert!((faster.spread - 0.22).abs() < 0.03 && faster.kpss.unwrap() > 0.463, "{faster:?}");
-    assert_eq!(levels(&faster, B), [0..8, 8..40]);
+    assert_eq!(stretches(&faster, B), [0..8, 8..40]);
+    assert_eq!(levels(&faster, B), [(8..40).collect::<Vec<_>>(), (0..8).collect()]);
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn a_ramp_and_many_levels_never_settle() {
     assert!(ramp.drifting && ramp.kpss.unwrap() > 0.739);
     let steps = [0.0, 0.3, 0.1, 0.4, 0.2, 0.0, 0.3];
     let many = steadiness(&around(1, |at| steps[at / 6])).unwrap();
-    assert_eq!((many.class, many.change_points.len()), (SteadyClass::NeverSettled, 6));
+    assert_eq!((many.class, many.change_points.len(), many.levels), (SteadyClass::NeverSettled, 6, 5));
 }
 
 #[test]
@@ -120,7 +121,8 @@ proptest! {
         let found = steadiness(&values).unwrap();
         prop_assert!(found.range_ns.0 <= found.range_ns.1 && found.spread >= 0.0);
         prop_assert_eq!(found.change_points.is_empty(), found.class == SteadyClass::Flat);
-        prop_assert!(levels(&found, values.len()).iter().all(|level| level.len() >= pelt::SHORTEST));
+        prop_assert!(stretches(&found, values.len()).iter().all(|part| part.len() >= pelt::SHORTEST));
+        prop_assert_eq!(levels(&found, values.len()).concat().len(), values.len());
         // Another unit changes nothing but the range.
         let scaled = steadiness(&values.iter().map(|value| value * factor).collect::<Vec<_>>()).unwrap();
         prop_assert_eq!((found.class, &found.change_points), (scaled.class, &scaled.change_points));
