@@ -1,14 +1,15 @@
 //! W56: the buffers always lie in the cache, and what that is worth: measured with buffers that do not.
 
 use msgpath_core::plan::Change;
-use msgpath_core::units::{size, size_short, three_digits};
+use msgpath_core::units::{size, size_short};
 use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::{halves_agree, halves_within};
 use msgpath_stats::verdict::Verdict;
 
-use super::wording::{about_size, again, finding, measured, message, range};
+use super::wording::{about_size, again, finding, measured, message};
 use super::{Detector, Input, Sentence};
 use crate::summary::{AblationResult, CaseSummary, Confidence};
+use crate::words::paired_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W56", detect };
 
@@ -36,8 +37,7 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Sentence> {
     let d = log_ratios(&input.series[ablation.case as usize], &input.series[ablation.of as usize]);
     let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
     let (low, high) = (ablation.ratio.low?, ablation.ratio.high?);
-    let ratio =
-        format!("{}x, 95 %: {}", three_digits(ablation.ratio.value), range(three_digits(low), three_digits(high)));
+    let ratio = paired_in_words(&ablation.ratio, input.plan.metric());
     let metric = if input.plan.workload.timed { "time" } else { "throughput" };
     let margin =
         input.summary.comparison.as_ref().map_or(msgpath_stats::verdict::LEAST_MARGIN, |comparison| comparison.margin);
@@ -92,7 +92,7 @@ mod tests {
         let finding = finding.unwrap();
         assert!(
             finding.text.starts_with(
-                "tcp:send, 64 KiB: its buffers always lie in the cache. From buffers rotated over 64 MiB, past the 32.0 MiB of the last-level cache, the time differs (1."
+                "tcp:send, 64 KiB: its buffers always lie in the cache. From buffers rotated over 64 MiB, past the 32.0 MiB of the last-level cache, the time differs (paired by pass 1."
             ),
             "{finding:?}"
         );

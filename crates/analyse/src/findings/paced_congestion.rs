@@ -1,9 +1,8 @@
 //! W35: a congestion control that paces, on a path inside the machine. Said only where another
 //! one was measured beside it.
 
-use msgpath_core::plan::{Change, Metric};
+use msgpath_core::plan::Change;
 use msgpath_core::schema::DeviceKind;
-use msgpath_core::units::three_digits;
 use msgpath_stats::verdict::Verdict;
 
 use super::slow_start_after_idle::congestion;
@@ -11,6 +10,7 @@ use super::trying::{ablation, from_to, halves_agree};
 use super::wording::{again_with_congestion, finding, measured, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
+use crate::words::paired_in_words;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W35", detect };
 
@@ -38,15 +38,10 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     }
     let ratio = &ablation.ratio;
     let (low, high) = (ratio.low?, ratio.high?);
-    let metric = input.plan.metric();
     let better = match ablation.verdict {
         Verdict::Better => true,
         Verdict::Worse => false,
         Verdict::Equivalent | Verdict::Undecided => return None,
-    };
-    let changed = match metric {
-        Metric::Cpu => format!("cpu {} times that", three_digits(ratio.value)),
-        _ => format!("{}, {} times that", from_to(input, ablation), three_digits(ratio.value)),
     };
     let meaning = if better {
         format!("{own} paces what it sends, and inside one machine there is no queue that this protects")
@@ -54,10 +49,10 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         format!("here the pacing of {own} does not cost, it helps")
     };
     let text = format!(
-        "{}tried here: {other} in the place of {own} brings {changed} (95 %: {} to {}): {meaning}",
+        "{}tried here: {other} in the place of {own} brings {} ({}): {meaning}",
         prefix(input, case),
-        three_digits(low),
-        three_digits(high),
+        from_to(input, ablation),
+        paired_in_words(ratio, input.plan.metric()),
     );
     let agree = halves_agree(input, ablation);
     let numbers = [("ratio", ratio.value), ("low", low), ("high", high), ("p", ablation.p.unwrap_or(f64::NAN))];
@@ -85,11 +80,15 @@ mod tests {
     fn speaks_of_what_was_tried_with_ratio_and_interval() {
         let texts = sentences(&run("bbr", 0.7), "W35");
         assert!(
-            texts[0]
-                .starts_with("sure: Tried here: cubic in the place of bbr brings p50 from 20.0 µs to 14.0 µs, 0.70"),
+            texts[0].starts_with(
+                "sure: Tried here: cubic in the place of bbr brings p50 from 20.0 µs to 14.0 µs (paired by pass 1.4"
+            ),
             "{texts:?}"
         );
-        assert!(texts[0].contains("(95 %: 0.69") && texts[0].contains("no queue that this protects"), "{texts:?}");
+        assert!(
+            texts[0].contains("times faster, 95 %: 1.4") && texts[0].contains("no queue that this protects"),
+            "{texts:?}"
+        );
         assert!(sentences(&run("bbr", 1.3), "W35")[0].contains("does not cost, it helps"));
     }
 

@@ -2,18 +2,18 @@
 
 use msgpath_core::PathName;
 use msgpath_core::path::DEFAULT_WAIT;
-use msgpath_core::plan::Change;
+use msgpath_core::plan::{Change, Metric};
 use msgpath_core::schema::NEAR;
-use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_core::units::Glyphs;
 use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::Verdict;
 
 use super::conditions::{ends, of_rounds, used_by_others};
-use super::wording::{again, again_over, finding, measured, percent, prefix, range, sentence};
+use super::wording::{again, again_over, finding, measured, percent, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{AblationResult, CaseSummary, Confidence};
-use crate::words::range_in_words;
+use crate::words::{paired_in_words, range_in_words};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V13", detect };
 
@@ -108,14 +108,10 @@ fn say_who_cannot_tell(input: &Input, case: &CaseSummary, best: &AblationResult,
     finding("V13", Confidence::CantTell, sentence(&text) + ".", numbers, vec!["msgpath doctor".into()])
 }
 
-/// `8.10 µs where the receiver spins (0.34x, 95 %: 0.33 to 0.35)`.
+/// `8.10 µs where the receiver spins (paired by pass 2.94 times faster, 95 %: 2.86 to 3.03)`.
 fn beside(ablation: &AblationResult) -> String {
     let how = if ablation.change == Change::Spin { "where the receiver spins" } else { "with both ends on one CPU" };
-    let interval = match (ablation.ratio.low, ablation.ratio.high) {
-        (Some(low), Some(high)) => format!(", 95 %: {}", range(three_digits(low), three_digits(high))),
-        _ => String::new(),
-    };
-    format!("{} {how} ({}x{interval})", Glyphs::Unicode.time(ablation.value), three_digits(ablation.ratio.value))
+    format!("{} {how} ({})", Glyphs::Unicode.time(ablation.value), paired_in_words(&ablation.ratio, Metric::P50))
 }
 
 /// The command that keeps what helped.
@@ -167,8 +163,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains(" µs (95 %: 19.") || text.contains(" µs (95 %: 20."), "p50 with its range: {text}");
-        assert!(text.contains(" µs where the receiver spins (0.30") && text.contains("x, 95 %: 0."), "{text}");
-        assert!(text.contains("with both ends on one CPU (0.4"), "{text}");
+        assert!(text.contains(" µs where the receiver spins (paired by pass 3.3"), "{text}");
+        assert!(text.contains(" times faster, 95 %: 3."), "{text}");
+        assert!(text.contains("with both ends on one CPU (paired by pass 2.2"), "{text}");
         assert!(text.ends_with(" Waking the other CPU and being woken by it takes 12.3 µs here."), "{text}");
         assert_eq!(finding.next, ["msgpath echo -t 10s --poll"]);
     }

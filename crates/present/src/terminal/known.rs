@@ -74,7 +74,7 @@ impl Page {
             .column("tried", Align::Left)
             .column(metric.name(), Align::Right)
             .column("was", Align::Right)
-            .column("change", Align::Right)
+            .column("paired change", Align::Right)
             .optional("95 % interval", Align::Right, 1)
             .column("", Align::Left);
         for ablation in &summary.ablations {

@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         }
         let time = |ns| Glyphs::Unicode.time(ns);
         let text = format!(
-            "{}tracing adds {} to a round trip ({}x), and the stage that grows most in slow messages ({}) grows by {}",
+            "{}tracing adds {} to a round trip (paired by pass {} times as long), and the stage that grows most in slow messages ({}) grows by {}",
             prefix(input, case),
             time(observer.added_ns),
             three_digits(observer.ratio.value),
@@ -48,6 +48,9 @@ mod tests {
             round.latency = histogram.to_sparse();
         }
         let texts = sentences(&traced, "W89");
-        assert!(texts[0].starts_with("Tracing adds ") && texts[0].contains(" to a round trip (3."), "{texts:?}");
+        assert!(
+            texts[0].starts_with("Tracing adds ") && texts[0].contains(" to a round trip (paired by pass 3."),
+            "{texts:?}"
+        );
     }
 }

@@ -41,7 +41,7 @@ fn known(stages: &CaseStages) -> String {
     );
     if let Some(observer) = &stages.observer {
         let interval = words::estimate_interval(&observer.ratio, three_digits);
-        text += &format!(" Tracing makes p50 {}x as long (95 %: {interval}).", three_digits(observer.ratio.value));
+        text += &format!(" Tracing makes p50 {} times as long (95 %: {interval}).", three_digits(observer.ratio.value));
     }
     text
 }

@@ -234,7 +234,8 @@ fn evidence(page: &mut Page, run: &Run, stages: &CaseStages) {
         Some(observer) => {
             let interval = words::estimate_interval(&observer.ratio, three_digits);
             let ratio = observer.ratio.value;
-            let text = format!("tracing makes p50 {}x as long (95 %: {interval})", three_digits(ratio));
+            let text =
+                format!("tracing makes p50 {} times as long (paired by pass, 95 %: {interval})", three_digits(ratio));
             // The ratio is paired by pass; where the two medians differ the other way it is chance that they do.
             if (ratio > 1.0) == (observer.traced_ns > observer.untraced_ns) {
                 let [traced, untraced] = [observer.traced_ns, observer.untraced_ns].map(|ns| glyphs.time(ns));
