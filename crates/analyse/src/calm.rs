@@ -155,6 +155,18 @@ mod tests {
         comparison.ratios.iter().map(|ratio| ratio.verdict).collect()
     }
 
+    /// What is counted beyond a percentile is of the rounds that it is made of.
+    #[test]
+    fn the_times_that_percentiles_count_are_those_of_their_rounds() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).rounds(40).run();
+        run.rounds.iter_mut().step_by(4).for_each(|round| round.steal_ticks = Some(9));
+        let case = &summarise(&run).cases[0];
+        assert_eq!((case.rounds, case.messages), (40, 8_000));
+        assert_eq!((case.latency.of_rounds, case.latency.of_times), (30, 6_000));
+        let p50 = &case.latency.quantiles[0];
+        assert!(p50.beyond.abs_diff(3_000) < 60 && p50.bursts == 30, "{p50:?}");
+    }
+
     #[test]
     fn a_storm_does_not_spoil_the_answer() {
         let quiet = summarise(&paths().run());

@@ -187,6 +187,8 @@ fn summarise_case(
             mean_ns: quantile::mean_ns(&latency),
             effective_messages: estimated.first().and_then(|median| median.effective),
             quantiles: estimated.into_iter().map(|estimated| estimated.quantile).collect(),
+            of_rounds: rounds.len() as u64,
+            of_times: pooled.total(),
             round_medians: quantile::medians(&latency),
             beside: None,
         },
@@ -238,6 +240,7 @@ fn widen(summary: &mut CaseSummary, run: &Run, levels: &[Vec<&RoundRecord>], rat
         levels.iter().map(of_level).collect()
     };
     quantile::widen(&mut summary.latency.quantiles, &of_levels(|round| &round.latency, &QUANTILES));
+    quantile::nest(&mut summary.latency.quantiles);
     quantile::widen(summary.transit.one_way.as_mut_slice(), &of_levels(|round| &round.one_way, &[0.5]));
     if let Some(own) = &mut summary.rate_per_s {
         widen_mean(own, &levels.iter().filter_map(|level| rate(level)).collect::<Vec<_>>());

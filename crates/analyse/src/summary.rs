@@ -245,6 +245,11 @@ pub struct Latency {
     pub mean_ns: Option<f64>,
     /// p50, p90, p99, p99.9, p99.99.
     pub quantiles: Vec<Quantile>,
+    /// Rounds that they are made of: the undisturbed ones, where there are enough.
+    pub of_rounds: u64,
+    /// Times in these rounds, of which each quantile counts those beyond it: one a message, or (batch mode) one for the mean of
+    /// `batch` messages.
+    pub of_times: u64,
     /// How many independent messages the messages are worth at the median.
     pub effective_messages: Option<f64>,
     /// Median of each round, ns, in the order of the rounds.

@@ -149,6 +149,8 @@ pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary 
             mean_ns: all.mean(),
             quantiles: [0.5, 0.9, 0.99, 0.999, 0.9999].map(quantile).to_vec(),
             effective_messages: Some(3_210.0),
+            of_rounds: u64::from(ROUNDS),
+            of_times: messages,
             round_medians: vec![base; ROUNDS as usize],
             beside: None,
         },

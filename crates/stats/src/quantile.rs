@@ -158,7 +158,9 @@ pub fn curve(rounds: &[&SparseHistogram], pooled: &Pooled, places: &[f64], queue
         let within: Vec<u64> = unpacked.iter().map(up_to).collect();
         Some(judge(&filled, &within, pooled, (value, p), worth.filter(|_| p > QUEUED_LEVEL)).quantile)
     };
-    places.iter().filter_map(|p| at(*p)).collect()
+    let mut curve: Vec<Quantile> = places.iter().filter_map(|p| at(*p)).collect();
+    nest(&mut curve);
+    curve
 }
 
 /// The range of the p-quantile `value`. `within`: messages of each round up to it. `most`: they are worth at most so many
@@ -294,6 +296,21 @@ pub fn count(value: f64) -> String {
     (((value / scale).round() * scale) as u64).to_string()
 }
 
+/// Widens the ranges of quantiles, from low to high, so that none ends above that of a higher one, or begins above it: each is made
+/// on its own, of rounds that may drift at one and not at the other, but p99 is never above p99.9.
+pub fn nest(quantiles: &mut [Quantile]) {
+    let mut high = None;
+    for quantile in quantiles.iter_mut().filter(|quantile| quantile.range != Range::NotYet) {
+        high = high.max(quantile.hi_ns);
+        quantile.hi_ns = quantile.hi_ns.and(high);
+    }
+    let mut low = None;
+    for quantile in quantiles.iter_mut().rev().filter(|quantile| quantile.range != Range::NotYet) {
+        low = [low, quantile.lo_ns].into_iter().flatten().min();
+        quantile.lo_ns = quantile.lo_ns.and(low);
+    }
+}
+
 /// Widens the ranges of quantiles to those of the same quantiles of each level.
 pub fn widen(quantiles: &mut [Quantile], levels: &[Vec<Quantile>]) {
     if levels.is_empty() {
@@ -413,6 +430,27 @@ mod tests {
         for (p, expected) in table {
             assert!((needed(p) - expected).abs() <= 1.0, "{p}: {}", needed(p));
         }
+    }
+
+    #[test]
+    fn ranges_are_nested() {
+        let of = |p, ends: (u64, u64), range| Quantile {
+            p,
+            ns: Some(ends.0),
+            lo_ns: Some(ends.0),
+            hi_ns: Some(ends.1),
+            range,
+            ..Quantile::default()
+        };
+        let mut all = [
+            of(0.5, (10, 12), Range::Interval),
+            of(0.99, (50, 900), Range::Drift),
+            of(0.999, (40, 600), Range::Interval),
+            Quantile { hi_ns: None, ..of(0.9999, (700, 0), Range::Bound) },
+        ];
+        nest(&mut all);
+        let ends: Vec<_> = all.iter().map(|quantile| (quantile.lo_ns.unwrap(), quantile.hi_ns)).collect();
+        assert_eq!(ends, [(10, Some(12)), (40, Some(900)), (40, Some(900)), (700, None)]);
     }
 
     #[test]

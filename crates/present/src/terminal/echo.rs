@@ -204,6 +204,7 @@ fn latencies(page: &mut Page, case: &CaseSummary) {
         whys.extend(words::bounds(" of the round trip", &open.service));
         whys.extend(words::bounds(" of the lateness", words::lateness(open)));
     }
+    whys.extend(words::counted_times(case));
     for why in whys.iter().map(String::as_str).chain(words::between_meaning(&case.repeats.between)) {
         page.text(2, why, Paint::Dim);
     }
@@ -238,7 +239,7 @@ fn quantiles(page: &mut Page, case: &CaseSummary) {
         };
         let same = service.and_then(|service| service.iter().find(|other| (other.p - quantile.p).abs() < 1e-9));
         let same = same.map_or_else(Default::default, |other| [value(other), interval_span(other, glyphs)]);
-        let (beyond, bursts) = words::slower(quantile, case.rounds);
+        let (beyond, bursts) = words::slower(quantile, case.latency.of_rounds);
         let lead = [words::quantile_name(quantile.p).into(), value(quantile), interval_span(quantile, glyphs)];
         let last = format!("{beyond:>most$}{bursts}").into();
         table.row(lead.into_iter().chain(beside(same)).chain(between(quantile.p)).chain([last]));
