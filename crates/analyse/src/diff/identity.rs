@@ -14,6 +14,8 @@ use crate::section;
 const FREE: &str = "binary";
 /// Facts that describe a moment, or that the kernel numbers anew each time.
 const MOMENTARY: [&str; 4] = ["loadavg", "time namespace", "network namespace", LIMITED_GROUP];
+/// That the first run is the later one.
+pub const ORDER: &str = "the order in time";
 /// Runs further apart than this are from different days.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -50,6 +52,9 @@ pub fn identity(a: &Run, b: &Run) -> Vec<Difference> {
     }
     if let (Some(one), Some(two)) = (utc::parse(&a.started), utc::parse(&b.started)) {
         let apart = two.duration_since(one).or_else(|_| one.duration_since(two)).unwrap_or_default();
+        if two < one {
+            note(ORDER, "", a.started.clone(), b.started.clone(), true);
+        }
         if apart > A_DAY {
             note("day", "", a.started.clone(), b.started.clone(), true);
         }

@@ -53,6 +53,16 @@ pub(super) fn cuts(rounds: &[&RoundRecord]) -> Vec<Vec<Range<usize>>> {
     level::cuts(&rounds.iter().map(|round| round.restart).collect::<Vec<_>>())
 }
 
+/// The number of one round by itself, as a logarithm; a quantile is that of its own messages. Beside the same number of a round of
+/// another run it tells of a shift; alone, of few messages, it is no quantile of the case.
+pub(super) fn round_value(plan: &Plan, round: &RoundRecord, watched: Watched) -> Option<f64> {
+    match watched {
+        Watched::Quantile(p) => round.latency.quantile(p).flatten().filter(|ns| *ns > 0).map(|ns| (ns as f64).ln()),
+        Watched::Loss => None,
+        watched => value(plan, round, watched),
+    }
+}
+
 fn missing(watched: Watched) -> String {
     match watched {
         Watched::Cpu => "the CPU time of some rounds is below what the kernel counts".into(),

@@ -4,6 +4,7 @@
 //! contain the drift of each run; what changed between the runs cannot be seen from within them, so identity comes
 //! first, and a gate fails only on a difference that is sure.
 
+mod common;
 mod difference;
 mod events;
 mod gates;
@@ -32,9 +33,10 @@ use gates::judge;
 use level::level;
 
 pub use crate::gates::GateState;
+pub use common::CommonShift;
 pub use difference::Difference;
 pub use gates::Judged;
-pub use identity::identity;
+pub use identity::{ORDER, identity};
 
 /// The version of [`Diff`] as JSON.
 pub const SCHEMA: &str = "msgpath/diff/1";
@@ -55,6 +57,9 @@ pub struct Diff {
     pub identity: Vec<Difference>,
     /// Verdicts need more than this: max(2 %, A/A resolution of both runs).
     pub margin: f64,
+    /// What three and more cases have in common: one entry per metric.
+    #[serde(default)]
+    pub common: Vec<CommonShift>,
     /// One entry per case and metric.
     pub rows: Vec<DiffRow>,
     /// One entry per gate and case.
@@ -142,14 +147,20 @@ pub fn diff(a: &Run, b: &Run, gates: &[Gate]) -> Diff {
     let mut unpaired = alone(&measured_a, &measured_b, &run_a.name);
     unpaired.extend(alone(&measured_b, &measured_a, &run_b.name));
     let of = |run: &Run, case: &Case, watched| level(&run.header.plan, &rounds(run, case), watched, seed(run, case));
+    let rounds_a: Vec<_> = pairs.iter().map(|(one, _)| rounds(a, one)).collect();
+    let rounds_b: Vec<_> = pairs.iter().map(|(_, two)| rounds(b, two)).collect();
+    let plans = [&a.header.plan, &b.header.plan];
+    let usual = metrics(plans[1], gates);
     Diff {
         schema: SCHEMA.into(),
         status: if run_a.status == Status::Ok { run_b.status } else { run_a.status },
         identity: identity(a, b),
         margin,
+        common: common::shifts(plans, &pairs, [&rounds_a, &rounds_b], &usual, margin),
         rows: rows(&pairs, margin, |one, two| {
-            let watched = metrics(&b.header.plan, gates)
-                .into_iter()
+            let watched = usual
+                .iter()
+                .map(|watched| *watched)
                 .map(|watched| (watched.to_string(), watched.unit(), [of(a, one, watched), of(b, two, watched)]));
             let events = events::levels((a, one), (b, two)).into_iter();
             watched.chain(events.map(|(name, levels)| (name, "a message", levels))).collect()

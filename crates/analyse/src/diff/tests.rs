@@ -69,6 +69,14 @@ fn pair(factor: f64) -> (Run, Run) {
 }
 
 #[test]
+fn the_order_of_two_runs_is_that_of_their_beginnings() {
+    let (a, mut b) = pair(1.0);
+    b.header.started = "2026-11-21T10:05:00Z".into();
+    assert!(identity(&a, &b).iter().all(|one| one.what != ORDER));
+    assert!(identity(&b, &a).iter().any(|one| one.what == ORDER && one.refuses));
+}
+
+#[test]
 fn a_change_is_found_where_it_is() {
     let (a, b) = pair(1.3);
     let diff = diff(&a, &b, &gates(&["p99 > +5%", "p50 > 40us", "p50 > 22us", "loss > 0.1%"]));

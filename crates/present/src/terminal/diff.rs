@@ -1,6 +1,6 @@
 //! `diff`: did it change, and which gates failed.
 
-use msgpath_analyse::diff::{Diff, DiffRow, Judged};
+use msgpath_analyse::diff::{CommonShift, Diff, DiffRow, Judged};
 use msgpath_core::gate::Gate;
 use msgpath_core::schema::Status;
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
@@ -22,6 +22,9 @@ pub fn diff(diff: &Diff, style: Style) -> String {
     if let Some(text) = counted(diff) {
         page.gap();
         page.text(2, &text, Paint::Bold);
+    }
+    for shift in diff.common.iter().filter(|shift| shift.verdict != Verdict::Undecided) {
+        page.text(2, &common(shift), Paint::Bold);
     }
     if diff.identity.iter().any(|one| one.refuses) {
         page.text(2, "What differs beside them may be the cause; it stands below (--i-know).", Paint::Yellow);
@@ -76,6 +79,19 @@ fn counted(diff: &Diff) -> Option<String> {
     .collect();
     let all = diff.rows.len();
     Some(format!("Of {all} value{} {} (95 %).", if all == 1 { "" } else { "s" }, parts.join(", ")))
+}
+
+/// `All cases together: p99 +112.0 % (95 %: +80.1 to +150.3 %), worse; it went up in 30 of 30 cases.`
+fn common(shift: &CommonShift) -> String {
+    let (change, interval) = change(Some(shift.ratio), Some(shift.low), Some(shift.high));
+    let verdict = match shift.verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Equivalent => "the same",
+        Verdict::Undecided => "not decided",
+    };
+    let CommonShift { metric, up, cases, .. } = shift;
+    format!("All cases together: {metric} {change} (95 %: {interval}), {verdict}; it went up in {up} of {cases} cases.")
 }
 
 fn rows(page: &mut Page, diff: &Diff) {
@@ -190,9 +206,11 @@ fn margin(diff: &Diff) -> String {
         " Smaller differences cannot be seen between these runs, and nothing is called the same."
     };
     format!(
-        "Verdicts are about these two runs. They followed each other, so what changed on the machine between them counts as well; \
+        "Verdicts are about these two runs. The intervals are those of each value by itself; 'better' and 'worse' stand after Holm's \
+         correction for all {} values as well. The runs followed each other, so what changed on the machine between them counts as well; \
          intervals contain the drift within each, and with --restarts 5 what differs from start to start. The margin is {margin} \
-         ({basis}).{unseen}"
+         ({basis}).{unseen}",
+        diff.rows.len()
     )
 }
 
@@ -215,6 +233,22 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
             insta::assert_snapshot!(format!("diff_{width}"), text);
         }
+    }
+
+    #[test]
+    fn what_cases_have_in_common_is_a_sentence() {
+        let shift = CommonShift {
+            metric: "p99".into(),
+            cases: 30,
+            up: 29,
+            ratio: 2.12,
+            low: 1.8,
+            high: 2.5,
+            holm: true,
+            verdict: Verdict::Worse,
+        };
+        let text = "All cases together: p99 +112.0 % (95 %: +80.0 to +150.0 %), worse; it went up in 29 of 30 cases.";
+        assert_eq!(common(&shift), text);
     }
 
     #[test]

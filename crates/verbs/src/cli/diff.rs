@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use msgpath_analyse::diff::{Diff, GateState, Judged, diff};
+use msgpath_analyse::diff::{Diff, GateState, Judged, ORDER, diff};
 use msgpath_core::foreign::shown_json;
 use msgpath_core::gate::Gate;
 use msgpath_core::{Exit, Problem};
@@ -58,7 +58,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     gates::suit(&arguments.fail_if, after.header.plan.workload)?;
     let found = diff(&before, &after, &arguments.fail_if);
-    comparable(&found, arguments.i_know)?;
+    comparable(&found, arguments.i_know).map_err(|problem| turned_round(problem, &found, arguments))?;
     let text = if arguments.look.json {
         shown_json(&serde_json::to_string(&found)?).into_owned() + "\n"
     } else {
@@ -126,6 +126,19 @@ fn comparable(diff: &Diff, i_know: bool) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Where the runs are refused because the first is the later one and for nothing else, the hint is the command that has them in order.
+fn turned_round(problem: Problem, diff: &Diff, arguments: &Arguments) -> Problem {
+    if diff.refusals().iter().any(|one| one.what != ORDER) || diff.refusals().is_empty() {
+        return problem;
+    }
+    problem
+        .why(format!(
+            "{} began at {}, {} at {}: better would be called worse",
+            diff.a.name, diff.a.started, diff.b.name, diff.b.started
+        ))
+        .hint(format!("msgpath diff {} {}, or --i-know", arguments.after, arguments.before))
+}
+
 /// Whether the gates let it pass.
 fn verdict(diff: &Diff, strict: bool) -> Result<(), Problem> {
     let named = |gates: &[&Judged]| {
@@ -178,10 +191,33 @@ mod tests {
             b: run,
             identity: Vec::new(),
             margin: 0.02,
+            common: Vec::new(),
             rows: Vec::new(),
             gates: states.iter().map(judged).collect(),
             unpaired: Vec::new(),
         }
+    }
+
+    /// The first run is the later one.
+    #[test]
+    fn runs_in_reverse_order_are_refused_with_the_command_that_has_them_in_order() {
+        let arguments = |i_know| Arguments {
+            before: "@last".into(),
+            after: "@-2".into(),
+            fail_if: vec![],
+            i_know,
+            strict: false,
+            look: Look::default(),
+        };
+        let mut diff = found(&[]);
+        let order =
+            Difference { what: ORDER.into(), end: String::new(), a: "12:00".into(), b: "11:00".into(), refuses: true };
+        diff.identity = vec![order.clone()];
+        let refused = comparable(&diff, false).map_err(|problem| turned_round(problem, &diff, &arguments(false)));
+        assert_eq!(refused.unwrap_err().hint, "msgpath diff @-2 @last, or --i-know");
+        diff.identity.push(Difference { what: "kernel".into(), ..order });
+        let refused = comparable(&diff, false).map_err(|problem| turned_round(problem, &diff, &arguments(false)));
+        assert!(refused.unwrap_err().hint.starts_with("two runs of one machine"));
     }
 
     #[test]
