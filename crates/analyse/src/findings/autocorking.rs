@@ -1,5 +1,6 @@
 //! W38: small writes that the kernel held while a packet of theirs was still queued.
 
+use msgpath_core::plan::{Case, Load};
 use msgpath_core::schema::{FAR, NEAR};
 
 use super::counters::{fits, rose, sent};
@@ -12,6 +13,17 @@ pub(super) const DETECTOR: Detector = Detector { code: "W38", detect };
 const COUNTER: &str = "TcpExt.TCPAutoCorking";
 /// Held writes per message below which they do not colour the numbers.
 const MANY: f64 = 0.1;
+/// The kernel holds a packet that is smaller than it would like to build one, which is this much at most. No write that is larger
+/// is held, only the end of it.
+const SMALL: u64 = 65_536;
+
+/// Whether a write of this case can be held: it is small, and another packet of its socket may be queued. Else the counter, which every
+/// socket of the namespace adds to, tells of others.
+fn can_be_held(case: &Case, echoed: bool) -> bool {
+    let write = if case.traits.apart { case.size / u64::from(case.pieces.count.max(1)) } else { case.size };
+    let alone = echoed && case.load == Load::Closed && case.inflight == 1 && !case.traits.apart;
+    write < SMALL && !alone
+}
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let off = |facts: &std::collections::BTreeMap<String, String>| {
@@ -21,7 +33,9 @@ fn detect(input: &Input) -> Vec<Sentence> {
     if off(&input.run.header.host(NEAR).facts) && off(&input.run.header.host(FAR).facts) {
         return Vec::new();
     }
-    let many = measured(input).filter(|case| case.case.traits.segments).filter_map(|case| {
+    let echoed = input.plan.workload.is_echoed();
+    let own = measured(input).filter(|case| case.case.traits.segments && can_be_held(&case.case, echoed));
+    let many = own.filter_map(|case| {
         let each = rose(input, case, &[COUNTER])? as f64 / sent(input, case).most as f64;
         (case.rounds > 0 && each >= MANY).then_some((each, case))
     });
@@ -33,11 +47,11 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let sent = sent(input, case);
     let text = format!(
         "{}TCPAutoCorking +{} in {} messages: small writes waited behind a queued packet, so that they leave together. \
-         That helps the rate and costs latency; one send a message (tcp:writev) or sysctl net.ipv4.tcp_autocorking=0 \
-         ends it{}",
+         That helps the rate and costs latency; {}sysctl net.ipv4.tcp_autocorking=0 ends it{}",
         prefix(input, case),
         held,
         sent.least,
+        if case.case.traits.apart { "one send a message (tcp:writev) or " } else { "" },
         affected(cases)
     );
     // No send call is held more than once, and trimmed messages make as many of them.
@@ -72,6 +86,26 @@ mod tests {
     fn speaks_of_writes_that_were_held() {
         let texts = sentences(&run("tcp:writes", 300), "W38");
         assert!(texts[0].starts_with("sure: TCPAutoCorking +12000 in 8000 messages: small writes waited"), "{texts:?}");
+    }
+
+    /// An echo beside which a stream runs in the same namespace, and calls with one write of 1 MB each.
+    #[test]
+    fn is_silent_where_no_write_can_have_been_held() {
+        let echo = |path: &str, size: u64| {
+            let mut run = Build::echo(&[path], &[size]).run();
+            count(&mut run, 0, "TcpExt.TCPAutoCorking", 300);
+            sentences(&run, "W38")
+        };
+        assert!(echo("tcp:send", 64).is_empty(), "one message in flight in one write waits behind nothing");
+        assert!(echo("tcp:send", 1 << 20).is_empty());
+        assert_eq!(echo("tcp:writes", 64).len(), 1);
+        let mut large = Build::stream(&["tcp:send"], &[1 << 20]).run();
+        count(&mut large, 0, "TcpExt.TCPAutoCorking", 300);
+        assert!(sentences(&large, "W38").is_empty());
+        let mut small = Build::stream(&["tcp:send"], &[64]).run();
+        count(&mut small, 0, "TcpExt.TCPAutoCorking", 300);
+        let texts = sentences(&small, "W38");
+        assert!(!texts[0].contains("tcp:writev") && texts[0].contains("tcp_autocorking=0 ends it"), "{texts:?}");
     }
 
     #[test]
