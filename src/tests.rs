@@ -63,33 +63,100 @@ fn in_a_shell(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// All files below a folder of the project with this ending, but those of the journal and of tests.
+fn files(folder: &str, ending: &str) -> Vec<std::path::PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && !["journal", "tests", "snapshots", "examples"].contains(&name) {
+                folders.push(path);
+            } else if name.ends_with(ending) && !name.contains("test") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// What is wrong with the commands of these lines, each with where it stands; how many there are.
+fn faults(lines: impl Iterator<Item = (String, String)>) -> (Vec<String>, usize) {
+    let (mut faults, mut count) = (Vec::new(), 0);
+    for (place, line) in lines {
+        // What is behind two blanks explains the command.
+        let Some(words) = in_a_shell(line.trim_start().split("  ").next().unwrap_or_default()) else { continue };
+        // What stands for something, a list of alternatives, and what prints a text are no plans.
+        let text = ["--version", "--help", "-h"].iter().any(|word| words.iter().any(|own| own == word));
+        if words.is_empty()
+            || text
+            || line.contains("...")
+            || line.contains('[')
+            || line.contains('\\')
+            || line.contains("-file")
+        {
+            continue;
+        }
+        if !cfg!(feature = "layers") && line.contains("--layers ") {
+            continue;
+        }
+        count += 1;
+        if let Err(problem) = planned(&words) {
+            faults.push(format!("{place}: {line}: {problem}"));
+        }
+    }
+    (faults, count)
+}
+
 #[test]
-#[cfg(all(feature = "watch", feature = "mesh"))]
+#[cfg(all(feature = "watch", feature = "mesh", feature = "courses"))]
 fn every_command_that_the_book_tells_to_type_parses() {
     msgpath_verbs::begin(FEATURES);
     assert_eq!(in_a_shell("$ msgpath diff a b --fail-if 'p99 > +5%'  # c").unwrap().len(), 5);
     assert!(in_a_shell("cargo run -- msgpath echo").is_none() && in_a_shell("sudo msgpath echo").is_some());
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut count = 0;
-    for page in ["README.md", "docs/tutorial.md", "docs/how-to/two-machines.md", "docs/how-to/ci.md"]
-        .into_iter()
-        .chain(["docs/how-to/containers.md", "docs/how-to/other-hosts.md", "docs/parquet.md"])
+    let mut lines = Vec::new();
+    for page in
+        files("docs", ".md").into_iter().chain([std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")])
     {
-        let text = std::fs::read_to_string(root.join(page)).unwrap();
-        let mut fenced = false;
+        let (text, mut fenced) = (std::fs::read_to_string(&page).unwrap(), false);
         for (at, line) in text.lines().enumerate() {
             fenced ^= line.starts_with("```");
-            let Some(words) = in_a_shell(line).filter(|_| fenced || line.starts_with("    ")) else { continue };
-            if words == ["--version"] {
-                continue;
-            }
-            count += 1;
-            if let Err(problem) = planned(&words) {
-                panic!("{page}:{}: {words:?}: {problem}", at + 1);
+            if fenced || line.starts_with("    ") {
+                lines.push((format!("{}:{}", page.display(), at + 1), line.to_owned()));
             }
         }
     }
-    assert!(count > 30, "only {count} commands were found: they are looked for in the wrong way");
+    let (faults, count) = faults(lines.into_iter());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(count > 60, "only {count} commands were found: they are looked for in the wrong way");
+}
+
+/// Examples of every help page, and the next steps of sentences and answers that are written out.
+#[test]
+#[cfg(all(feature = "watch", feature = "mesh", feature = "courses"))]
+fn every_command_that_the_program_proposes_parses() {
+    msgpath_verbs::begin(FEATURES);
+    let mut lines = Vec::new();
+    for verb in command().get_subcommands_mut() {
+        let (name, text) = (verb.get_name().to_owned(), verb.render_long_help().to_string());
+        lines.extend(
+            text.lines().filter(|line| line.starts_with("  ")).map(|line| (format!("{name} --help"), line.to_owned())),
+        );
+    }
+    let sources = files("crates/analyse/src/findings", ".rs").into_iter().chain(files("features/courses/src", ".rs"));
+    for file in sources {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let own = text.split("#[cfg(test)]").next().unwrap_or_default();
+        // The next step of a sentence or of an answer: a text that is a command and nothing else.
+        let next = own.split('"').zip(own.split('"').skip(1));
+        for (_, quoted) in next.filter(|(before, _)| before.ends_with("vec![") || before.ends_with(".next(")) {
+            if quoted.contains("msgpath ") && !quoted.contains('{') {
+                lines.push((file.display().to_string(), quoted.to_owned()));
+            }
+        }
+    }
+    let (faults, count) = faults(lines.into_iter());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(count > 60, "only {count} commands were found: they are looked for in the wrong way");
 }
 
 #[test]

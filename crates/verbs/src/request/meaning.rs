@@ -112,7 +112,10 @@ fn evidence_is_traced(verb: Verb, options: &Options) -> bool {
 fn refuse_beside_an_event_loop(verb: Verb, options: &Options) -> Result<(), Problem> {
     let no = |what: &str, hint: &str| Err(event_loop(format!("--event-loop {what}")).hint(hint));
     if !verb.workload().is_echoed() {
-        return no("serves echoes: a stream is not answered message by message", "msgpath echo --event-loop");
+        return no(
+            "serves echoes: a stream is not answered message by message",
+            "msgpath echo -x tcp:send/epoll --event-loop",
+        );
     }
     if evidence_is_traced(verb, options) {
         return no(
