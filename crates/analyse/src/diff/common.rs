@@ -61,8 +61,7 @@ pub(super) fn shifts(
         }
         let levels = [0, 1].map(|run| of_run(&both.iter().map(|at| &values[run][*at]).collect::<Vec<_>>()));
         let [Some(a), Some(b)] = levels else { return None };
-        let center =
-            |run: usize, at: usize| mean(&values[run][at].iter().map(|(_, value)| value.1).collect::<Vec<_>>());
+        let center = |run: usize, at: usize| mean(&values[run][at].values().map(|value| value.1).collect::<Vec<_>>());
         let up = both.iter().filter(|at| center(1, **at) > center(0, **at)).count();
         Some((watched, both.len() as u64, up as u64, b.minus(a)))
     };

@@ -160,7 +160,7 @@ pub fn diff(a: &Run, b: &Run, gates: &[Gate]) -> Diff {
         rows: rows(&pairs, margin, |one, two| {
             let watched = usual
                 .iter()
-                .map(|watched| *watched)
+                .copied()
                 .map(|watched| (watched.to_string(), watched.unit(), [of(a, one, watched), of(b, two, watched)]));
             let events = events::levels((a, one), (b, two)).into_iter();
             watched.chain(events.map(|(name, levels)| (name, "a message", levels))).collect()

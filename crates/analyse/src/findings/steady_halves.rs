@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn rounds_that_jump_are_not_steady() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        relevel(&mut run, |pass| if (f64::from(pass) / 4.4) as u32 % 2 == 0 { 3e6 } else { 12e6 });
+        relevel(&mut run, |pass| if ((f64::from(pass) / 4.4) as u32).is_multiple_of(2) { 3e6 } else { 12e6 });
         let texts = sentences(&run, "V02");
         assert_eq!(texts.len(), 1);
         assert!(texts[0].starts_with("sure: The rounds jump between 2 levels between 2.9"), "{texts:?}");

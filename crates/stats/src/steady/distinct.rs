@@ -67,7 +67,7 @@ mod tests {
     /// A far end that answers in 3 or 12 ms: changing after every 4.4 rounds, and after every 7.
     #[test]
     fn two_levels_are_two_however_often_they_change() {
-        let two = |at: usize, rounds: f64| if (at as f64 / rounds) as usize % 2 == 0 { 3e6 } else { 12e6 };
+        let two = |at: usize, rounds: f64| if ((at as f64 / rounds) as usize).is_multiple_of(2) { 3e6 } else { 12e6 };
         for seed in 0..20 {
             assert_eq!(found(|at| two(at, 4.4), seed).0, 2);
             assert_eq!(found(|at| two(at, 7.0), seed), (2, 6));
