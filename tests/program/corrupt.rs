@@ -89,7 +89,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                     kernel: Default::default(),
                     watched_ns: 1,
                     speed_ns: 1,
-                    stamps: Vec::new(),
+                    stamps: Box::default(),
                     events: Default::default(),
                     threads: Vec::new(),
                     times: None,

@@ -321,7 +321,7 @@ pub enum FromEnd {
         threads: Vec<ThreadRecord>,
         /// How many arrival stamps follow for each thread (u64 little-endian each). Where departures are stamped as well as
         /// many of the moments just before each reply was sent follow them.
-        stamps: Vec<u32>,
+        stamps: Box<[u32]>,
         /// The near end's, whose histograms follow instead.
         times: Option<Box<Times>>,
     },

@@ -32,7 +32,7 @@ pub(super) fn collect_outcomes(
     let (stamps, times) = match near {
         true => {
             outcomes.iter().try_for_each(|outcome| say_rows(outcome, to))?;
-            (Vec::new(), Some(Box::new(times(&outcomes, &mut bytes))))
+            (Box::default(), Some(Box::new(times(&outcomes, &mut bytes))))
         }
         false => (outcomes.iter().map(|outcome| put_stamps(outcome, &mut bytes)).collect(), None),
     };

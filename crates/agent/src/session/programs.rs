@@ -64,7 +64,7 @@ impl Watched {
         }
         let user_ns = cpu_ns.map_or(0, |(after, before)| after.saturating_sub(before));
         let report = Box::new(EndReport { user_ns, ..EndReport::default() });
-        let (events, threads, stamps) = (EventCounts::new(), Vec::new(), Vec::new());
+        let (events, threads, stamps) = (EventCounts::new(), Vec::new(), Box::default());
         FromEnd::Done { report, kernel, watched_ns, speed_ns: self.speed_ns, events, threads, stamps, times: None }
     }
 }

@@ -32,6 +32,7 @@ pub(super) const NAMES: &[(&str, &[(&str, &str)])] = &[
             ("receiver_bits", "receiver_bits_per_s"),
             ("sender_bits", "sender_bits_per_s"),
             ("messages", "messages_per_s"),
+            ("beginning_bits", "beginning_bits_per_s"),
         ],
     ),
     ("Winner", &[("size", "size_bytes")]),

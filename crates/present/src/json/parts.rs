@@ -173,6 +173,7 @@ fn reason(case: &CaseSummary, workload: &Workload, path: &str) -> String {
         "fastest_ns" | "slowest_ns" | "slowest_at_ns" | "mean_ns" | "first.slowest_ns" => "no message arrived",
         "zerocopy" => "nothing asked for zero copy",
         "copied_bytes" => &case.copied.why,
+        _ if path.starts_with("throughput.beginning") && !is_end(path) => "no part of a round was thrown away",
         "connect_ns" => "the transport does not connect",
         "one_way" => "arrival was not stamped, or the ends do not share a clock (then both ways are in `ways`)",
         "steadiness" | "steadiness.kpss" => "too few rounds to say",
