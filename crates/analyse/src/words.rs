@@ -6,7 +6,10 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::{Quantile, Range};
 use msgpath_stats::steady::Steadiness;
 
-use crate::findings::wording::range;
+/// `a to b`, or `a` where both are written alike.
+pub fn range(low: String, high: String) -> String {
+    if low == high { low } else { format!("{low} to {high}") }
+}
 
 /// The range of a quantile in words: `95 %: 23.8 µs to 24.1 µs`, `16.3 µs to 29.1 µs, three levels`, `at least 90.0 µs`.
 /// `None` where neither end is known.

@@ -10,6 +10,7 @@ use msgpath_core::{Case, PathName};
 
 use super::{Input, Sentence};
 use crate::summary::{CaseSummary, Confidence, Finding, Warning};
+pub use crate::words::range;
 
 /// Numbers by name; what is not finite is left out.
 pub fn evidence<const N: usize>(numbers: [(&str, f64); N]) -> BTreeMap<String, f64> {
@@ -60,11 +61,6 @@ fn digits(value: f64, round: impl Fn(f64) -> f64) -> String {
     let rounded = round(value * scale * (1.0 - 1e-9)) / scale;
     let text = format!("{rounded:.*}", scale.log10().round() as usize);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
-}
-
-/// `a to b`, or `a` where both are written alike.
-pub fn range(low: String, high: String) -> String {
-    if low == high { low } else { format!("{low} to {high}") }
 }
 
 /// A size between the sizes measured: three digits, `26.9 KiB`.
