@@ -10,7 +10,7 @@ const MOST: usize = 15;
 
 /// Crates whose largest circle is not cut yet, and how large it is. These numbers only go down: who makes one smaller writes it here,
 /// and takes the line out at [`MOST`].
-const LARGER: [(&str, usize); 1] = [("crates/analyse", 22)];
+const LARGER: [(&str, usize); 1] = [("crates/analyse", 16)];
 
 /// A name of an item by the modules that it stands in, from the root of the crate.
 type Name = Vec<String>;

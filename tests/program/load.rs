@@ -1,5 +1,6 @@
 //! Open loops, load curves, estimates and server work, as a user starts them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -35,7 +36,8 @@ fn every_transport_can_be_offered_a_rate() {
         }
         let output = echo(&format!("-x {path} --rate 2k -t 500ms -r 5 --json")).ends_with(0);
         let case = case(&output, 0);
-        assert_eq!(number(&case["messages"]), 1000.0, "{path}");
+        // More where a round began late: what it owes is not trimmed.
+        assert!(number(&case["messages"]) >= 1000.0, "{path}");
         assert_eq!(case["delivery"]["sent"], case["delivery"]["received"], "{path}");
         assert!(number(&case["open"]["offered_per_s"]) > 1_500.0, "{path}: {}", case["open"]);
     }
@@ -96,26 +98,29 @@ fn three_times_are_kept_apart_and_a_seed_reproduces_the_schedule() {
         let head = rows.headers().unwrap().clone();
         let column =
             |name: &str| head.iter().position(|field| field == name).unwrap_or_else(|| panic!("{name}: {head:?}"));
-        let (start, late, latency) = (column("start_ns"), column("late_ns"), column("latency_ns"));
-        let rows: Vec<[u64; 3]> = rows
+        let columns = ["pass", "sequence", "start_ns", "late_ns", "latency_ns"].map(column);
+        let rows: Vec<[u64; 5]> = rows
             .records()
             .map(|row| {
                 let row = row.unwrap();
-                [start, late, latency].map(|at| row[at].parse().unwrap())
+                columns.map(|at| row[at].parse().unwrap())
             })
             .collect();
         rows
     };
     let (one, two) = (run("one"), run("two"));
-    assert_eq!(one.len(), 200);
-    assert!(one.iter().all(|[_, late, latency]| late < latency), "a message is answered after it was sent");
-    // Intended gaps are those of the schedule, whatever the machine did: equal in both runs within each round of 50.
-    let gaps = |rows: &[[u64; 3]]| -> Vec<u64> {
-        rows.chunks(50)
-            .flat_map(|round| round.windows(2).map(|pair| pair[1][0] - pair[0][0]).collect::<Vec<_>>())
-            .collect()
+    // A round that began late is not trimmed: it has a few more.
+    assert!(one.len() >= 200 && two.len() >= 200, "{} and {}", one.len(), two.len());
+    assert!(one.iter().all(|[.., late, latency]| late < latency), "a message is answered after it was sent");
+    // Intended gaps are those of the schedule, whatever the machine did: equal in both runs within each round.
+    let gaps = |rows: &[[u64; 5]]| -> BTreeMap<(u64, u64), u64> {
+        let pairs = rows.windows(2).filter(|pair| pair[0][0] == pair[1][0] && pair[0][1] + 1 == pair[1][1]);
+        pairs.map(|pair| ((pair[1][0], pair[1][1]), pair[1][2] - pair[0][2])).collect()
     };
-    assert_eq!(gaps(&one), gaps(&two));
+    let (one, two) = (gaps(&one), gaps(&two));
+    let both: Vec<_> = one.iter().filter_map(|(at, gap)| Some((gap, two.get(at)?))).collect();
+    assert!(both.len() >= 4 * 40, "{} gaps in both", both.len());
+    assert!(both.iter().all(|(one, two)| one == two), "{both:?}");
 }
 
 #[test]

@@ -14,8 +14,7 @@ use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile::{self, Estimated, Quantile, Range, count};
 use msgpath_stats::robust::ratio;
 
-use crate::summarise::QUANTILES;
-use crate::summary::{CaseSummary, Latency, OpenLoop, Repeats, Spread};
+use crate::summary::{CaseSummary, Latency, OpenLoop, QUANTILES, Repeats, Spread};
 
 /// A rate of which more than this share is not answered may not be sustained.
 const TOLERANCE: f64 = 0.005;

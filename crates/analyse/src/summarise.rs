@@ -25,12 +25,10 @@ use crate::logs::Logs;
 use crate::open_loop::{self, open_loop, without_times};
 use crate::series::{per_second, receiver, sender, series};
 use crate::summary::{
-    CaseSummary, Conditions, Copied, EndSummary, Latency, Repeats, Spread, Summary, Throughput, Totals, Transit,
+    CaseSummary, Conditions, Copied, EndSummary, Latency, QUANTILES, Repeats, Spread, Summary, Throughput, Totals,
+    Transit,
 };
 use crate::{between, cost, events, first, gates, layers, restarts, section, settled, threads, throughput};
-
-/// The quantiles that are reported.
-pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
 /// A run's numbers without those of its logs: as [`summarise_with`] without any.
 pub fn summarise(run: &Run) -> Summary {

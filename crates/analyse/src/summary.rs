@@ -25,6 +25,9 @@ use crate::layers::Layer;
 use crate::one_way::{FarClock, Ways};
 use crate::threads::ThreadFigures;
 
+/// The quantiles that are reported.
+pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
+
 /// A run, analysed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {

@@ -221,7 +221,8 @@ pub fn pilot(
     };
     let begin = clock::now();
     let (mut tries, mut last) = Tries::begin(pair, orders, &closed)?;
-    let settles = plan.trim > 0 && !tries.is_borderless();
+    // By a schedule CPUs sleep between messages: there is no other state to come.
+    let settles = plan.trim > 0 && !tries.is_borderless() && case.load == Load::Closed;
     let settling = match (plan.extent, known) {
         (Extent::Time(_), known) if settles && known.is_some() => known,
         (Extent::Time(ns), _) if settles => settling::find(&mut tries, ns)?,
@@ -229,16 +230,16 @@ pub fn pilot(
     };
     // A stream has shown its steady pace by then.
     if plan.workload.is_echoed() || settling.is_none() || known.is_some() {
-        last = tries.warm_up(begin, settling)?;
+        last = tries.warm_up(begin, settling, last)?;
         if case.load.rate().is_none() {
             last = tries.confirm(last)?;
         }
     }
     let message_ns = case.load.rate().map_or(tries.message_ns, |rate| rate.gap_ns());
     let batch = batch(plan, case, &last, clock_ns);
-    let trim = match plan.trim {
-        most if settles && plan.state == State::Steady => {
-            most.min(((TRIM_NS / message_ns) as u64 / u64::from(case.connections)).max(1))
+    let trim = match plan.state {
+        State::Steady if plan.trim > 0 && !tries.is_borderless() => {
+            plan.trim.min(((TRIM_NS / message_ns) as u64 / u64::from(case.connections)).max(1))
         }
         _ => 0,
     };
@@ -316,22 +317,22 @@ impl<'a, 'b> Tries<'a, 'b> {
 
     /// Goes on until the warm-up of the plan, which began then, is over, in slices whose median is the pace: each in the state
     /// that rounds will be in.
-    fn warm_up(&mut self, began: u64, settling: Option<Settling>) -> Result<Round, RoundError> {
+    fn warm_up(&mut self, began: u64, settling: Option<Settling>, mut last: Round) -> Result<Round, RoundError> {
         let plan = self.plan();
         let slice_ns = (plan.warmup_ns / SLICES).clamp(PILOT_NS as u64, SLICE_NS);
         let thrown_ns = settling.map_or(0, Settling::ns).min(SLICE_NS) as f64;
         let mut slices = Slices::default();
         loop {
             let left = plan.warmup_ns.saturating_sub(clock::now() - began);
-            let span = if left == 0 { PILOT_NS } else { left.min(slice_ns) as f64 };
-            let trim = if thrown_ns > 0.0 { self.in_time(thrown_ns) } else { 0 };
-            let last = self.round(self.in_time(span), trim, 0)?;
-            slices.0.push(self.pace_of(&last));
-            self.message_ns = slices.median();
             let enough = slices.0.len() >= FEWEST_SLICES || matches!(plan.extent, Extent::Count(_));
-            if (clock::now() - began >= plan.warmup_ns && enough) || self.is_stopped() {
+            if (left == 0 && enough) || self.is_stopped() {
                 return Ok(last);
             }
+            let span = if left == 0 { PILOT_NS } else { left.min(slice_ns) as f64 };
+            let trim = if thrown_ns > 0.0 { self.in_time(thrown_ns) } else { 0 };
+            last = self.round(self.in_time(span), trim, 0)?;
+            slices.0.push(self.pace_of(&last));
+            self.message_ns = slices.median();
         }
     }
 

@@ -10,6 +10,7 @@ mod events;
 mod gates;
 mod identity;
 pub(crate) mod level;
+mod naming;
 pub mod shift;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,6 @@ mod tests;
 use msgpath_core::gate::{Gate, Watched};
 use msgpath_core::plan::{Case, CaseRole, Plan};
 use msgpath_core::schema::{NEAR, RoundRecord, Status};
-use msgpath_core::units::size;
 use msgpath_record::Run;
 use msgpath_stats::level::Level;
 use msgpath_stats::paired::Series;
@@ -37,6 +37,8 @@ pub use common::CommonShift;
 pub use difference::Difference;
 pub use gates::Judged;
 pub use identity::{ORDER, identity};
+pub use naming::name;
+pub(crate) use naming::seed;
 
 /// The version of [`Diff`] as JSON.
 pub const SCHEMA: &str = "msgpath/diff/1";
@@ -209,31 +211,6 @@ fn rounds<'a>(run: &'a Run, case: &Case) -> Vec<&'a RoundRecord> {
 fn key(case: &Case) -> impl PartialEq + use<> {
     let message = (case.path.clone(), case.label.clone(), case.size, case.reply, case.pieces);
     (message, case.threads, case.connections, case.inflight, case.load)
-}
-
-/// `tcp:send 4 KiB, 2 threads, 10k/s`.
-pub fn name(case: &Case) -> String {
-    let message = if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) };
-    let mut out = match &case.label {
-        Some(label) => format!("{label} {message} ({})", case.path),
-        None => format!("{} {message}", case.path),
-    };
-    for (count, word) in [(case.threads, "threads"), (case.connections, "connections")] {
-        if count > 1 {
-            out += &format!(", {count} {word}");
-        }
-    }
-    match case.load.rate() {
-        Some(rate) => out += &format!(", {rate}"),
-        None if case.inflight > 1 => out += &format!(", {} in flight", case.inflight),
-        None => {}
-    }
-    out
-}
-
-/// Seed of what is drawn again for a case.
-pub(crate) fn seed(run: &Run, case: &Case) -> u64 {
-    run.header.plan.seed ^ u64::from(case.id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// What is shown: the usual metrics, and what a gate watches; losses have no ratio.

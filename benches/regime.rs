@@ -1,0 +1,127 @@
+//! Does a median depend on how the run was cut? The default `echo`, the row of a default `compare`, a burst and bare loops of
+//! 20,000 and 100,000 round trips, in turn in one run; sockperf too, where it is installed. Then the default stream beside a bare
+//! loop, with each congestion control.
+//!
+//! `cargo bench --bench regime [-- PASSES] [--only PATH,...]`. The aim is a ratio of 0.90 to 1.10 to the bare loop of 20,000, of
+//! 0.95 to 1.05 for streams; the burst shows what the ratio would be without settling.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
+
+mod bare;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use msgpath_core::plan::{Extent, Plan};
+use msgpath_core::settling::State;
+use msgpath_core::{Histogram, Workload};
+
+const SIZE: u32 = 64;
+const SECOND: u64 = 1_000_000_000;
+
+fn main() {
+    if bare::is_far_end() {
+        return;
+    }
+    let passes: usize = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(7);
+    let only = std::env::args().skip_while(|word| word != "--only").nth(1);
+    let wanted = |path: &str| only.as_ref().is_none_or(|only| only.split(',').any(|own| own == path));
+    let kinds = [
+        ("tcp:send", "tcp-block"),
+        ("udp:send", "udp-block"),
+        ("unix:send", "unix-block"),
+        ("pipe:write", "pipe-block"),
+        ("shm:ring/futex", "shm-futex"),
+        ("tcp:send/spin", "tcp-spin"),
+    ];
+    for (path, kind) in kinds.into_iter().filter(|(path, _)| wanted(path)) {
+        let names = ["default echo", "row of compare", "burst", "100,000", "sockperf"];
+        let (mut loops, mut others) = (Vec::new(), [const { Vec::<f64>::new() }; 5]);
+        for _ in 0..passes {
+            loops.push(bare::echo(kind, SIZE as usize, 20_000, 0, 1));
+            others[0].push(echo(path, 10 * SECOND, State::Steady));
+            others[1].push(echo(path, 32 * SECOND / 30, State::Steady));
+            others[2].push(echo(path, 2 * SECOND, State::Burst));
+            others[3].push(bare::echo(kind, SIZE as usize, 100_000, 0, 1));
+            others[4].extend(sockperf(path));
+        }
+        for (name, values) in names.into_iter().zip(&others).filter(|(_, values)| values.len() == passes) {
+            bare::report(&format!("{path} {name}"), "ns", values, &loops);
+        }
+    }
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    let before = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    // A bare loop takes the default of the machine, which a benchmark does not change.
+    for name in available.split_whitespace().filter(|name| *name == before.trim() && wanted("stream")) {
+        let (mut ours, mut loops) = (Vec::new(), Vec::new());
+        for _ in 0..passes {
+            ours.push(stream(name));
+            // About 4 s.
+            let short = bare::stream(1 << 17, 1 << 17, 10_000);
+            let count = (4.0 * short / 8.0 / f64::from(1 << 17)) as usize;
+            loops.push(bare::stream(1 << 17, 1 << 17, count));
+        }
+        bare::report(&format!("stream {name}"), "bit/s", &ours, &loops);
+    }
+}
+
+/// The median of a default plan, all rounds together, ns.
+fn echo(path: &str, time: u64, state: State) -> f64 {
+    let plan = Plan {
+        extent: Extent::Time(time),
+        rounds: 40,
+        fewest_rounds: 10,
+        warmup_ns: time / 10,
+        state,
+        ..bare::plan(path, Workload::ECHO, SIZE, 1, 40)
+    };
+    let mut all = Histogram::new();
+    for round in bare::execute(plan).rounds.iter().filter(|round| round.case == 0) {
+        all.merge_sparse(&round.latency);
+    }
+    all.quantile(0.5).flatten().expect("messages arrived") as f64
+}
+
+/// Throughput of the default stream, the mean of its rounds, bits per second.
+fn stream(congestion: &str) -> f64 {
+    let mut plan = Plan {
+        extent: Extent::Time(10 * SECOND),
+        rounds: 10,
+        fewest_rounds: 5,
+        warmup_ns: SECOND,
+        ..bare::plan("tcp:send", Workload::STREAM, 1 << 17, 1, 10)
+    };
+    plan.options.congestion = Some(congestion.into());
+    let run = bare::execute(plan);
+    let carried = |round| msgpath_core::carried::Carried::of(&run.header.plan, round).bits_per_s();
+    let rates: Vec<f64> = run.rounds.iter().filter(|round| round.case == 0).filter_map(carried).collect();
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+/// The median round trip that sockperf reports in 2 s, ns; `None`: it is not installed, or has no such path.
+fn sockperf(path: &str) -> Option<f64> {
+    let over: &[&str] = match path {
+        "tcp:send" => &["--tcp"],
+        "udp:send" => &[],
+        _ => return None,
+    };
+    let (near, far) = bare::cpus();
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port().to_string();
+    let pinned = |cpu: u32, words: &[&str]| {
+        let mut command = Command::new("taskset");
+        command
+            .args(["-c", &cpu.to_string(), "sockperf"])
+            .args(words)
+            .args(["-i", "127.0.0.1", "-p", &free])
+            .args(over);
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let mut server = pinned(far, &["server"]).stdout(Stdio::null()).spawn().ok()?;
+    std::thread::sleep(Duration::from_millis(300));
+    let output = pinned(near, &["ping-pong", "-t", "2", "-m", "64", "--full-rtt"]).output();
+    server.kill().ok()?;
+    server.wait().ok()?;
+    let text = String::from_utf8_lossy(&output.ok()?.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains("percentile 50.000"))?;
+    Some(line.rsplit('=').next()?.trim().parse::<f64>().ok()? * 1e3)
+}
