@@ -31,6 +31,12 @@ mod seal;
 #[path = "../../crates/agent/src/wire.rs"]
 mod wire;
 
+// What their rows are.
+mod record {
+    pub use msgpath_calls::record::RpcRow;
+    pub use msgpath_periodic::record::Component;
+}
+
 /// What is accepted is written again as the same message.
 fn message<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
     let message: T = serde_json::from_slice(bytes).ok()?;

@@ -30,6 +30,11 @@ mod seal;
 #[path = "../../crates/agent/src/wire.rs"]
 mod wire;
 
+// What the rows of calls are.
+mod record {
+    pub use msgpath_calls::record::RpcRow;
+}
+
 /// What is accepted is written again as the same message.
 fn frame<T: wire::Frame + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
     let (message, extra) = wire::read::<T>(&mut &bytes[..]).ok()??;
@@ -59,7 +64,8 @@ fn sealed(bytes: &[u8]) {
     assert!(!matches!(hear(&mut &bytes[..]), Ok(Some(_))), "nobody but the other end can seal a frame");
     if let Ok(Some((message, _))) = wire::read::<ToEnd>(&mut &bytes[..]) {
         let mut said = Vec::new();
-        wire::write(&mut Sealing::new(&mut said, Some(near.says)), &message, &[]).expect("what was read can be written");
+        wire::write(&mut Sealing::new(&mut said, Some(near.says)), &message, &[])
+            .expect("what was read can be written");
         assert_eq!(hear(&mut &said[..]).expect("it was said"), Some((message, Vec::new())));
     }
     // What is enciphered by whom it may be is shown or refused.

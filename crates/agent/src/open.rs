@@ -9,11 +9,10 @@ use msgpath_core::schema::OpenRound;
 use msgpath_core::{Delivery, Histogram};
 use msgpath_paths::{Channel, End, Method, Wait};
 use msgpath_sys::{clock, timer};
-use serde::{Deserialize, Serialize};
 
 use crate::loops::{Inbox, LOST, LoopError, Row, Traffic, check, record};
 use crate::pacer::Pacer;
-use crate::wire::Load;
+use crate::wire::{Debt, Load};
 
 /// Between two looks at whether there is room for another message in flight.
 const LOOK_NS: u64 = 20_000;
@@ -25,15 +24,6 @@ const IDLE_NS: u64 = 200_000_000;
 const SAMPLES: u64 = 64;
 /// Most messages of one connection in a round, trimmed ones included: every one has its times in memory.
 pub const MAX_MESSAGES: u64 = 1 << 22;
-
-/// Where a schedule stands between two rounds of a case (docs/method/open-loop.md#one-schedule-for-a-case).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Debt {
-    /// The next message is due so long before the next round begins, ns, less its gap.
-    pub ns: u64,
-    /// The quickest reply of the case so far, from the actual send, ns; 0: there was none.
-    pub quickest_ns: u64,
-}
 
 /// What the two threads of a connection share.
 pub struct Flow {

@@ -19,9 +19,9 @@ use crate::event_loop::{EventLoop, Sizes};
 use crate::events::Counting;
 use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row, Service, Traffic, Windows, record};
 use crate::meter::Meter;
-use crate::open::{Debt, Flow, Generator, sender_is_over, settle};
+use crate::open::{Flow, Generator, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
-use crate::wire::RoundOrder;
+use crate::wire::{Debt, RoundOrder};
 
 /// Rows between two foldings into the histogram: bounds the memory of a long round. Folding is not measured.
 const SEGMENT: u64 = 1 << 18;

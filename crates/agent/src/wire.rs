@@ -26,7 +26,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
-use crate::open::Debt;
 use crate::seal::{SEAL, Seal};
 
 /// Both ends must speak the same version.
@@ -455,6 +454,15 @@ pub struct Times {
     /// Open loop: where each schedule stands afterwards.
     #[serde(default)]
     pub debts: Vec<Debt>,
+}
+
+/// Where a schedule stands between two rounds of a case (docs/method/open-loop.md#one-schedule-for-a-case).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Debt {
+    /// The next message is due so long before the next round begins, ns, less its gap.
+    pub ns: u64,
+    /// The quickest reply of the case so far, from the actual send, ns; 0: there was none.
+    pub quickest_ns: u64,
 }
 
 /// Adds histograms to the bytes of a frame. Returns the length of each.

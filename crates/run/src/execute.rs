@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_agent::loops::LOST;
 use msgpath_agent::observe::Tracer;
-use msgpath_agent::open::Debt;
+use msgpath_agent::wire::Debt;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
 use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps};
 use msgpath_core::resume::{PassRecord, Pilot};

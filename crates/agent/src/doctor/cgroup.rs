@@ -118,7 +118,7 @@ fn quota(folder: &Path, version: u8) -> Option<Quota> {
 }
 
 /// `cpu.max` (`200000 100000`); `None` for `max`, or -1 in version 1.
-fn cpu_max(text: &str) -> Option<Quota> {
+pub fn cpu_max(text: &str) -> Option<Quota> {
     let mut words = text.split_whitespace();
     let (time_us, period_us) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     (time_us > 0 && period_us > 0).then_some(Quota { time_us, period_us })

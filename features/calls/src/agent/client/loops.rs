@@ -12,9 +12,10 @@ use msgpath_rpc::log::first_bytes;
 use msgpath_sys::{clock, timer, usage};
 
 use msgpath_agent::meter::{add_usage, tcp_since};
-use msgpath_agent::open::{Debt, Flow, Generator};
+use msgpath_agent::open::{Flow, Generator};
 use msgpath_agent::team::thread_problem;
 use msgpath_agent::wire;
+use msgpath_agent::wire::Debt;
 
 use super::connection::{Connection, Inbox, Watch, send};
 use super::ledger::Ledger;
