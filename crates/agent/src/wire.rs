@@ -29,7 +29,7 @@ use crate::failure::Failure;
 use crate::seal::{SEAL, Seal};
 
 /// Both ends must speak the same version.
-pub const VERSION: u8 = 11;
+pub const VERSION: u8 = 12;
 /// Most bytes that follow the JSON in an answer.
 pub const MAX_BYTES: usize = 64 << 20;
 /// A greeting is short: nothing larger is taken from somebody of whom nothing is known.
