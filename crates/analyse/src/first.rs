@@ -3,7 +3,6 @@
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::RoundRecord;
-use msgpath_stats::estimate::Estimate;
 use msgpath_stats::paired::paired;
 use msgpath_stats::pooled::Pooled;
 
@@ -24,11 +23,7 @@ pub fn first_messages(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> Opti
         per_connection: pooled.total() as f64 / connections as f64,
         p50_ns: pooled.quantile(0.5).flatten(),
         slowest_ns: pooled.max(),
-        ratio: paired.map(|paired| Estimate {
-            value: paired.mean.exp(),
-            low: paired.half.map(|half| (paired.mean - half).exp()),
-            high: paired.half.map(|half| (paired.mean + half).exp()),
-        }),
+        ratio: paired.map(|paired| paired.ratio()),
     })
 }
 

@@ -259,9 +259,7 @@ pub fn time_ratio(
 /// `own` divided by `other`, paired by pass, with its 95 % interval; `None` without a pass that both have.
 pub fn ratio(plan: &Plan, case: &Case, base: &Case, own: &Series, other: &Series) -> Option<Estimate> {
     let d: Vec<f64> = log_ratios(own, other).into_iter().map(|(_, d)| d).collect();
-    let paired = paired(&d, 1, seed(plan, case, base))?;
-    let bound = |sign: f64| paired.half.map(|half| (paired.mean + sign * half).exp());
-    Some(Estimate { value: paired.mean.exp(), low: bound(-1.0), high: bound(1.0) })
+    Some(paired(&d, 1, seed(plan, case, base))?.ratio())
 }
 
 /// Rate times mean time of the messages, round by round.

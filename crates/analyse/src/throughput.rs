@@ -74,12 +74,7 @@ fn reference<'a>(plan: &'a Plan, case: &Case) -> Option<&'a Case> {
 /// Case divided by reference, paired by pass.
 fn share(plan: &Plan, case: &Case, reference: &Case, series: &[Series]) -> Option<Estimate> {
     let d = paired::log_ratios(series.get(case.id as usize)?, series.get(reference.id as usize)?);
-    let paired = paired(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>(), 1, seed(plan, case, reference))?;
-    Some(Estimate {
-        value: paired.mean.exp(),
-        low: paired.half.map(|half| (paired.mean - half).exp()),
-        high: paired.half.map(|half| (paired.mean + half).exp()),
-    })
+    Some(paired(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>(), 1, seed(plan, case, reference))?.ratio())
 }
 
 #[cfg(test)]

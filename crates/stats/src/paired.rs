@@ -7,6 +7,7 @@ use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use crate::dependence::joined;
 use crate::describe::{deviation, mean};
 use crate::distributions::t_quantile;
+use crate::estimate::Estimate;
 use crate::resample::{Redraw, unit_count};
 use crate::verdict::{Evidence, LEVEL};
 
@@ -38,6 +39,12 @@ pub struct Paired {
 }
 
 impl Paired {
+    /// The ratio case / baseline: the geometric mean of the pairs with its 95 % interval.
+    pub fn ratio(&self) -> Estimate {
+        let end = |sign: f64| self.half.map(|half| (self.mean + sign * half).exp());
+        Estimate { value: self.mean.exp(), low: end(-1.0), high: end(1.0) }
+    }
+
     /// Half width of the t interval of two-sided level `level`.
     fn half_at(&self, level: f64) -> f64 {
         t_quantile(1.0 - level / 2.0, self.units as f64 - 1.0) * self.deviation / (self.units as f64).sqrt()

@@ -79,9 +79,7 @@ fn beginning<'a>(input: &Input, case: &'a CaseSummary) -> Option<Beginning<'a>> 
         (case.first.as_ref()?.ratio.clone()?, first::log_ratios(rounds))
     } else {
         let each = throughput::log_ratios(input.plan, rounds);
-        let paired = paired(&each, 1, input.plan.seed ^ u64::from(case.case.id))?;
-        let end = |sign: f64| paired.half.map(|half| (paired.mean + sign * half).exp());
-        (Estimate { value: paired.mean.exp(), low: end(-1.0), high: end(1.0) }, each)
+        (paired(&each, 1, input.plan.seed ^ u64::from(case.case.id))?.ratio(), each)
     };
     let value = ratio.value.ln();
     let nearest = if value > 0.0 { ratio.low?.ln() } else { -ratio.high?.ln() };
