@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Command};
 use msgpath_analyse::Summary;
 use msgpath_core::Problem;
 use msgpath_core::plugged::Plugged;
@@ -10,6 +10,7 @@ use msgpath_present::Style;
 use msgpath_record::Run;
 use msgpath_run::Progress;
 
+use crate::added::{Added, Adds};
 use crate::request::Request;
 
 /// What a feature measures beside a run.
@@ -36,9 +37,18 @@ pub trait Beside: Sync {
     fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem>;
 }
 
-/// What was asked for beside a run.
+/// Adds the options of all features that measure beside a run.
 #[derive(Clone, Debug, Default)]
-pub struct Besides(ArgMatches);
+pub struct OfBesides;
+
+impl Adds for OfBesides {
+    fn to(command: Command) -> Command {
+        ALL.all().fold(command, |command, beside| beside.options(command))
+    }
+}
+
+/// What was asked for beside a run.
+pub type Besides = Added<OfBesides>;
 
 impl Besides {
     /// Each, and what was typed for it.
@@ -49,24 +59,3 @@ impl Besides {
 
 /// All of the features.
 pub(crate) static ALL: Plugged<dyn Beside> = Plugged::new();
-
-impl FromArgMatches for Besides {
-    fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(typed.clone()))
-    }
-
-    fn update_from_arg_matches(&mut self, typed: &ArgMatches) -> Result<(), clap::Error> {
-        self.0 = typed.clone();
-        Ok(())
-    }
-}
-
-impl Args for Besides {
-    fn augment_args(command: Command) -> Command {
-        ALL.all().fold(command, |command, beside| beside.options(command))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}

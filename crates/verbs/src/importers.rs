@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Command};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plugged::Plugged;
 use msgpath_core::{Exit, Problem};
 
+use crate::added::{Added, Adds, typed_among};
 use crate::options::Look;
 use crate::problems::usage;
 
@@ -114,9 +114,18 @@ fn unknown(file: &ForeignFile) -> Problem {
         .hint(list(", or ", |importer| importer.written_by))
 }
 
-/// The options of importers, among those of `import`.
+/// Adds the options of all importers.
 #[derive(Clone, Debug)]
-pub(crate) struct Options(pub(crate) ArgMatches);
+pub(crate) struct OfImporters;
+
+impl Adds for OfImporters {
+    fn to(command: Command) -> Command {
+        ALL.all().fold(command, |command, importer| (importer.options)(command))
+    }
+}
+
+/// The options of importers, among those of `import`.
+pub(crate) type Options = Added<OfImporters>;
 
 impl Options {
     /// Whether an option of another importer than this was typed.
@@ -130,36 +139,5 @@ impl Options {
             }
         }
         Ok(())
-    }
-}
-
-/// The first of these options that was typed.
-pub(crate) fn typed_among(options: &Command, typed: &ArgMatches) -> Option<String> {
-    let is_typed = |arg: &&Arg| typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
-    let arg = options.get_arguments().find(is_typed)?;
-    Some(match arg.get_short() {
-        Some(short) => format!("-{short}"),
-        None => format!("--{}", arg.get_long().unwrap_or_default()),
-    })
-}
-
-impl FromArgMatches for Options {
-    fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(typed.clone()))
-    }
-
-    fn update_from_arg_matches(&mut self, typed: &ArgMatches) -> Result<(), clap::Error> {
-        self.0 = typed.clone();
-        Ok(())
-    }
-}
-
-impl Args for Options {
-    fn augment_args(command: Command) -> Command {
-        ALL.all().fold(command, |command, importer| (importer.options)(command))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
     }
 }

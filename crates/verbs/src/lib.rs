@@ -2,6 +2,7 @@
 //! Here are the verbs of the base, and what verbs of features stand on.
 #![forbid(unsafe_code)]
 
+pub mod added;
 pub mod again;
 pub mod beside;
 pub mod cli;

@@ -11,7 +11,7 @@ use msgpath_core::plugged::Plugged;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Problem, Target, units};
 
-use crate::importers::typed_among;
+use crate::added::{Added, Adds, typed_among};
 use crate::problems::usage;
 use crate::typed::at_most;
 
@@ -145,9 +145,21 @@ pub fn reached_by_others(insecure: bool, host: Option<&str>, port: u16, what: &s
     }
 }
 
-/// The options of those servers, among those of `serve`.
+/// Adds the options of all servers, and those that they have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Servers(ArgMatches);
+pub(crate) struct OfServers;
+
+impl Adds for OfServers {
+    fn to(command: Command) -> Command {
+        match ALL.all().next() {
+            None => command,
+            Some(_) => ALL.all().fold(Limits::augment_args(command), |command, server| server.options(command)),
+        }
+    }
+}
+
+/// The options of those servers, among those of `serve`.
+pub(crate) type Servers = Added<OfServers>;
 
 impl Servers {
     /// The one that was asked for, and what was typed for it.
@@ -194,27 +206,3 @@ impl Servers {
 
 /// All of the features.
 pub(crate) static ALL: Plugged<dyn Server> = Plugged::new();
-
-impl FromArgMatches for Servers {
-    fn from_arg_matches(typed: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(typed.clone()))
-    }
-
-    fn update_from_arg_matches(&mut self, typed: &ArgMatches) -> Result<(), clap::Error> {
-        self.0 = typed.clone();
-        Ok(())
-    }
-}
-
-impl Args for Servers {
-    fn augment_args(command: Command) -> Command {
-        match ALL.all().next() {
-            None => command,
-            Some(_) => ALL.all().fold(Limits::augment_args(command), |command, server| server.options(command)),
-        }
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
