@@ -1,6 +1,6 @@
 //! Does a median depend on how the run was cut? The default `echo`, the row of a default `compare`, a burst and bare loops of
 //! 20,000 and 100,000 round trips, in turn in one run; sockperf too, where it is installed. Then the default stream beside a bare
-//! loop, with each congestion control.
+//! loop, both with the congestion control that is the machine's default.
 //!
 //! `cargo bench --bench regime [-- PASSES] [--only PATH,...]`. The aim is a ratio of 0.90 to 1.10 to the bare loop of 20,000, of
 //! 0.95 to 1.05 for streams; the burst shows what the ratio would be without settling.
@@ -48,19 +48,16 @@ fn main() {
             bare::report(&format!("{path} {name}"), "ns", values, &loops);
         }
     }
-    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    let before = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
-    // A bare loop takes the default of the machine, which a benchmark does not change.
-    for name in available.split_whitespace().filter(|name| *name == before.trim() && wanted("stream")) {
+    if wanted("stream") {
         let (mut ours, mut loops) = (Vec::new(), Vec::new());
         for _ in 0..passes {
-            ours.push(stream(name));
+            ours.push(stream());
             // About 4 s.
             let short = bare::stream(1 << 17, 1 << 17, 10_000);
             let count = (4.0 * short / 8.0 / f64::from(1 << 17)) as usize;
             loops.push(bare::stream(1 << 17, 1 << 17, count));
         }
-        bare::report(&format!("stream {name}"), "bit/s", &ours, &loops);
+        bare::report("stream", "bit/s", &ours, &loops);
     }
 }
 
@@ -82,15 +79,14 @@ fn echo(path: &str, time: u64, state: State) -> f64 {
 }
 
 /// Throughput of the default stream, the mean of its rounds, bits per second.
-fn stream(congestion: &str) -> f64 {
-    let mut plan = Plan {
+fn stream() -> f64 {
+    let plan = Plan {
         extent: Extent::Time(10 * SECOND),
         rounds: 10,
         fewest_rounds: 5,
         warmup_ns: SECOND,
         ..bare::plan("tcp:send", Workload::STREAM, 1 << 17, 1, 10)
     };
-    plan.options.congestion = Some(congestion.into());
     let run = bare::execute(plan);
     let carried = |round| msgpath_core::carried::Carried::of(&run.header.plan, round).bits_per_s();
     let rates: Vec<f64> = run.rounds.iter().filter(|round| round.case == 0).filter_map(carried).collect();
