@@ -550,7 +550,7 @@ pub struct Plan {
     /// Rounds of each case, over all restarts.
     pub rounds: u32,
     /// The pilot may make them fewer and longer, down to so many, where a round is too short to become steady; 0: it may not.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub fewest_rounds: u32,
     /// The state that is measured.
     #[serde(default, skip_serializing_if = "State::is_steady")]
@@ -617,7 +617,7 @@ pub struct Plan {
     pub talk: Talk,
 }
 
-fn is_none(count: &u32) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
@@ -741,11 +741,16 @@ impl Plan {
         case.ablation.as_ref().is_some_and(|ablation| ablation.change == Change::Counted)
     }
 
-    /// Whether a case has a round in a pass. Counts and what-ifs need few rounds: they are taken in every fourth pass, or in
-    /// as many as make ten; every other case is measured in each.
-    pub fn measures_in(&self, case: &Case, pass: u32) -> bool {
+    /// A case has a round in one of so many passes. Counts and what-ifs need few rounds: they are taken in every fourth pass,
+    /// or in as many as make ten; every other case is measured in each.
+    fn every(&self, case: &Case) -> u32 {
         let few = case.ablation.is_some() && Self::traced(case).is_none();
-        !few || (pass % self.rounds).is_multiple_of((self.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY))
+        if few { (self.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY) } else { 1 }
+    }
+
+    /// Whether a case has a round in a pass.
+    pub fn measures_in(&self, case: &Case, pass: u32) -> bool {
+        (pass % self.rounds).is_multiple_of(self.every(case))
     }
 
     /// Bytes over which the buffers of a case rotate.
@@ -767,10 +772,7 @@ impl Plan {
 
     /// Rounds of all cases together.
     pub fn total_rounds(&self) -> u64 {
-        let of = |case: &Case| (0..self.rounds).filter(|pass| self.measures_in(case, *pass)).count() as u64;
-        let few = self.cases.iter().find(|case| !self.measures_in(case, 1)).map_or(u64::from(self.rounds), of);
-        let all = u64::from(self.rounds);
-        self.cases.iter().map(|case| if self.measures_in(case, 1) { all } else { few }).sum()
+        self.cases.iter().map(|case| u64::from(self.rounds.div_ceil(self.every(case)))).sum()
     }
 
     /// Checks that programs, launcher and places are such as can be typed: a plan may come from a record.

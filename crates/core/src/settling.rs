@@ -7,8 +7,8 @@ use crate::plan::{Case, Extent, Plan};
 
 /// Measured part of a what-if at most, ns: it is there to explain, not to be measured.
 const ABLATION_NS: u64 = 40_000_000;
-/// That of a replica where events are counted.
-const COUNTED_NS: u64 = 10_000_000;
+/// That of a replica where events are counted, and what it needs of a count.
+pub const COUNTED_NS: u64 = 10_000_000;
 /// That of a traced replica: the slow messages are to be explained too, so there must be some.
 const TRACED_NS: u64 = 30_000_000;
 /// A round whose settling is cut by less than this share counts as settled.
@@ -78,11 +78,6 @@ impl Plan {
             Some(_) => ABLATION_NS,
         };
         Some(Spans { thrown, measured: measured.min(most) })
-    }
-
-    /// Measured part of a replica whose counts do not need more, ns.
-    pub fn counted_ns() -> u64 {
-        COUNTED_NS
     }
 
     /// How many rounds the time of a case is cut into where its load settles like this: fewer and longer ones before short

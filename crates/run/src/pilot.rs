@@ -7,7 +7,7 @@ use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps};
 use msgpath_core::resume::Pilot;
 use msgpath_core::schema::Granted;
-use msgpath_core::settling::{Settling, State};
+use msgpath_core::settling::{COUNTED_NS, Settling, State};
 use msgpath_sys::clock;
 
 use crate::link::Pair;
@@ -59,6 +59,11 @@ impl Slices {
             _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
         }
     }
+}
+
+/// Messages on each connection that take so long together, where all connections take `message_ns` for one.
+fn each_in(ns: f64, message_ns: f64, case: &Case) -> u64 {
+    (ns / message_ns) as u64 / u64::from(case.connections)
 }
 
 /// The pace after two slices that were as long as a round: theirs, the quicker one's, where both are much slower.
@@ -124,7 +129,7 @@ impl Pace {
                 let pass = u64::from(pass) % rounds;
                 let each = (count / rounds + u64::from(pass < count % rounds)).div_ceil(connections).max(1);
                 // Counts need few messages, however many were asked for.
-                if Plan::counted(case) { each.min(self.in_time(Plan::counted_ns() as f64, case)) } else { each }
+                if Plan::counted(case) { each.min(self.in_time(COUNTED_NS as f64, case)) } else { each }
             }
         };
         let messages = match Plan::traced(case) {
@@ -140,7 +145,7 @@ impl Pace {
     /// Messages on each connection that take so long. An event loop has so many connections that one on each is many.
     fn in_time(&self, ns: f64, case: &Case) -> u64 {
         let least = if case.dispatch == Dispatch::EventLoop { 1 } else { LEAST };
-        ((ns / self.message_ns) as u64 / u64::from(case.connections)).clamp(least, MOST)
+        each_in(ns, self.message_ns, case).clamp(least, MOST)
     }
 
     /// What a pilot has recorded; `None`: it is not that of this case, or its rounds would not be those that it planned.
@@ -192,7 +197,7 @@ impl Pace {
     /// Messages before them that are not measured.
     pub fn trim(&self, plan: &Plan, case: &Case, messages: u64) -> u64 {
         let thrown_ns = plan.spans(case, self.settling).map_or(0, |spans| spans.thrown);
-        let settling = (thrown_ns as f64 / self.message_ns) as u64 / u64::from(case.connections);
+        let settling = each_in(thrown_ns as f64, self.message_ns, case);
         let trim = self.trim.max(settling.min(MOST).next_multiple_of(self.batch));
         match case.load {
             Load::Closed => trim,
@@ -239,7 +244,7 @@ pub fn pilot(
     let batch = batch(plan, case, &last, clock_ns);
     let trim = match plan.state {
         State::Steady if plan.trim > 0 && !tries.is_borderless() => {
-            plan.trim.min(((TRIM_NS / message_ns) as u64 / u64::from(case.connections)).max(1))
+            plan.trim.min(each_in(TRIM_NS, message_ns, case).max(1))
         }
         _ => 0,
     };
@@ -286,7 +291,7 @@ impl<'a, 'b> Tries<'a, 'b> {
 
     /// Messages on each connection that take so long, ns; at least one.
     pub(crate) fn in_time(&self, ns: f64) -> u64 {
-        ((ns / self.message_ns) as u64 / u64::from(self.case.connections)).clamp(1, MOST)
+        each_in(ns, self.message_ns, self.case).clamp(1, MOST)
     }
 
     /// Whether trimmed and measured messages cannot be told apart: those of a stream that loses some.
