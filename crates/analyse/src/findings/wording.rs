@@ -172,8 +172,13 @@ pub fn again_for(header: &RunHeader, seconds: f64) -> String {
     again(header, &EXTENT, &format!("-t {time}"))
 }
 
-/// The command of the run once more with so many rounds.
+/// The command of the run once more with so many rounds. Where the pilot chooses how many, as long as they have to be, they are more
+/// in more time.
 pub fn again_with_rounds(header: &RunHeader, rounds: u64) -> String {
+    let plan = &header.plan;
+    if let (Extent::Time(ns), 1..) = (plan.extent, plan.fewest_rounds) {
+        return again_for(header, ns as f64 / 1e9 * rounds as f64 / f64::from(plan.rounds));
+    }
     again(header, &ROUNDS, &format!("-r {rounds}"))
 }
 
@@ -252,6 +257,11 @@ mod tests {
         header.command =
             ["msgpath", "compare", "a b", "-r10", "--rounds=3", "-l", "64", "--json"].map(String::from).to_vec();
         assert_eq!(again_with_rounds(&header, 80), "msgpath compare 'a b' -l 64 --json -r 80");
+        // More rounds of a length that the pilot chose take more time.
+        (header.plan.fewest_rounds, header.plan.rounds) = (10, 20);
+        header.plan.extent = Extent::Time(2_000_000_000);
+        header.command = ["msgpath", "compare", "-t", "2s"].map(String::from).to_vec();
+        assert_eq!(again_with_rounds(&header, 80), "msgpath compare -t 8s");
         header.command = ["msgpath", "stream", "--repeat", "9", "--name", "otter", "-R"].map(String::from).to_vec();
         assert_eq!(again_for(&header, 2.0), "msgpath stream -R -t 2s");
         assert_eq!(again_without(&header, &["-R"]), "msgpath stream --repeat 9");
