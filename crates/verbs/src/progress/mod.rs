@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::Glyphs;
-use msgpath_core::{Case, Problem};
+use msgpath_core::{Case, Plan, Problem};
 use msgpath_run::Progress;
 use msgpath_sys::say;
 
@@ -101,6 +101,10 @@ impl Progress for Block {
         self.so_far.start(header);
     }
 
+    fn planned(&mut self, plan: &Plan) {
+        self.so_far.planned(plan);
+    }
+
     fn warming(&mut self, case: &Case, done: usize, of: usize) {
         let so_far = &self.so_far;
         let text = format!("{}\n warm-up {}/{of}   {}", so_far.head(), done + 1, so_far.describe(case));
@@ -158,6 +162,10 @@ impl Line {
 impl Progress for Line {
     fn started(&mut self, header: &RunHeader) {
         self.so_far.start(header);
+    }
+
+    fn planned(&mut self, plan: &Plan) {
+        self.so_far.planned(plan);
     }
 
     fn warming(&mut self, case: &Case, done: usize, of: usize) {

@@ -8,7 +8,7 @@ use msgpath_core::carried::Carried;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{RoundRecord, RunHeader};
 use msgpath_core::units::{self, BitUnits, Glyphs};
-use msgpath_core::{Case, CaseRole, PathName};
+use msgpath_core::{Case, CaseRole, PathName, Plan};
 
 use super::cases::CasesSoFar;
 use crate::strip::Strip;
@@ -34,11 +34,20 @@ impl SoFar {
     }
 
     pub(super) fn start(&mut self, header: &RunHeader) {
-        self.rounds = vec![Vec::new(); header.plan.cases.len()];
-        let measured = header.plan.cases.iter().filter(|case| case.role == CaseRole::Measured).count();
-        self.strip = (header.plan.workload.is_echoed() && measured == 1).then(Strip::default);
-        self.cases = CasesSoFar::new(&header.plan, &header.verb);
         self.header = Some(header.clone());
+        self.planned(&header.plan);
+    }
+
+    /// The plan as its rounds begin: the warm-up may have dropped cases and made rounds fewer. Later cases join the others.
+    pub(super) fn planned(&mut self, plan: &Plan) {
+        let Some(header) = &mut self.header else { return };
+        header.plan = plan.clone();
+        self.rounds.resize(plan.cases.len(), Vec::new());
+        if self.begun.is_none() {
+            let measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured).count();
+            self.strip = (plan.workload.is_echoed() && measured == 1).then(Strip::default);
+            self.cases = CasesSoFar::new(plan, &header.verb);
+        }
     }
 
     /// The strip, on a terminal of so many columns.
@@ -281,6 +290,20 @@ mod tests {
         let so_far = compared(6, 9_000);
         let line = so_far.line(&RoundRecord { case: 1, pass: 5, ..RoundRecord::default() }, 12, 120);
         assert_eq!(line, "pass 6/40   round 12/120   tcp:writev  64 B   p50 9.00 µs");
+    }
+
+    #[test]
+    fn what_the_warm_up_changed_is_shown_as_it_is() {
+        let plan = typed("compare tcp:send,tcp:writev,unix:send -l 64").unwrap().plan;
+        let mut so_far = SoFar::default();
+        so_far.start(&RunHeader::new("test", "compare", plan.clone()));
+        // The first path was dropped, and rounds became longer.
+        let mut later = Plan { rounds: 12, ..plan };
+        later.cases.retain(|case| case.path.method != "send" || case.path.transport != "tcp");
+        later.cases.iter_mut().zip(0..).for_each(|(case, id)| case.id = id);
+        so_far.planned(&later);
+        let line = so_far.line(&RoundRecord { case: 0, pass: 2, ..RoundRecord::default() }, 5, 24);
+        assert_eq!(line.trim_end(), "pass 3/12   round 5/24   tcp:writev  64 B");
     }
 
     #[test]
