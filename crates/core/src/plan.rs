@@ -322,6 +322,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// Cases of one block are measured one after the other in each pass: size, threads, connections, label.
+    pub fn block(&self) -> (u64, u32, u32, Option<&str>) {
+        (self.size, self.threads, self.connections, self.label.as_deref())
+    }
+
     /// Connections over which one schedule of an open loop sends: all of an event loop's, else each has its own.
     pub fn connections_a_schedule(&self) -> u32 {
         match self.dispatch {

@@ -15,7 +15,7 @@ use msgpath_core::schema::{
     EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
 };
 use msgpath_core::settling::Settling;
-use msgpath_core::shuffle::order;
+use msgpath_core::shuffle::order_in_blocks;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
 use msgpath_paths::registry::{Entry, traits};
@@ -625,7 +625,8 @@ impl<'a> Run<'a> {
             let cases = match begun {
                 Some(begun) => begun.cases,
                 None => {
-                    let cases = order(seed, pass, own.len()).into_iter().map(|at| own[at] as u32).collect();
+                    let blocks: Vec<_> = own.iter().map(|case| self.header.plan.cases[*case].block()).collect();
+                    let cases = order_in_blocks(seed, pass, &blocks).into_iter().map(|at| own[at] as u32).collect();
                     let begun = PassRecord { pass, phase, extra: at >= rounds, cases };
                     writer.pass(&begun).map_err(Problem::from)?;
                     begun.cases
