@@ -1,15 +1,13 @@
 //! Does a median depend on how the run was cut? The default `echo`, the row of a default `compare`, a burst and bare loops of
-//! 20,000 and 100,000 round trips, in turn in one run; sockperf too, where it is installed. Then the default stream beside a bare
-//! loop, both with the congestion control that is the machine's default.
+//! 20,000 and 100,000 round trips, in turn in one run; sockperf, netperf and neper too, where they are installed. Then the
+//! default stream beside a bare loop and iperf3, all with the congestion control that is the machine's default.
 //!
 //! `cargo bench --bench regime [-- PASSES] [--only PATH,...]`. The aim is a ratio of 0.90 to 1.10 to the bare loop of 20,000, of
 //! 0.95 to 1.05 for streams; the burst shows what the ratio would be without settling.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod bare;
-
-use std::process::{Command, Stdio};
-use std::time::Duration;
+mod peers;
 
 use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::settling::State;
@@ -34,30 +32,36 @@ fn main() {
         ("tcp:send/spin", "tcp-spin"),
     ];
     for (path, kind) in kinds.into_iter().filter(|(path, _)| wanted(path)) {
-        let names = ["default echo", "row of compare", "burst", "100,000", "sockperf"];
-        let (mut loops, mut others) = (Vec::new(), [const { Vec::<f64>::new() }; 5]);
+        let names = ["default echo", "row of compare", "burst", "100,000", "sockperf", "netperf", "neper"];
+        let (mut loops, mut others) = (Vec::new(), [const { Vec::<f64>::new() }; 7]);
         for _ in 0..passes {
             loops.push(bare::echo(kind, SIZE as usize, 20_000, 0, 1));
             others[0].push(echo(path, 10 * SECOND, State::Steady));
-            others[1].push(echo(path, 32 * SECOND / 30, State::Steady));
+            others[1].push(echo(path, 32 * SECOND / 22, State::Steady));
             others[2].push(echo(path, 2 * SECOND, State::Burst));
             others[3].push(bare::echo(kind, SIZE as usize, 100_000, 0, 1));
-            others[4].extend(sockperf(path));
+            others[4].extend(peers::sockperf(path));
+            others[5].extend(peers::netperf(path));
+            others[6].extend(peers::neper(path));
         }
         for (name, values) in names.into_iter().zip(&others).filter(|(_, values)| values.len() == passes) {
             bare::report(&format!("{path} {name}"), "ns", values, &loops);
         }
     }
     if wanted("stream") {
-        let (mut ours, mut loops) = (Vec::new(), Vec::new());
+        let (mut ours, mut iperf, mut loops) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..passes {
             ours.push(stream());
+            iperf.extend(peers::iperf3());
             // About 4 s.
             let short = bare::stream(1 << 17, 1 << 17, 10_000);
             let count = (4.0 * short / 8.0 / f64::from(1 << 17)) as usize;
             loops.push(bare::stream(1 << 17, 1 << 17, count));
         }
         bare::report("stream", "bit/s", &ours, &loops);
+        if iperf.len() == passes {
+            bare::report("stream iperf3", "bit/s", &iperf, &loops);
+        }
     }
 }
 
@@ -91,33 +95,4 @@ fn stream() -> f64 {
     let carried = |round| msgpath_core::carried::Carried::of(&run.header.plan, round).bits_per_s();
     let rates: Vec<f64> = run.rounds.iter().filter(|round| round.case == 0).filter_map(carried).collect();
     rates.iter().sum::<f64>() / rates.len() as f64
-}
-
-/// The median round trip that sockperf reports in 2 s, ns; `None`: it is not installed, or has no such path.
-fn sockperf(path: &str) -> Option<f64> {
-    let over: &[&str] = match path {
-        "tcp:send" => &["--tcp"],
-        "udp:send" => &[],
-        _ => return None,
-    };
-    let (near, far) = bare::cpus();
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port().to_string();
-    let pinned = |cpu: u32, words: &[&str]| {
-        let mut command = Command::new("taskset");
-        command
-            .args(["-c", &cpu.to_string(), "sockperf"])
-            .args(words)
-            .args(["-i", "127.0.0.1", "-p", &free])
-            .args(over);
-        command.stdin(Stdio::null()).stderr(Stdio::null());
-        command
-    };
-    let mut server = pinned(far, &["server"]).stdout(Stdio::null()).spawn().ok()?;
-    std::thread::sleep(Duration::from_millis(300));
-    let output = pinned(near, &["ping-pong", "-t", "2", "-m", "64", "--full-rtt"]).output();
-    server.kill().ok()?;
-    server.wait().ok()?;
-    let text = String::from_utf8_lossy(&output.ok()?.stdout).into_owned();
-    let line = text.lines().find(|line| line.contains("percentile 50.000"))?;
-    Some(line.rsplit('=').next()?.trim().parse::<f64>().ok()? * 1e3)
 }
