@@ -4,7 +4,7 @@ use msgpath_core::plan::{Ablation, Plan};
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::verdict::{LEAST_MARGIN, holm_levels, judge};
 
-use crate::compare::Results;
+use crate::results::Results;
 use crate::summary::AblationResult;
 
 /// Every ablation that has passes in common with its case, but those that only count events: they try no cause. `resolution`: what this machine resolves, where it is known.

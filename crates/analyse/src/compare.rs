@@ -1,92 +1,23 @@
 //! Cases against the baseline, paired by pass (docs/method/comparison.md).
 
-use msgpath_core::plan::{CaseRole, Metric, Plan};
-use msgpath_core::schema::RoundRecord;
+use msgpath_core::plan::{CaseRole, Metric};
 use msgpath_core::{Case, PathName};
 use msgpath_stats::control::Control;
-use msgpath_stats::describe::{mean, percentile};
-use msgpath_stats::paired::{Series, log_ratios, paired};
-use msgpath_stats::quantile::Quantile;
-use msgpath_stats::tails::{Pass, TAIL, Tail};
+use msgpath_stats::describe::mean;
 use msgpath_stats::verdict::{Evidence, Verdict, holm_levels, judge, rounds_needed};
 
 use crate::control;
 use crate::crossover;
+use crate::results::Results;
 use crate::series::{Cell, cell, same_cell};
+use crate::standing::standing;
 use crate::summary::{CaseSummary, Comparison, Ratio, Winner};
 
-/// What was measured, case by case: positions are ids of cases.
-#[derive(Clone, Copy, Debug)]
-pub struct Results<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
-    /// The numbers of each case: which quantiles are claims, which rates were sustained.
-    pub cases: &'a [CaseSummary],
-    /// The rounds of each case in the order of their passes.
-    pub rounds: &'a [Vec<&'a RoundRecord>],
-    /// The plan's metric of each case.
-    pub series: &'a [Series],
-}
-
-impl<'a> Results<'a> {
-    /// What `metric` says of `case` divided by `base`, in a family of `family` such ratios. `None` without a pass that
-    /// both have, and of tails where one of the two p99 has no interval.
-    pub(crate) fn evidence(
-        &self,
-        metric: Metric,
-        case: &Case,
-        base: &Case,
-        family: usize,
-    ) -> Option<Box<dyn Evidence>> {
-        if metric == Metric::P99 {
-            self.claimed_tail(case).and(self.claimed_tail(base))?;
-            let (own, other) = (self.rounds.get(case.id as usize)?, self.rounds.get(base.id as usize)?);
-            let passes = |rounds: &[&'a RoundRecord]| -> Vec<Pass<'a>> {
-                rounds.iter().map(|round| (round.pass, &round.latency)).collect()
-            };
-            let seed = redraw_seed(self.plan, case);
-            return Some(Box::new(Tail::new(&passes(own), &passes(other), TAIL, family, seed)?));
-        }
-        let d = log_ratios(self.series.get(case.id as usize)?, self.series.get(base.id as usize)?);
-        let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
-        Some(Box::new(paired(&d, family, seed(self.plan, case, base))?))
-    }
-
-    /// A typical value of the metric: the p50 that is printed of the case, its p99, or else the median of the rounds.
-    pub(crate) fn typical(&self, case: &Case) -> Option<f64> {
-        match self.plan.metric() {
-            Metric::P99 => return Some(self.claimed_tail(case)?.ns? as f64),
-            Metric::P50 => {
-                let quantiles = &self.cases.get(case.id as usize)?.latency.quantiles;
-                return Some(quantiles.iter().find(|quantile| quantile.p == 0.5)?.ns? as f64);
-            }
-            _ => {}
-        }
-        let mut values: Vec<f64> = self.series.get(case.id as usize)?.values().copied().collect();
-        (!values.is_empty()).then(|| percentile(&mut values, 0.5))
-    }
-
-    fn claimed_tail(&self, case: &Case) -> Option<&Quantile> {
-        let quantiles = &self.cases.get(case.id as usize)?.latency.quantiles;
-        quantiles.iter().find(|quantile| quantile.p == TAIL && quantile.is_interval() && quantile.ns.is_some())
-    }
-
-    /// Cases that can be compared: those that were asked for, but not at a rate that was not sustained, since there a
-    /// time only tells for how long the queue grew.
-    fn compared(&self) -> Vec<&Case> {
-        let overloaded = |case: &Case| self.cases.get(case.id as usize).is_some_and(CaseSummary::is_overloaded);
-        self.plan.cases.iter().filter(|case| case.role == CaseRole::Measured && !overloaded(case)).collect()
-    }
-}
-
-/// A seed for one pair of cases.
-pub fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
-    plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// A seed for drawing the passes again: the same for all cases of a phase.
-pub(crate) fn redraw_seed(plan: &Plan, case: &Case) -> u64 {
-    plan.seed ^ (0x7a11 + u64::from(case.phase)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+/// Cases that can be compared: those that were asked for, but not at a rate that was not sustained, since there a time only
+/// tells for how long the queue grew.
+fn compared<'a>(results: &Results<'a>) -> Vec<&'a Case> {
+    let overloaded = |case: &Case| results.cases.get(case.id as usize).is_some_and(CaseSummary::is_overloaded);
+    results.plan.cases.iter().filter(|case| case.role == CaseRole::Measured && !overloaded(case)).collect()
 }
 
 /// A case, its counterpart, and what is known about their ratio.
@@ -105,7 +36,7 @@ pub fn compare(results: &Results) -> Option<Comparison> {
         return None;
     }
     let metric = plan.metric();
-    let cases = results.compared();
+    let cases = compared(results);
     let control = control::control(results, metric);
     let compared = against_baseline(results, metric, &cases);
     let ratios = ratios(&compared, &control, metric.larger_is_better());
@@ -113,7 +44,8 @@ pub fn compare(results: &Results) -> Option<Comparison> {
         baseline: plan.baseline.clone(),
         metric: metric.name().into(),
         tails: tails(results, &cases),
-        winners: winners(results, &cases, control.margin()),
+        winners: winners(results, &cases, &ratios, control.margin()),
+        standing: standing(results, &cases),
         crossovers: crossover::crossovers(plan, &compared, &ratios),
         ratios,
         resolution: control.resolution,
@@ -187,8 +119,9 @@ fn tails(results: &Results, cases: &[&Case]) -> Vec<Ratio> {
 }
 
 /// The best path of every cell of the first phase: the second measures some paths only. It wins where it is better than
-/// every other path of the cell, after Holm over all these tests of the run.
-fn winners(results: &Results, cases: &[&Case], margin: f64) -> Vec<Winner> {
+/// every other path of the cell, after Holm over all these tests of the run. What the ratios show to be worse than the
+/// baseline, or the baseline where they show another path to be better, is beaten as well.
+fn winners(results: &Results, cases: &[&Case], ratios: &[Ratio], margin: f64) -> Vec<Winner> {
     let metric = results.plan.metric();
     // Log of the time; for rates its negative. The geometric mean of the rounds, as in the ratios.
     let level = |case: &Case| {
@@ -228,7 +161,16 @@ fn winners(results: &Results, cases: &[&Case], margin: f64) -> Vec<Winner> {
             let best = own[0].1;
             let tests: Vec<bool> = won.by_ref().take(own.len() - 1).collect();
             let wins = tests.iter().all(|better| *better);
-            let ties = own[1..].iter().zip(&tests).filter(|(_, better)| !**better).map(|((_, case), _)| *case);
+            let in_cell = |ratio: &&Ratio| own.iter().any(|(_, case)| case.id == ratio.case);
+            let beaten = |case: &Case| {
+                ratios.iter().filter(in_cell).any(|ratio| match ratio.verdict {
+                    Verdict::Better => ratio.baseline == case.id,
+                    Verdict::Worse => ratio.case == case.id,
+                    Verdict::Equivalent | Verdict::Undecided => false,
+                })
+            };
+            let ties = own[1..].iter().zip(&tests).filter(|((_, case), better)| !**better && !beaten(case));
+            let ties = ties.map(|((_, case), _)| *case);
             let unbeaten = std::iter::once(best).chain(ties).map(|case| case.path.clone()).collect();
             Winner {
                 size: best.size,
@@ -249,7 +191,9 @@ mod tests {
     use crate::summarise;
     use crate::testing::Build;
     use msgpath_core::plan::Change;
+    use msgpath_core::schema::RoundRecord;
     use msgpath_stats::crossover::CrossoverKind;
+    use msgpath_stats::paired::Series;
     use msgpath_stats::simulate::round_effects;
 
     const SIZES: [u64; 4] = [64, 1024, 16_384, 262_144];
@@ -269,6 +213,22 @@ mod tests {
         });
         let false_claims = false_claims.count();
         assert!(false_claims <= 4, "{false_claims} of 40");
+    }
+
+    #[test]
+    fn what_another_path_is_shown_to_beat_does_not_tie() {
+        // Pass by pass the second path has the best mean and one bad pass, so that it beats nothing; the third beats the
+        // baseline.
+        let plan = Build::echo(&["tcp:send", "unix:send", "pipe:write"], &[64]).plan;
+        let by_pass =
+            |value: fn(u32) -> f64| (0..10).map(|pass| (pass, value(pass) + f64::from(pass * 7 % 10))).collect();
+        let series: [Series; 3] =
+            [by_pass(|_| 20_000.0), by_pass(|pass| if pass == 3 { 40_000.0 } else { 15_000.0 }), by_pass(|_| 18_000.0)];
+        let comparison = compare(&Results { plan: &plan, cases: &[], rounds: &[], series: &series }).unwrap();
+        let verdicts: Vec<Verdict> = comparison.ratios.iter().map(|ratio| ratio.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Undecided, Verdict::Better]);
+        let unbeaten: Vec<String> = comparison.winners[0].unbeaten.iter().map(ToString::to_string).collect();
+        assert_eq!(unbeaten, ["unix:send", "pipe:write"]);
     }
 
     #[test]

@@ -2,25 +2,15 @@
 //! what this machine resolves today (docs/method/comparison.md#the-control).
 
 use msgpath_core::Case;
-use msgpath_core::plan::{CaseRole, Metric};
+use msgpath_core::plan::{CaseRole, Metric, Plan};
 use msgpath_stats::control::Control;
 
-use crate::compare::{Results, redraw_seed};
+use crate::results::{Results, redraw_seed};
 use crate::series::same_cell;
 
 /// Judges the controls of a plan by `metric` ([`msgpath_stats::control`]).
 pub fn control(results: &Results, metric: Metric) -> Control {
-    let cases = &results.plan.cases;
-    let pairs: Vec<(&Case, &Case)> = cases
-        .iter()
-        .filter(|case| case.role == CaseRole::Control)
-        .filter_map(|case| {
-            let baseline = |baseline: &&Case| {
-                baseline.role == CaseRole::Measured && baseline.path == case.path && same_cell(baseline, case)
-            };
-            Some((case, cases.iter().find(baseline)?))
-        })
-        .collect();
+    let pairs = pairs(results.plan);
     let evidence: Vec<_> = pairs
         .iter()
         .filter_map(|(case, baseline)| {
@@ -29,6 +19,16 @@ pub fn control(results: &Results, metric: Metric) -> Control {
         })
         .collect();
     msgpath_stats::control::control(&evidence)
+}
+
+/// Each control with the case that it repeats.
+pub(crate) fn pairs(plan: &Plan) -> Vec<(&Case, &Case)> {
+    let controls = plan.cases.iter().filter(|case| case.role == CaseRole::Control);
+    let repeated = |control: &Case| {
+        let mut measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
+        measured.find(|case| case.path == control.path && same_cell(case, control))
+    };
+    controls.filter_map(|control| Some((control, repeated(control)?))).collect()
 }
 
 #[cfg(test)]

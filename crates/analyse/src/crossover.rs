@@ -6,7 +6,8 @@ use msgpath_core::{Case, PathName, Plan};
 use msgpath_stats::crossover::{AtSize, crossover};
 use msgpath_stats::resample::RESAMPLES;
 
-use crate::compare::{Compared, redraw_seed};
+use crate::compare::Compared;
+use crate::results::redraw_seed;
 use crate::series::cell;
 use crate::summary::{Crossover, Ratio};
 

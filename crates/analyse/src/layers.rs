@@ -11,7 +11,8 @@ use msgpath_stats::paired::Series;
 use msgpath_stats::quantile::Quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Results, steps};
+use crate::compare::steps;
+use crate::results::Results;
 use crate::series::{same_cell, series};
 use crate::summary::Ratio;
 

@@ -16,13 +16,14 @@ use msgpath_stats::steady::within_restarts;
 
 use crate::calm::{Calm, all_rounds};
 use crate::causes::causes;
-use crate::compare::{Results, compare};
+use crate::compare::compare;
 use crate::diff::level::arrived;
 use crate::expected::expected;
 use crate::findings::{self, Input};
 use crate::load_curve::load_curves;
 use crate::logs::Logs;
 use crate::open_loop::{self, open_loop, without_times};
+use crate::results::Results;
 use crate::series::{per_second, receiver, sender, series};
 use crate::summary::{
     CaseSummary, Conditions, Copied, EndSummary, Latency, QUANTILES, Repeats, Spread, Summary, Throughput, Totals,

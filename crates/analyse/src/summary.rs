@@ -641,6 +641,35 @@ pub struct Winner {
     pub unbeaten: Vec<PathName>,
 }
 
+/// The order of the paths over all cells (size, pieces, threads) that every path was measured in, by the geometric mean
+/// of the metric.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Standing {
+    /// The path with the best mean.
+    pub best: PathName,
+    /// The other paths, from the second best to the worst.
+    pub others: Vec<Rank>,
+    /// Cells.
+    pub cells: u32,
+}
+
+/// A path behind the best one.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Rank {
+    /// The path.
+    pub path: PathName,
+    /// How many times the best path's time it takes (rates: how many times its rate the best path has), paired by pass.
+    pub behind: f64,
+    /// Lower end of its interval, at 95 % or at the level of its rank after Holm; `None`: no interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Whether the best path is shown to be better: after Holm over the other paths, and beyond the margin.
+    pub beaten: bool,
+    /// Whether both halves of the run have it behind.
+    pub halves_agree: bool,
+}
+
 /// From which size a path beats the baseline.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Crossover {
@@ -667,6 +696,8 @@ pub struct Comparison {
     pub tails: Vec<Ratio>,
     /// One entry per size, pieces and thread count.
     pub winners: Vec<Winner>,
+    /// The paths over all sizes and thread counts together; `None` with less than three paths, and for tails.
+    pub standing: Option<Standing>,
     /// One entry per path and thread count.
     pub crossovers: Vec<Crossover>,
     /// p95 of |A'/A - 1| over the hidden controls, by round pairs' means: what this machine resolves today.

@@ -13,8 +13,8 @@ use msgpath_stats::quantile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::seed;
 use crate::cost::handled;
+use crate::results::seed;
 use crate::series::{metric, per_second};
 
 /// What is known of the threads of a case.

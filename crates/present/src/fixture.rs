@@ -485,6 +485,7 @@ fn build_compare() -> (Run, Summary) {
         ratios,
         tails: Vec::new(),
         winners,
+        standing: None,
         crossovers,
         resolution: Some(0.013),
         control_failed: false,

@@ -96,11 +96,26 @@ impl<'a> Grid<'a> {
     }
 
     /// The best path of one cell.
-    pub fn winner(&self, comparison: &'a Comparison, shape: Shape, threads: u32) -> Option<&'a Winner> {
+    pub fn winner<'c>(&self, comparison: &'c Comparison, shape: Shape, threads: u32) -> Option<&'c Winner> {
         let pieces = shape.pieces.to_string();
         comparison.winners.iter().find(|winner| {
             winner.size == shape.size && winner.threads == threads && (winner.pieces == pieces || !self.in_pieces())
         })
+    }
+
+    /// Whether no path beats this one in its cell, where some path is beaten.
+    pub fn is_unbeaten(&self, comparison: &Comparison, path: &PathName, shape: Shape, threads: u32) -> bool {
+        let winner = self.winner(comparison, shape, threads);
+        winner.is_some_and(|winner| self.tells(winner) && winner.unbeaten.contains(path))
+    }
+
+    /// Whether any cell has a path that is beaten.
+    pub fn has_unbeaten(&self, comparison: &Comparison) -> bool {
+        comparison.winners.iter().any(|winner| self.tells(winner))
+    }
+
+    fn tells(&self, winner: &Winner) -> bool {
+        winner.unbeaten.len() < self.paths.len()
     }
 }
 

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::compare::{Results, compare};
+use msgpath_analyse::compare::compare;
 use msgpath_analyse::refine::sizes_near_crossings;
+use msgpath_analyse::results::Results;
 use msgpath_analyse::settled;
 use msgpath_analyse::summary::{CaseSummary, Comparison, Latency, Ratio};
 use msgpath_analyse::throughput::throughput;

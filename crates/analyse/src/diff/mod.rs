@@ -25,8 +25,8 @@ use msgpath_stats::verdict::{self, LEAST_MARGIN, Verdict, holm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Results;
 use crate::control;
+use crate::results::Results;
 use crate::series::series;
 use crate::summary::CaseSummary;
 use gates::judge;

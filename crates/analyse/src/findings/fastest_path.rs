@@ -1,15 +1,14 @@
-//! V06: the best of all paths (with two paths the comparison with the baseline says it already).
+//! V06: the best path over all sizes, by how much, and where another one is (with two paths the comparison with the
+//! baseline says it already).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use msgpath_core::units::three_digits;
-use msgpath_core::{Case, PathName};
-use msgpath_stats::paired::log_ratios;
-use msgpath_stats::steady::halves_agree;
+use msgpath_core::PathName;
+use msgpath_core::units::{size, three_digits};
 
-use super::wording::{finding, list, measured, range};
+use super::wording::{again_with_rounds, finding, list, range, threads};
 use super::{Detector, Input, Sentence};
-use crate::summary::{Confidence, Winner};
+use crate::summary::{Comparison, Confidence, Rank, Standing, Winner};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V06", detect };
 
@@ -17,48 +16,51 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = input.summary.comparison.as_ref().filter(|comparison| !comparison.control_failed) else {
         return Vec::new();
     };
-    let paths: BTreeSet<&PathName> = measured(input).map(|case| &case.case.path).collect();
-    // A cell counts for its winner only if both halves of the run have it ahead of every other path.
-    let won: Vec<(&PathName, f64)> = comparison
-        .winners
-        .iter()
-        .filter(|winner| winner.path.is_some() && ahead_in_both_halves(input, winner))
-        .filter_map(|winner| Some((winner.path.as_ref()?, winner.margin?)))
-        .collect();
-    if paths.len() < 3 || won.is_empty() {
-        return Vec::new();
-    }
-    let mut cells: BTreeMap<&PathName, usize> = BTreeMap::new();
-    won.iter().for_each(|(path, _)| *cells.entry(path).or_default() += 1);
-    let all = comparison.winners.len();
-    let quality = if comparison.metric == "p50" { "fastest" } else { "highest throughput" };
-    let margins = won.iter().map(|(_, margin)| *margin);
-    let (least, most) = margins.fold((f64::INFINITY, 0.0_f64), |(low, high), m| (low.min(m), high.max(m)));
-    let text = if cells.len() == 1 && won.len() == all {
-        let second = if comparison.metric == "p50" { "the second takes" } else { "it carries" };
-        let than = if comparison.metric == "p50" { "as long" } else { "what the second does" };
-        let margin = range(three_digits(least), three_digits(most));
-        let everywhere = everywhere(&comparison.winners);
-        format!("{} is the {quality} of {} paths{everywhere}: {second} {margin} times {than}.", won[0].0, paths.len())
-    } else {
-        let mut ranked: Vec<_> = cells.iter().collect();
-        ranked.sort_by_key(|(_, cells)| std::cmp::Reverse(**cells));
-        let ranked: Vec<String> = ranked.into_iter().map(|(path, cells)| format!("{path} in {cells}")).collect();
-        let open = all - won.len();
-        let rest = match (open, tied(&comparison.winners)) {
-            (0, _) => String::new(),
-            (_, Some(set)) => format!("; in {open} nothing beats {}", list(&set)),
-            (_, None) => format!("; in {open} several tie"),
-        };
-        format!("The {quality} of {} paths, by size and thread count: {} of {all}{rest}.", paths.len(), list(&ranked))
+    let Some(standing) = &comparison.standing else { return Vec::new() };
+    let Some(than) = reference(standing, &comparison.baseline) else { return Vec::new() };
+    let ties: Vec<String> =
+        standing.others.iter().filter(|rank| !rank.beaten).map(|rank| rank.path.to_string()).collect();
+    let [head, more] = match comparison.metric.as_str() {
+        "throughput" => ["Highest throughput", "times as much as"],
+        "cpu" => ["Least CPU time", "times cheaper than"],
+        _ => ["Fastest", "times faster than"],
     };
-    let numbers =
-        [("cells", all as f64), ("cells_won", won.len() as f64), ("least_margin", least), ("largest_margin", most)];
-    vec![finding("V06", Confidence::Sure, text, numbers, vec![])]
+    let digits = |end: Option<f64>| three_digits(end.unwrap_or(than.behind));
+    let times = range(digits(than.low), digits(than.high));
+    let mut text = format!("{head}: {}, {times} {more} {}{}", standing.best, than.path, over(comparison, standing));
+    if !ties.is_empty() {
+        let tie = if ties.len() == 1 { "ties" } else { "tie" };
+        text += &format!("; {} {tie} with it", list(&ties));
+    }
+    text += &exceptions(comparison, standing);
+    let numbers = [
+        ("cells", f64::from(standing.cells)),
+        ("times", than.behind),
+        ("low", than.low.unwrap_or(f64::NAN)),
+        ("high", than.high.unwrap_or(f64::NAN)),
+    ];
+    if than.halves_agree {
+        return vec![finding("V06", Confidence::Sure, text + ".", numbers, vec![])];
+    }
+    let next = vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
+    vec![finding(
+        "V06",
+        Confidence::CantTell,
+        text + " over the whole run, but its two halves disagree.",
+        numbers,
+        next,
+    )]
 }
 
-/// All cells in words: ` at both sizes`; empty where there is one.
-fn everywhere(cells: &[Winner]) -> String {
+/// The path that the best one is set beside: the baseline where that is beaten, else the next best that is.
+fn reference<'a>(standing: &'a Standing, baseline: &PathName) -> Option<&'a Rank> {
+    let beaten = || standing.others.iter().filter(|rank| rank.beaten);
+    beaten().find(|rank| rank.path == *baseline).or_else(|| beaten().next())
+}
+
+/// ` over 4 sizes`; empty where there is one cell.
+fn over(comparison: &Comparison, standing: &Standing) -> String {
+    let cells = &comparison.winners;
     let sizes: BTreeSet<(u64, &str)> = cells.iter().map(|cell| (cell.size, cell.pieces.as_str())).collect();
     let threads: BTreeSet<u32> = cells.iter().map(|cell| cell.threads).collect();
     let what = match (sizes.len(), threads.len()) {
@@ -66,36 +68,29 @@ fn everywhere(cells: &[Winner]) -> String {
         (1, _) => "thread counts",
         (..) => "combinations of size and thread count",
     };
-    match cells.len() {
-        1 => String::new(),
-        2 => format!(" at both {what}"),
-        count => format!(" at all {count} {what}"),
+    if standing.cells == 1 { String::new() } else { format!(" over {} {what}", standing.cells) }
+}
+
+/// `; at 64 KiB it is pipe:write`: the cells that another path wins.
+fn exceptions(comparison: &Comparison, standing: &Standing) -> String {
+    let other = |winner: &&Winner| winner.path.as_ref().is_some_and(|path| *path != standing.best);
+    let mut by_path: Vec<(&PathName, Vec<String>)> = Vec::new();
+    for winner in comparison.winners.iter().filter(other) {
+        let Some(path) = &winner.path else { continue };
+        let place = place(winner, comparison);
+        match by_path.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, places)) => places.push(place),
+            None => by_path.push((path, vec![place])),
+        }
     }
+    by_path.into_iter().map(|(path, places)| format!("; at {} it is {path}", list(&places))).collect()
 }
 
-/// The paths that tie wherever none wins, if they are the same everywhere.
-fn tied(winners: &[Winner]) -> Option<Vec<String>> {
-    let mut open = winners.iter().filter(|winner| winner.path.is_none()).map(|winner| {
-        let mut names: Vec<String> = winner.unbeaten.iter().map(ToString::to_string).collect();
-        names.sort();
-        names
-    });
-    let first = open.next().filter(|names| (2..=4).contains(&names.len()))?;
-    open.all(|names| names == first).then_some(first)
-}
-
-fn ahead_in_both_halves(input: &Input, winner: &Winner) -> bool {
-    let own: Vec<&Case> = measured(input)
-        .map(|case| &case.case)
-        .filter(|case| {
-            (case.size, case.threads) == (winner.size, winner.threads) && case.pieces.to_string() == winner.pieces
-        })
-        .collect();
-    let Some(best) = own.iter().find(|case| case.path == winner.best) else { return false };
-    own.iter().filter(|other| other.id != best.id).all(|other| {
-        let d = log_ratios(&input.series[best.id as usize], &input.series[other.id as usize]);
-        halves_agree(&d.into_iter().map(|(_, d)| d).collect::<Vec<_>>())
-    })
+/// `64 KiB`, `64 KiB with 2 threads`.
+fn place(winner: &Winner, comparison: &Comparison) -> String {
+    let message = if winner.pieces.starts_with("1x") { size(winner.size) } else { winner.pieces.clone() };
+    let several = comparison.winners.iter().any(|other| other.threads != winner.threads);
+    if several { format!("{message} with {}", threads(winner.threads)) } else { message }
 }
 
 #[cfg(test)]
@@ -107,24 +102,41 @@ mod tests {
     }
 
     #[test]
-    fn speaks_of_the_winner() {
+    fn speaks_of_the_best_path_and_by_how_much() {
         let run = paths().factor(|case| match case.path.transport.as_str() {
             "shm" => 0.1,
             "unix" => 0.5,
             _ => 1.0,
         });
         let texts = sentences(&run.run(), "V06");
-        assert!(
-            texts[0].starts_with("sure: shm:ring/spin is the fastest of 3 paths at both sizes: the second takes "),
-            "{texts:?}"
-        );
-        let run = paths().factor(|case| if (case.path.transport == "unix") == (case.size == 64) { 0.5 } else { 1.0 });
-        let texts = sentences(&run.run(), "V06");
-        assert!(texts[0].contains("unix:send in 1 of 2; in 1 nothing beats shm:ring/spin and tcp:send."), "{texts:?}");
+        assert_eq!(texts.len(), 1);
+        assert!(texts[0].starts_with("sure: Fastest: shm:ring/spin, "), "{texts:?}");
+        assert!(texts[0].ends_with(" times faster than tcp:send over 2 sizes."), "{texts:?}");
     }
 
     #[test]
-    fn is_silent_without_a_winner() {
+    fn names_the_size_at_which_another_path_wins() {
+        let run = paths().factor(|case| match (case.path.transport.as_str(), case.size) {
+            ("unix", 64) => 0.2,
+            ("unix", _) => 0.9,
+            ("shm", 4096) => 0.5,
+            _ => 1.0,
+        });
+        let texts = sentences(&run.run(), "V06");
+        assert!(texts[0].starts_with("sure: Fastest: unix:send, "), "{texts:?}");
+        assert!(texts[0].ends_with(" over 2 sizes; at 4 KiB it is shm:ring/spin."), "{texts:?}");
+    }
+
+    #[test]
+    fn paths_that_are_not_beaten_tie() {
+        let run = paths().factor(|case| if case.path.transport == "shm" { 2.0 } else { 1.0 });
+        let texts = sentences(&run.run(), "V06");
+        assert!(texts[0].contains(" times faster than shm:ring/spin over 2 sizes; "), "{texts:?}");
+        assert!(texts[0].ends_with(":send ties with it."), "{texts:?}");
+    }
+
+    #[test]
+    fn is_silent_without_a_difference() {
         assert!(sentences(&paths().run(), "V06").is_empty());
         assert!(
             sentences(

@@ -1,7 +1,7 @@
 //! `compare`: which path, from which size.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::summary::{CaseSummary, Comparison, Cost, Ratio, Winner};
+use msgpath_analyse::summary::{CaseSummary, Comparison, Cost, Ratio};
 use msgpath_core::PathName;
 use msgpath_core::plan::Load;
 use msgpath_core::schema::{FAR, NEAR};
@@ -15,8 +15,8 @@ use crate::view::{self, Grid, Shape};
 use crate::words;
 use msgpath_core::workload::Duration;
 
-/// The result of `compare`: the sentences that answer, medians (or throughputs) against the baseline, the winner map and
-/// what limits them; with `-v` the tails, crossovers, costs and every finding as well.
+/// The result of `compare`: the sentences that answer, medians (or throughputs) against the baseline, and what
+/// limits them; with `-v` the tails, crossovers, costs and every finding as well.
 pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
     let grid = Grid::new(summary);
@@ -48,11 +48,14 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     }
     match &summary.comparison {
         Some(comparison) => {
-            let main = Block { metric: &comparison.metric, ratios: &comparison.ratios, baseline: &comparison.baseline };
+            let main = Block::main(comparison);
             for threads in &grid.threads {
                 main.print(&mut page, &grid, &grid.shapes, &metric_name(&comparison.metric, grid.timed()), *threads);
             }
             page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
+            if grid.has_unbeaten(comparison) {
+                page.text(2, "★ no path beats it at this size; several: they tie", Paint::Dim);
+            }
             if let Some(resolution) = comparison.resolution {
                 let resolution = words::percent(resolution);
                 let text = format!("This machine resolves {resolution} today (A/A, 95 % of pairs).");
@@ -68,13 +71,6 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
     page.threads(&cases);
     page.programs(run, summary);
     page.limits(run, summary, &cases);
-    // A map in which all tie everywhere tells nothing that the marks above do not.
-    let telling = |comparison: &&Comparison| {
-        style.verbose || comparison.winners.iter().any(|winner| winner.unbeaten.len() < grid.paths.len())
-    };
-    if let Some(comparison) = summary.comparison.as_ref().filter(telling) {
-        winners(&mut page, &grid, comparison);
-    }
     if style.verbose {
         if let Some(comparison) = &summary.comparison {
             behind(&mut page, summary, &grid, comparison);
@@ -89,8 +85,8 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
 
 /// The tails, from which size a path pays, the sizes that were added near a crossing, and what the verdicts rest on.
 fn behind(page: &mut Page, summary: &Summary, grid: &Grid, comparison: &Comparison) {
-    let main = Block { metric: &comparison.metric, ratios: &comparison.ratios, baseline: &comparison.baseline };
-    let tails = Block { metric: "p99", ratios: &comparison.tails, ..main };
+    let main = Block::main(comparison);
+    let tails = Block { metric: "p99", ratios: &comparison.tails, stars: None, ..main };
     for threads in &grid.threads {
         let shapes = tails.shapes(grid, *threads);
         if !shapes.is_empty() {
@@ -185,9 +181,16 @@ struct Block<'a> {
     metric: &'a str,
     ratios: &'a [Ratio],
     baseline: &'a PathName,
+    /// Whose unbeaten paths have a star.
+    stars: Option<&'a Comparison>,
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
+    fn main(comparison: &'a Comparison) -> Self {
+        let Comparison { metric, ratios, baseline, .. } = comparison;
+        Self { metric, ratios, baseline, stars: Some(comparison) }
+    }
+
     /// The columns that hold a ratio.
     fn shapes(&self, grid: &Grid, threads: u32) -> Vec<Shape> {
         let holds = |shape: &Shape| {
@@ -205,7 +208,13 @@ impl Block<'_> {
             table = table.column(grid.head(*shape, false), Align::Right);
         }
         for path in &grid.paths {
-            let cells = shapes.iter().map(|shape| self.cell(grid.case(path, *shape, threads), path, glyphs));
+            let cells = shapes.iter().map(|shape| {
+                let mut cell = self.cell(grid.case(path, *shape, threads), path, glyphs);
+                if self.stars.is_some_and(|comparison| grid.is_unbeaten(comparison, path, *shape, threads)) {
+                    cell.text.insert(0, '★');
+                }
+                cell
+            });
             table.row(std::iter::once(Span::from(path.to_string())).chain(cells));
         }
         page.heading(&format!("{what}, {}", threads_name(threads)));
@@ -230,52 +239,6 @@ impl Block<'_> {
             Verdict::Undecided => Paint::Yellow,
         };
         paint.span(format!("{} {}", words::change(ratio.ratio), words::mark(ratio)))
-    }
-}
-
-/// A letter for each path, so that a cell of the map is one character.
-pub(crate) fn letter(at: usize) -> String {
-    char::from_u32(u32::from(b'A') + at as u32)
-        .filter(char::is_ascii_uppercase)
-        .map_or_else(|| format!("#{at}"), String::from)
-}
-
-/// The letters of the paths that nothing beats; none where all tie.
-pub(crate) fn letters(grid: &Grid, winner: &Winner) -> String {
-    if winner.unbeaten.len() == grid.paths.len() && winner.path.is_none() {
-        return String::new();
-    }
-    // Runs of an older version know the winner alone.
-    let unbeaten = if winner.unbeaten.is_empty() { winner.path.as_slice() } else { &winner.unbeaten };
-    let mut at: Vec<usize> =
-        unbeaten.iter().filter_map(|path| grid.paths.iter().position(|known| *known == path)).collect();
-    at.sort_unstable();
-    at.into_iter().map(letter).collect::<Vec<_>>().join("")
-}
-
-fn winners(page: &mut Page, grid: &Grid, comparison: &Comparison) {
-    if comparison.winners.is_empty() {
-        return;
-    }
-    page.heading("unbeaten");
-    let names: Vec<String> = grid.paths.iter().enumerate().map(|(at, path)| format!("{} {path}", letter(at))).collect();
-    page.text(2, &format!("{}   · all tie at 95 %", names.join("   ")), Paint::Dim);
-    let mut table = Table::new().gap(3).column("", Align::Left);
-    for shape in &grid.shapes {
-        table = table.column(grid.head(*shape, true), Align::Right);
-    }
-    for threads in &grid.threads {
-        let cells = grid.shapes.iter().map(|shape| match grid.winner(comparison, *shape, *threads) {
-            None => "n/a".into(),
-            Some(winner) => {
-                let unbeaten = letters(grid, winner);
-                if unbeaten.is_empty() { Paint::Dim.span("·") } else { Span::from(unbeaten) }
-            }
-        });
-        table.row(std::iter::once(Span::from(threads_name(*threads))).chain(cells));
-    }
-    for part in table.split(page.style, page.style.columns() - 2) {
-        page.table(part);
     }
 }
 

@@ -28,7 +28,7 @@ mod verify;
 
 pub(crate) use answer::{answers, in_a_line, is_answer, kinds as warning_kinds};
 pub use compare::compare;
-pub(crate) use compare::{absolute, letter, letters, metric_name, resolution};
+pub(crate) use compare::{absolute, metric_name, resolution};
 pub use diff::diff;
 pub use doctor::{doctor, doctor_fix};
 pub use each::each;

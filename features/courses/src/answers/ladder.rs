@@ -17,9 +17,9 @@ use msgpath_stats::verdict::{Evidence, Verdict, holm_levels, judge};
 use super::Part;
 use super::cell::Value;
 use super::evidence::{claim, cpu_ns, p50};
-use msgpath_analyse::compare::Results;
-use msgpath_analyse::compare::seed;
 use msgpath_analyse::control::control;
+use msgpath_analyse::results::Results;
+use msgpath_analyse::results::seed;
 use msgpath_analyse::series::{same_cell, series};
 use msgpath_analyse::summary::{CaseSummary, EventRate};
 

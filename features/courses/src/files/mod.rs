@@ -45,7 +45,7 @@ fn of_run(part: &Part<'_>) -> Option<(usize, Pictured)> {
     let (figure, panels) = large(&scene)?;
     let picture = Pictured {
         name: format!("{}-{}", part.name, figure.name),
-        title: format!("{}: {}", part.name, figure.question),
+        title: format!("{}: {}", part.name, figure.heading),
         how: figure.how.into(),
         panels,
     };

@@ -1,33 +1,30 @@
-//! Winner map: just tell me what to use. Sizes by threads; a letter for the winner, a dot where there is none.
+//! The metric of every path at every size, with the paths marked that no path beats.
 
-use msgpath_analyse::summary::{Comparison, Winner};
-use msgpath_core::units::three_digits;
-
-use msgpath_core::units;
+use msgpath_analyse::summary::Comparison;
+use msgpath_core::units::{self, Glyphs};
 
 use super::{DataTable, Datum, Drawn, Figure, Picture, Scene};
 use crate::svg::{Anchor, Drawing, Svg};
-use crate::terminal::{letter, letters};
+use crate::terminal::{absolute, metric_name};
 use crate::view::Grid;
 use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "winners",
-    question: "Just tell me what to use",
-    how: "A letter is a path that nothing beats at 95 %; several letters tie, · means that all do. The number is how many times slower the second best is. Blue: the winner is not the baseline, orange: the baseline wins; stronger: by more.",
+    heading: "The best path at each size",
+    how: "Blue: no path is shown to be better at this size (95 %). One blue cell in a column is the winner, several tie; none: all tie.",
     draw: picture,
 };
 
-const CELL: (f64, f64) = (68.0, 42.0);
-const LEFT: f64 = 84.0;
-const TOP: f64 = 26.0;
+const CELL: (f64, f64) = (84.0, 30.0);
+const LEFT: f64 = 128.0;
+const TOP: f64 = 46.0;
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let grid = scene.grid();
     let Some(comparison) = scene.summary.comparison.as_ref().filter(|comparison| !comparison.winners.is_empty()) else {
         return Drawn::Nothing;
     };
-    let names: Vec<String> = grid.paths.iter().enumerate().map(|(at, path)| format!("{} {path}", letter(at))).collect();
     let mut data = DataTable::new(&[
         ("size", "size_bytes"),
         ("pieces", "pieces"),
@@ -48,63 +45,38 @@ fn picture(scene: &Scene<'_>) -> Drawn {
             winner.margin.map_or(Datum::Missing, Datum::number),
         ]);
     }
-    let panels = vec![draw(&grid, comparison)];
-    Drawn::Picture(Picture { panels, data, note: names.join(", "), ..Picture::default() })
+    let panels = grid.threads.iter().map(|threads| panel(&grid, comparison, *threads)).collect();
+    Drawn::Picture(Picture { panels, data, ..Picture::default() })
 }
 
-fn list(winner: &Winner) -> String {
-    winner.unbeaten.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn draw(grid: &Grid, comparison: &Comparison) -> Svg {
+/// One row a path, one column a size.
+fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Svg {
     let width = LEFT + CELL.0 * grid.shapes.len() as f64 + 1.0;
-    let height = TOP + CELL.1 * grid.threads.len() as f64 + 1.0;
+    let height = TOP + CELL.1 * grid.paths.len() as f64 + 1.0;
     let mut drawing = Drawing::new(width, height);
+    let metric = comparison.metric.as_str();
+    let heading = format!("{}, {}", metric_name(metric, grid.timed()), words::counted(u64::from(threads), "thread"));
+    drawing.text("b", (0.0, 14.0), Anchor::Start, &heading);
     for (column, shape) in grid.shapes.iter().enumerate() {
         let x = LEFT + CELL.0 * column as f64;
         drawing.text("m", (x + CELL.0 / 2.0, TOP - 9.0), Anchor::Middle, &grid.head(*shape, false));
-        for (row, threads) in grid.threads.iter().enumerate() {
-            let y = TOP + CELL.1 * row as f64;
-            let centre = (x + CELL.0 / 2.0, y + CELL.1 / 2.0);
-            let Some(winner) = grid.winner(comparison, *shape, *threads) else {
-                drawing.rectangle("cell empty", (x, y), CELL, 1.0, "not measured");
-                drawing.text("m", (centre.0, centre.1 + 4.0), Anchor::Middle, "n/a");
-                continue;
+    }
+    for (row, path) in grid.paths.iter().enumerate() {
+        let y = TOP + CELL.1 * row as f64;
+        let middle = y + CELL.1 / 2.0 + 4.0;
+        drawing.text("m", (LEFT - 10.0, middle), Anchor::End, &path.to_string());
+        for (column, shape) in grid.shapes.iter().enumerate() {
+            let x = LEFT + CELL.0 * column as f64;
+            let value = match grid.case(path, *shape, threads) {
+                Some(case) => absolute(case, metric, Glyphs::Unicode),
+                None => "n/a".into(),
             };
-            let margin = winner.margin.map_or_else(String::new, |margin| format!("{}×", three_digits(margin)));
-            let known =
-                winner.path.as_ref().and_then(|path| Some((path, grid.paths.iter().position(|known| *known == path)?)));
-            match known {
-                Some((path, at)) => {
-                    let colour = if *path == comparison.baseline { "f2" } else { "f1" };
-                    // Twice as fast or more has the full strength, 0.45, at which the text still reads well.
-                    let strength =
-                        winner.margin.map_or(0.1, |margin| (0.1 + 0.35 * margin.log2().clamp(0.0, 1.0)).min(0.45));
-                    let title = format!("{}, {threads} threads: {path} {margin}", grid.head(*shape, false));
-                    drawing.rectangle(&format!("cell {colour}"), (x, y), CELL, strength, &title);
-                    drawing.text("b", (centre.0, centre.1 - 2.0), Anchor::Middle, &letter(at));
-                    drawing.text("m", (centre.0, centre.1 + 14.0), Anchor::Middle, &margin);
-                }
-                None => {
-                    let title = format!(
-                        "{}, {threads} threads: no winner at 95 %; best estimate {}",
-                        grid.head(*shape, false),
-                        winner.best
-                    );
-                    let tied = letters(grid, winner);
-                    let (title, text) = match tied.as_str() {
-                        "" => (title, "·"),
-                        tied => (format!("{title}; {} tie", list(winner)), tied),
-                    };
-                    drawing.rectangle("cell empty", (x, y), CELL, 1.0, &title);
-                    drawing.text("m", (centre.0, centre.1 + 4.0), Anchor::Middle, text);
-                }
-            }
+            let title = format!("{path}, {}: {value}", grid.head(*shape, false));
+            let unbeaten = grid.is_unbeaten(comparison, path, *shape, threads);
+            let (class, strength, text) = if unbeaten { ("cell f1", 0.35, "b") } else { ("cell empty", 1.0, "m") };
+            drawing.rectangle(class, (x, y), CELL, strength, &title);
+            drawing.text(text, (x + CELL.0 / 2.0, middle), Anchor::Middle, &value);
         }
     }
-    for (row, threads) in grid.threads.iter().enumerate() {
-        let y = TOP + CELL.1 * (row as f64 + 0.5) + 4.0;
-        drawing.text("m", (LEFT - 10.0, y), Anchor::End, &words::counted(u64::from(*threads), "thread"));
-    }
-    drawing.finish("The fastest path for each message size and thread count")
+    drawing.finish("The metric of each path at each size; marked where no path beats it")
 }
