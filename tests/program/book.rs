@@ -80,6 +80,6 @@ fn every_figure_is_explained() {
     let figures = sections.into_iter().flat_map(|section| section.leading);
     let figures = figures.chain(msgpath_present::html::figures::FIGURES);
     let figures: Vec<_> = figures.chain(sections.into_iter().flat_map(|section| section.figures)).collect();
-    let wanted: Vec<String> = figures.iter().map(|figure| format!("`{}`: {}", figure.name, figure.question)).collect();
+    let wanted: Vec<String> = figures.iter().map(|figure| format!("`{}`: {}", figure.name, figure.heading)).collect();
     assert_eq!(heads, wanted, "left: headings of docs/figures.md, right: figures in the order of the report");
 }

@@ -87,6 +87,27 @@ pub fn log_ratios(case: &Series, baseline: &Series) -> Vec<(u32, f64)> {
     case.iter().filter_map(|(pass, value)| Some((*pass, (value / baseline.get(pass)?).ln()))).collect()
 }
 
+/// Log-ratios of several cells (each by pass) as one value a pass, in the order of the passes. Their mean is M, the mean
+/// over the cells of each cell's mean; with m the mean of a cell, C cells and P passes the value of pass p is
+///
+/// ```text
+/// u(p) = M + sum over the cells that have p of (P / (C P(c))) (d(c,p) - m(c))
+/// ```
+///
+/// so that a pass which lacks some cells counts with those that it has, and no cell weighs more than another
+/// (docs/method/comparison.md#over-all-sizes). Where every cell has every pass it is the mean over the cells.
+pub fn over_cells(cells: &[Vec<(u32, f64)>]) -> Vec<f64> {
+    let means: Vec<f64> = cells.iter().map(|cell| mean(&cell.iter().map(|(_, d)| *d).collect::<Vec<_>>())).collect();
+    let mut passes: BTreeMap<u32, f64> = BTreeMap::new();
+    for (cell, m) in cells.iter().zip(&means) {
+        for (pass, d) in cell {
+            *passes.entry(*pass).or_default() += (d - m) / cell.len() as f64;
+        }
+    }
+    let (center, scale) = (mean(&means), passes.len() as f64 / cells.len().max(1) as f64);
+    passes.into_values().map(|sum| center + scale * sum).collect()
+}
+
 /// Judges log-ratios in the order of their passes. Pairs that resemble their neighbours (r1 > 1.96/sqrt(B)) are
 /// joined in blocks of four for the interval and the test alike; alternating ones are not, since that only widens.
 /// `family`: how many tests are made together; it sets the number of random flips.
@@ -150,6 +171,24 @@ mod tests {
 
     fn noise(random: &mut fastrand::Rng, n: usize, center: f64, spread: f64) -> Vec<f64> {
         (0..n).map(|_| center + spread * normal(random)).collect()
+    }
+
+    #[test]
+    fn cells_of_equal_passes_are_averaged() {
+        let cells = [vec![(0, 0.1), (1, 0.3)], vec![(0, 0.2), (1, 0.6)]];
+        let units = over_cells(&cells);
+        assert!(units.iter().zip([0.15, 0.45]).all(|(u, expected)| (u - expected).abs() < 1e-12), "{units:?}");
+    }
+
+    #[test]
+    fn missing_passes_do_not_shift_the_mean_over_cells() {
+        // The second cell lies 0.5 higher and lacks every other pass.
+        let noise = |at: u32| (f64::from(at) * 2.4).sin() * 0.01;
+        let first = (0..20).map(|pass| (pass, noise(pass))).collect();
+        let second = (0..20).step_by(2).map(|pass| (pass, 0.5 + noise(pass + 7))).collect();
+        let units = over_cells(&[first, second]);
+        assert_eq!(units.len(), 20);
+        assert!((mean(&units) - 0.25).abs() < 0.005 && deviation(&units) < 0.02, "{units:?}");
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub fn figure_file(scene: &Scene<'_>, figure: &figures::Figure) -> Result<String
         figures::Drawn::Nothing => Err("it does not concern this run".into()),
         figures::Drawn::Unavailable(why) => Err(why),
         figures::Drawn::Picture(picture) if picture.panels.is_empty() => Err("it is not a drawing".into()),
-        figures::Drawn::Picture(picture) => Ok(svg::file(figure.question, &picture.panels, FIGURES)),
+        figures::Drawn::Picture(picture) => Ok(svg::file(figure.heading, &picture.panels, FIGURES)),
     }
 }
 

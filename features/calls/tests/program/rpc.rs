@@ -319,7 +319,7 @@ fn our_client_calls_our_server_and_every_verb_reads_the_run() {
     home.run("verify @last").ends_with(0);
     let report = home.path().join("calls.html");
     home.run(&format!("report @last -o {}", report.display())).ends_with(0);
-    assert!(std::fs::read_to_string(&report).unwrap().contains("What happened to each call?"));
+    assert!(std::fs::read_to_string(&report).unwrap().contains("Timeline of calls"));
     // A call went at the same time, whoever says so: the client's log, what is made of the record, the server's log.
     let exported = home.path().join("exported.log");
     home.run(&format!("export @last --to lab-log -o {}", exported.display())).ends_with(0);

@@ -12,7 +12,7 @@ use msgpath_present::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "senders",
-    question: "Who is slow to whom?",
+    heading: "Delay from each sender to each receiver",
     how: "A cell is the messages of a sender to a receiver: the stronger its colour, the longer they took (log, one scale for all engines). × are lost messages. A strong row is a slow receiver, a strong column a slow sender.",
     draw: picture,
 };

@@ -14,7 +14,7 @@ use msgpath_present::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "anatomy",
-    question: "Where is a message at every moment?",
+    heading: "Stages of one message",
     how: "Time runs to the right, to scale; the message goes down from the near program to the far one and on to the near program again. A bar is a stage, a mean over whole messages of that slowness, so the bars add up to the time on top. Hatched: waiting for a CPU.",
     draw: picture,
 };

@@ -11,7 +11,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "bars",
-    question: "How do the paths compare, size by size?",
+    heading: "Median of each path, by message size",
     how: "Bars begin at 0 and no axis is broken, so lengths can be compared. Lines are 95 % intervals over rounds.",
     draw: picture,
 };

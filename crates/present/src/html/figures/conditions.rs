@@ -1,4 +1,4 @@
-//! Strips under the heat map: what else happened, round by round. Was it us or the machine?
+//! Strips under the heat map: what else happened, round by round. Conditions of each round
 
 use msgpath_analyse::heat::{Column, heat};
 use msgpath_analyse::strips::{Strip, Strips, strips};
@@ -11,7 +11,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "conditions",
-    question: "Was it us or the machine?",
+    heading: "Conditions of each round",
     how: "What else happened during the rounds, on the time axis of the heat map. Marked ● and listed first: what rises with \
           the slow rounds, beyond chance. Height is the largest value of a round in that place.",
     draw: picture,

@@ -11,7 +11,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "cost",
-    question: "Faster, but at what price?",
+    heading: "CPU time and system calls per message",
     how: "Cost of one message, mean over all rounds; every column begins at 0, and all counts have one scale. ● near end, ○ far end. What could not be counted says n/a and why.",
     draw: picture,
 };

@@ -12,14 +12,14 @@ use crate::words;
 
 pub(super) const KERNEL: Figure = Figure {
     name: "counters",
-    question: "What did the kernel count, at which message size?",
+    heading: "Kernel counters, by message size",
     how: "Events at the near end per message, both axes logarithmic. A count of 0 lies below the axis and stands in the numbers. Other programs on the machine are counted too.",
     draw: kernel,
 };
 
 pub(super) const CYCLES: Figure = Figure {
     name: "cycles-per-byte",
-    question: "How many CPU cycles does a byte cost?",
+    heading: "CPU cycles per byte",
     how: "Cycles of both ends divided by the bytes of the message.",
     draw: cycles,
 };

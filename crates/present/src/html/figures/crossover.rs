@@ -12,7 +12,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "crossover",
-    question: "Which path, from which size?",
+    heading: "Size from which a path pays",
     how: "Below each panel the ratio to the baseline. Bands are 95 % intervals. A shaded column is the 95 % interval of the size from which a path pays.",
     draw: picture,
 };

@@ -17,7 +17,7 @@ use msgpath_core::workload::Duration;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "heat",
-    question: "When was it slow, and is there more than one speed?",
+    heading: "Times over the run",
     how: "Every message is in one cell; the stronger the colour, the more messages. Lines: p50 and p99 of each column. \
           A click on a cell shows its messages in the timeline.",
     draw: picture,

@@ -15,7 +15,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "load",
-    question: "How much load before it falls over?",
+    heading: "Latency, by offered load",
     how: "Latency from the intended send, against the rate that was offered. A tick below a point is the rate achieved; a rate that was not sustained has no latency. A line across marks the knee, where the quantile named has doubled; where its 95 % interval is known, a column is shaded.",
     draw: picture,
 };

@@ -1,6 +1,6 @@
 //! The pictures of the report: one file each, and one line in [`FIGURES`].
 //!
-//! A figure is a question with its picture. In the page it is `<figure id="fig-NAME">`; numbers for the script stand in
+//! A figure is a heading with its picture. In the page it is `<figure id="fig-NAME">`; numbers for the script stand in
 //! a JSON block `data-NAME` (`encode::json_block`, in [`Picture::after`]), positions in the attribute
 //! `data-geo` of its SVG ([`crate::svg::Drawing::attribute`]). No figure computes a statistic.
 
@@ -131,10 +131,10 @@ pub(crate) fn large(page: &mut Page, drawn: &[Done], names: &[&str]) {
         let Some((figure, Drawn::Picture(picture))) = drawn.iter().find(|(figure, _)| figure.name == *name) else {
             continue;
         };
-        page.listed(&format!("fig-{name}"), figure.question);
+        page.listed(&format!("fig-{name}"), figure.heading);
         page.raw(&format!(
             "<figure id=\"fig-{name}\" aria-labelledby=\"head-{name}\">\n<h2 id=\"head-{name}\">{}</h2>\n",
-            escape(figure.question)
+            escape(figure.heading)
         ));
         show(page, figure, picture);
         page.raw("</figure>\n");
@@ -142,7 +142,7 @@ pub(crate) fn large(page: &mut Page, drawn: &[Done], names: &[&str]) {
     page.raw("</div>\n");
 }
 
-/// Writes the other figures, each folded behind its question, and what could not be drawn behind a single line. `earlier`:
+/// Writes the other figures, each folded behind its heading, and what could not be drawn behind a single line. `earlier`:
 /// the same figures of the run that this one is compared with.
 pub(crate) fn folded(page: &mut Page, drawn: &[Done], large: &[&str], earlier: Option<(&str, &str, &[Done])>) {
     let mut missing: Vec<String> = Vec::new();
@@ -150,9 +150,9 @@ pub(crate) fn folded(page: &mut Page, drawn: &[Done], large: &[&str], earlier: O
         let name = figure.name;
         match drawn {
             Drawn::Nothing => {}
-            Drawn::Unavailable(why) => missing.push(format!("{} n/a: {why}", figure.question)),
+            Drawn::Unavailable(why) => missing.push(format!("{} n/a: {why}", figure.heading)),
             Drawn::Picture(picture) => {
-                page.fold(&format!("fold-{name}"), figure.question, false);
+                page.fold(&format!("fold-{name}"), figure.heading, false);
                 page.raw(&format!("<figure id=\"fig-{name}\">\n"));
                 match earlier {
                     Some((of_earlier, of_later, all)) if !is_once(name) => {

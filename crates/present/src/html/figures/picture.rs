@@ -11,7 +11,7 @@ pub struct Figure {
     /// What is typed after `--figure`.
     pub name: &'static str,
     /// The heading.
-    pub question: &'static str,
+    pub heading: &'static str,
     /// One line: how to read it.
     pub how: &'static str,
     /// Draws it.

@@ -16,7 +16,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "points",
-    question: "What did each message do, one after the other?",
+    heading: "Time of each message, in order",
     how: "A point is a message: when it started, how long it took (log). A ring is the slowest of its stretch of time; × on top is a lost message.",
     draw: picture,
 };

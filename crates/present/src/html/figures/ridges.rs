@@ -16,7 +16,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "shapes",
-    question: "One hump or several?",
+    heading: "Distribution of times",
     how: "Histograms of log time, fastest case on top; the height is the square root of the count, so that small humps show, and every row has its own scale. Below a row: | median, bars from the quartiles outwards, each step half as many messages, as far as it is a claim.",
     draw: picture,
 };

@@ -13,7 +13,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "rounds",
-    question: "How fast was it, round by round?",
+    heading: "Median of each round",
     how: "A point is a round: what the receiver took in, by its clock. The line is the mean of the rounds, the band its 95 % interval. The axis begins at 0.",
     draw: picture,
 };

@@ -9,7 +9,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "shift",
-    question: "Where did it get better or worse?",
+    heading: "Change at each percentile",
     how: "Time of the later run divided by the earlier one, at every percentile; below 1× is faster. The band along the line is its 95 % interval, cut off where it leaves the frame; the dotted part has too few messages for one. Grey: the halves of one run differ as much.",
     draw: picture,
 };

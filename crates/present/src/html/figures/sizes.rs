@@ -14,7 +14,7 @@ use msgpath_core::units;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "sizes",
-    question: "What does a message of each size take?",
+    heading: "Time of a message, by its size",
     how: "A line is a path, a point a measured size with its 95 % interval over rounds; a hollow point has a wider range, of what levels, drift or few rounds leave open. Ratios in the answer compare rounds of the same pass, so they can differ from those of two points. Both axes are logarithmic.",
     draw: picture,
 };

@@ -15,7 +15,7 @@ use msgpath_core::workload::Duration;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "spectrum",
-    question: "How slow, for how many?",
+    heading: "Percentiles",
     how: "Read across to a percentile, up to a time. Bands are 95 % intervals over rounds, or the wider range of what levels, drift or few rounds leave open; dotted is not bounded from above. Beyond a factor of 3 a band is cut; an arrow says that it goes on.",
     draw: picture,
 };

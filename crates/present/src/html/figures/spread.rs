@@ -10,7 +10,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "spread",
-    question: "How far apart are the fastest, the mean and the slowest?",
+    heading: "Fastest, mean and slowest message",
     how: "A line from the fastest to the slowest message that arrived, logarithmic. | median, ◆ mean: where they lie far apart, a few slow messages make the mean.",
     draw: picture,
 };

@@ -13,7 +13,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "stages",
-    question: "Where does the time go, and does the tail go elsewhere?",
+    heading: "Time in each stage, usual and slow messages",
     how: "Each bar averages whole messages of that slowness, so the parts add up to the mean on the right.",
     draw: picture,
 };

@@ -9,14 +9,14 @@ use crate::words;
 
 pub(super) const LATENCY: Figure = Figure {
     name: "latency-threads",
-    question: "What do more threads do to latency?",
+    heading: "Latency, by number of threads",
     how: "Median latency against the number of threads, both axes logarithmic. Bars are 95 % intervals over rounds; at a hollow point the range of what levels, drift or few rounds leave open.",
     draw: latency,
 };
 
 pub(super) const SCALING: Figure = Figure {
     name: "scaling",
-    question: "Do more threads bring more?",
+    heading: "Throughput, by number of threads",
     how: "What all threads together get done. The thin dashed lines start at the fewest threads and rise in proportion: on them, twice the threads do twice as much.",
     draw: scaling,
 };

@@ -8,7 +8,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "throughput",
-    question: "How much goes through, at which message size?",
+    heading: "Throughput, by message size",
     how: "Payload bits a second at the receiver, both axes logarithmic. Bars are 95 % intervals over rounds; a hollow point has none.",
     draw: picture,
 };

@@ -14,7 +14,7 @@ use crate::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "timeline",
-    question: "What happened to each message?",
+    heading: "Timeline of messages",
     how: "Zoomed out, height is the slowest message that starts in that pixel (log scale) and colour the stage that took most of its time. \
           Zoomed in, each message shows its stages; time after the arrival at the far end lies lower. Gaps are between rounds. \
           Aligned by percentile, each row is the mean of the messages at that percentile.",

@@ -21,7 +21,7 @@ use crate::present::words as own;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "rpc-calls",
-    question: "What happened to each call?",
+    heading: "Timeline of calls",
     how: "One row per call: the request from T1 to T2, the notch down from T2 to T3 is the server, up again the reply to T4. \
           By time, the slope of the rows is the rate and a gap between them a pause. From T1 = 0, lengths can be compared. \
           Where rows are thinner than a few pixels, each line is the slowest of its calls, on all the time that they cover.",

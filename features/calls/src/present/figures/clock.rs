@@ -15,7 +15,7 @@ use crate::present::words as own;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "rpc-clock",
-    question: "How far apart are the clocks, and how sure is that?",
+    heading: "Offset of the clocks, with its bounds",
     how: "What must be added to the server's stamps. A request cannot arrive before it was sent (∧: at least that much), a \
           reply neither (∨: at most). The band is what both leave open, the line its middle; whether the two ways are \
           equally long cannot be known.",

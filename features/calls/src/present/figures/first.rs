@@ -19,7 +19,7 @@ use crate::present::words as own;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "rpc-first",
-    question: "Are first calls slower than later ones?",
+    heading: "First calls and later ones",
     how: "The first calls of each kind from T1 = 0: the request from T1 to T2, the notch down from T2 to T3 is the server, \
           the reply up again to T4. ● the first of its kind on its connection. The dashed line is the median of the later \
           calls.",

@@ -17,7 +17,7 @@ use crate::present::words as own;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "rpc-parts",
-    question: "Where does the time of each kind of call go?",
+    heading: "Parts of a call's time, by kind of call",
     how: "Each bar averages whole calls, so its parts add up to the mean T4 - T1 on the right: of all calls, of those near \
           the median, of those near p99. Hatched parts are waiting.",
     draw: picture,

@@ -15,7 +15,7 @@ use msgpath_present::words;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "rpc-waterfall",
-    question: "What does the slowest call do that the usual one does not?",
+    heading: "The slowest call beside a usual one",
     how: "Of each kind of call the median one and the slowest, on one scale: the request to the server, the server's own time, the reply. Time runs to the right.",
     draw: picture,
 };
