@@ -31,6 +31,24 @@ fn messages_go_there_and_back_in_frames() {
 }
 
 #[test]
+fn the_time_of_a_frame_is_split_into_stages() {
+    if !there() {
+        return;
+    }
+    for path in ["eth:send", "eth-ring:send"] {
+        let output = Home::new().run(&format!("explain -x {path} -t 1s -r 5 -w 0 --no-save --json")).ends_with(0).json();
+        let stages = &output["attribution"][0];
+        if stages["known_by"].is_null() {
+            return eprintln!("skipped: {path}: {}", stages["not_shown_because"]);
+        }
+        // Beside other work a message may lack a stage, but not because nobody knows its socket.
+        let unseen = "its socket was not seen to become readable";
+        assert!(stages["not_attributed"].get(unseen).is_none(), "{path}: {stages}");
+        assert!(stages["complete"].as_u64() > Some(0), "{path}: {stages}");
+    }
+}
+
+#[test]
 fn what_cannot_be_had_is_said_with_its_cure() {
     let home = Home::new();
     let refused = |options: &str, parts: &[&str]| {

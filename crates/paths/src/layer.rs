@@ -2,7 +2,7 @@
 //! libraries are many and few need them; here is the channel that takes one, so that everything else measures it as any path.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::schema::Granted;
@@ -92,6 +92,9 @@ impl Channel for Layered {
     }
     fn room(&self) -> Option<u64> {
         None
+    }
+    fn cookie(&self) -> Option<u64> {
+        msgpath_sys::cookie::cookie(self.socket.as_fd()).ok()
     }
     fn granted(&self, end: &str, _: &ChannelOptions) -> Vec<Granted> {
         let agreed = self.layer.iter().flat_map(|layer| layer.agreed());

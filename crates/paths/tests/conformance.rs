@@ -240,6 +240,35 @@ fn every_wait_gives_up_after_its_slice_or_sees_the_end() {
     });
 }
 
+/// A tracer finds the events of a message by the cookie of the socket that becomes readable.
+#[test]
+fn sockets_that_say_when_they_are_readable_have_cookies() {
+    let mut transports: Vec<Entry> = available();
+    transports.retain(|entry| entry.transport.meta().stack.has_ready());
+    transports.dedup_by_key(|entry| entry.name.transport.clone());
+    for entry in &transports {
+        in_place(entry, || {
+            let (near, far) = connect(entry, &need(entry, 64));
+            for end in [near, far] {
+                let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &|_| 0 };
+                let options = Need::local(64).options;
+                let cookie = msgpath_paths::with_ends(&entry.name, vec![end], layout, &options, Cookie).unwrap();
+                assert!(cookie.is_some(), "{}", entry.name);
+            }
+        });
+    }
+}
+
+/// Says how the kernel names the socket.
+struct Cookie;
+
+impl Driver for Cookie {
+    type Out = Option<u64>;
+    fn drive<C: Channel, S: Method<C>, W: Wait<C>>(self, ends: Vec<End<C, S, W>>) -> Self::Out {
+        ends[0].channel.cookie()
+    }
+}
+
 fn gives_up(entry: &Entry) {
     let (near, far) = connect(entry, &need(entry, 64));
     let layout = Layout { pieces: Pieces::whole(64), inflight: 1, copies: 1, content: &|_| 0 };

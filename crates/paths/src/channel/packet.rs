@@ -110,6 +110,9 @@ impl Channel for Packet {
         // Half: the other half is the kernel's own bookkeeping (socket(7)).
         sockopt::socket_send_buffer_size(&self.fd).ok().map(|bytes| bytes as u64 / 2)
     }
+    fn cookie(&self) -> Option<u64> {
+        msgpath_sys::cookie::cookie(self.fd()).ok()
+    }
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
         let mut list = vec![grant(end, "interface", Some(options.interface.clone()), self.interface.clone())];
         let mut buffer = |option, asked: Option<u64>, granted: Result<usize, rustix::io::Errno>| {

@@ -118,6 +118,9 @@ impl Channel for XskEnd {
     fn room(&self) -> Option<u64> {
         None
     }
+    fn cookie(&self) -> Option<u64> {
+        msgpath_sys::cookie::cookie(self.socket.as_fd()).ok()
+    }
     fn granted(&self, end: &str, options: &ChannelOptions) -> Vec<Granted> {
         let mode = match self.program.mode {
             Mode::Native => "native",
