@@ -5,7 +5,7 @@ use msgpath_analyse::summary::{CaseSummary, Confidence};
 use msgpath_analyse::trials::{Column, Difference, difference, trials};
 use msgpath_core::Case;
 use msgpath_core::plan::Metric;
-use msgpath_core::schema::{EndReport, MessageRow, RoundRecord};
+use msgpath_core::schema::{MessageRow, RoundRecord};
 use msgpath_core::units::{size, three_digits};
 use msgpath_stages::log::log;
 use msgpath_stats::dependence::independent;
@@ -21,7 +21,7 @@ use crate::answers::columns::{Columns, ns_or, number_or, ratio_or, table, time_o
 use crate::answers::evidence::{
     above, below, extremes, judged, mean_of_passes, mean_of_trials, p50, quantile, unpaired,
 };
-use crate::answers::words::{percent, range, sentences, time, verdict_word};
+use crate::answers::words::{counted, percent, range, sentences, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 
 /// The parts that have trial tables: their names, and what they are.
@@ -33,6 +33,8 @@ const TABLES: [(&str, &str); 4] = [
 ];
 /// A trial that takes so many medians of its column is named.
 const FAR_OFF: f64 = 2.0;
+/// From this part of its excess on a wait for a CPU is named as a cause.
+const PART: f64 = 0.1;
 /// Bytes of the headers of IPv4 with TCP (timestamps) and with UDP.
 const HEADERS: [(&str, u64); 2] = [("tcp", 52), ("udp", 28)];
 
@@ -147,30 +149,39 @@ impl<'a> Trials<'a> {
             .note("What a clock of milliseconds leaves of the trials above: below 1 ms, nothing.")
     }
 
+    /// The round of a trial, be it disturbed or not.
+    fn round(&self, row: &MessageRow) -> Option<&'a RoundRecord> {
+        self.part.run.rounds.iter().find(|round| (round.case, round.pass) == (row.case, row.pass))
+    }
+
     /// What the counters of its round say of a trial that is far off.
-    fn causes(&self, at: usize, excess: f64, round: Option<&&RoundRecord>) -> String {
+    fn causes(&self, at: usize, excess: f64, round: Option<&RoundRecord>) -> String {
+        let Some(round) = round else { return "not known: its round was not recorded".into() };
+        let ends = [round.near(), round.far()];
         let mut causes = Vec::new();
-        if let Some(round) = round {
-            let ends = [round.near(), round.far()];
-            let again: u64 = ends.iter().filter_map(|end| Some(end.tcp?.total_retrans)).sum();
-            if again > 0 {
-                causes.push(format!("{again} segments retransmitted"));
-            }
-            let waited = |end: &EndReport| end.run_delay_ns.unwrap_or(0);
-            let queued: u64 = ends.iter().map(|end| waited(end)).sum();
-            if queued as f64 >= excess / 2.0 {
-                let whose = if self.fresh { "" } else { " in its round" };
-                causes.push(format!("waited {}{whose} for a CPU", time(queued as f64)));
-            }
-            if round.steal_ticks.is_some_and(|ticks| ticks > 0) {
-                causes.push("the host took the CPU away (steal)".into());
-            }
-            causes.extend(round.flags.iter().cloned());
+        let again: u64 = ends.iter().filter_map(|end| Some(end.tcp?.total_retrans)).sum();
+        if again > 0 {
+            causes.push(format!("{} retransmitted", counted(again as usize, "segment")));
         }
+        let waited: Vec<u64> = ends.iter().filter_map(|end| end.run_delay_ns).collect();
+        let queued = waited.iter().sum::<u64>() as f64;
+        if queued >= PART * excess {
+            let whose = if self.fresh { "" } else { " in its round" };
+            let of = if queued >= excess / 2.0 { String::new() } else { format!(" of the {} more", time(excess)) };
+            causes.push(format!("waited {}{whose}{of} for a CPU", time(queued)));
+        }
+        if round.steal_ticks.is_some_and(|ticks| ticks > 0) {
+            causes.push("the host took the CPU away (steal)".into());
+        }
+        causes.extend(round.flags.iter().cloned());
         if !self.fresh && at == 0 {
             causes.push("the first message of its connection".into());
         }
-        if causes.is_empty() { "not known: no counter moved".into() } else { causes.join("; ") }
+        match waited.len() {
+            _ if !causes.is_empty() => causes.join("; "),
+            2 => "not known: no counter moved".into(),
+            _ => "not known: the time that threads waited for a CPU could not be read".into(),
+        }
     }
 }
 
@@ -186,11 +197,9 @@ fn anomalies(made: &[Trials<'_>]) -> Table {
             let Some(spread) = column.spread else { continue };
             let mut rows: Vec<&MessageRow> = one.part.logs.trials.iter().filter(|row| row.case == case.id).collect();
             rows.sort_by_key(|row| (row.pass, row.connection, row.sequence));
-            let rounds = one.part.rounds(case);
             for (at, row) in rows.into_iter().enumerate() {
                 let Some(ns) = row.latency_ns.filter(|ns| *ns as f64 >= FAR_OFF * spread.median_ns) else { continue };
-                let round = rounds.iter().find(|round| round.pass == row.pass);
-                let causes = one.causes(at, ns as f64 - spread.median_ns, round);
+                let causes = one.causes(at, ns as f64 - spread.median_ns, one.round(row));
                 odd.push((one.name, at, case.size, ns, spread.median_ns, causes));
             }
         }
@@ -642,6 +651,35 @@ mod tests {
         let page = trials_of(&[100, 101, 99, 100, 102], &[50, 51, 49, 52, 48]);
         let faster = answer(&page, "Is a message of 1000 bytes faster");
         assert!(faster.text.ends_with("1000 bytes are faster"), "{}", faster.text);
+    }
+
+    #[test]
+    fn a_slow_trial_of_a_disturbed_round_has_its_cause() {
+        let build = Build::echo(&["tcp:send"], &[10]).rounds(12).messages(1);
+        let mut run = build.run();
+        for round in &mut run.rounds {
+            (round.near_mut().run_delay_ns, round.far_mut().run_delay_ns) = (Some(0), Some(0));
+        }
+        // The seventh waits for a CPU, the ninth for 1 of its 9 ms, nothing is known of the eleventh; other work has all rounds
+        // but these for calm.
+        run.rounds[6].far_mut().run_delay_ns = Some(6_200_000);
+        run.rounds[8].near_mut().run_delay_ns = Some(1_000_000);
+        run.rounds[10].near_mut().run_delay_ns = None;
+        for slow in [6, 8, 10] {
+            run.rounds[slow].steal_ticks = Some(0);
+        }
+        let times = [10, 10, 10, 10, 10, 10, 6_280, 10, 9_010, 10, 9_010, 10];
+        let mut trials = rows(0, &times);
+        trials.iter_mut().enumerate().for_each(|(at, row)| (row.pass, row.sequence) = (at as u32, 0));
+        let page = of(&[("here-fresh", run, Logs { trials, ..Logs::default() })], page);
+        let odd = page.tables.iter().find(|table| table.name == "anomalies").unwrap();
+        let causes: Vec<_> = odd.rows.iter().map(|row| row[5].clone()).collect();
+        let expected = [
+            "waited 6.20 ms for a CPU",
+            "waited 1.00 ms of the 9.00 ms more for a CPU",
+            "not known: the time that threads waited for a CPU could not be read",
+        ];
+        assert_eq!(causes, expected.map(Cell::text));
     }
 
     #[test]
