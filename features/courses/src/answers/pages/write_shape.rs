@@ -9,6 +9,7 @@ use msgpath_core::schema::{DeviceKind, FAR, NEAR, TcpInfo};
 use msgpath_core::units::{Pieces, size, three_digits};
 use msgpath_core::{CallCounts, PathName};
 use msgpath_stats::describe::median;
+use msgpath_stats::distributions::binomial_inverse;
 use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 
 use crate::answers::answered::{Answered, answers, say, sure_if};
@@ -126,6 +127,56 @@ fn delayed(part: &Part<'_>, case: &CaseSummary) -> Vec<u32> {
     times.into_iter().filter(|(_, ns)| DELAYED_ACK.is_one(ns - usual)).map(|(pass, _)| pass).collect()
 }
 
+/// Rounds that ended a delayed acknowledgement later than usual, of so many, by whether Nagle's algorithm is on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Late {
+    nagle: [usize; 2],
+    nodelay: [usize; 2],
+}
+
+impl Late {
+    fn of(part: &Part<'_>, rows: &[&CaseSummary]) -> Self {
+        let mut late = Self::default();
+        for case in rows {
+            let own = if waits(part, case) { &mut late.nagle } else { &mut late.nodelay };
+            own[0] += delayed(part, case).len();
+            own[1] += part.rounds(&case.case).len();
+        }
+        late
+    }
+
+    /// Whether they are those of Nagle's algorithm: without it no round ends so late, or chance alone would seldom give it so many.
+    fn fits_nagle(&self) -> bool {
+        let (all, rounds) = (self.nagle[0] + self.nodelay[0], self.nagle[1] + self.nodelay[1]);
+        let share = self.nagle[1] as f64 / rounds.max(1) as f64;
+        self.nagle[0] > 0 && (self.nodelay[0] == 0 || self.nagle[0] as u64 > binomial_inverse(0.975, all as u64, share))
+    }
+
+    /// What is said of them, as the end of a sentence.
+    fn words(&self) -> String {
+        let of = |[late, all]: [usize; 2]| format!("{late} of {all} rounds");
+        let (with, without) = (of(self.nagle), of(self.nodelay));
+        match self.nagle[0] + self.nodelay[0] {
+            0 => String::new(),
+            _ if self.fits_nagle() => format!(
+                "; {with} with Nagle's algorithm and {without} with TCP_NODELAY ended 32 to 48 ms later than usual, which fits \
+                 Nagle's algorithm and a delayed acknowledgement (msgpath preset nagle-trap); those with it are not counted \
+                 as noise"
+            ),
+            _ => format!(
+                "; {with} with Nagle's algorithm and {without} with TCP_NODELAY ended 32 to 48 ms later than usual, which is \
+                 not shown to come from Nagle's algorithm and is counted as noise"
+            ),
+        }
+    }
+}
+
+/// Whether a small packet of a row waits for an acknowledgement (Nagle's algorithm).
+fn waits(part: &Part<'_>, case: &CaseSummary) -> bool {
+    let options = part.run.header.plan.options_of(&case.case);
+    case.case.path.transport == "tcp" && !options.nodelay
+}
+
 /// The run, its rows, and what equal rows differ by.
 struct Shapes<'a> {
     part: Part<'a>,
@@ -227,8 +278,8 @@ struct Band {
     pairs: Vec<(PathName, [Pieces; 2], Option<f64>)>,
     /// Rows that differ from the first of their setting, beyond the least margin and after Holm.
     apart: usize,
-    /// Rounds of all rows that waited.
-    delayed: usize,
+    /// Rounds that may have waited.
+    late: Late,
     table: Table,
 }
 
@@ -238,7 +289,9 @@ impl Band {
         let first = |case: &CaseSummary| same().find(|first| first.case.path == case.case.path);
         let pairs = same().filter_map(|case| Some((case, first(case)?)));
         let pairs: Vec<Pair<'_>> = pairs.filter(|(case, first)| case.case.id != first.case.id).collect();
-        let late: Vec<(u32, Vec<u32>)> = rows.iter().map(|case| (case.case.id, delayed(part, case))).collect();
+        let counts = Late::of(part, rows);
+        let waited = rows.iter().filter(|case| counts.fits_nagle() && waits(part, case));
+        let late: Vec<(u32, Vec<u32>)> = waited.map(|case| (case.case.id, delayed(part, case))).collect();
         let usual = |case: &CaseSummary, pass: u32| {
             late.iter().all(|(id, passes)| *id != case.case.id || !passes.contains(&pass))
         };
@@ -248,7 +301,7 @@ impl Band {
             .col("one write, called", |row| name(row.0))
             .col("against", |row| row.1.case.pieces.to_string())
             .judged("throughput divided by that", SAME)
-            .note("Rounds that waited for a delayed acknowledgement are left out here.");
+            .note("Rounds that waited for a delayed acknowledgement, where Nagle's algorithm explains them, are left out here.");
         let of_pair = |(case, first, judged): &(&CaseSummary, &CaseSummary, Option<_>)| {
             let judged: &Option<crate::answers::evidence::Judged> = judged;
             let difference = judged.as_ref().map(|judged| (judged.ratio.value - 1.0).abs());
@@ -257,7 +310,7 @@ impl Band {
         Self {
             pairs: family.all.iter().map(of_pair).collect(),
             apart: family.count(Verdict::Better) + family.count(Verdict::Worse),
-            delayed: late.iter().map(|(_, passes)| passes.len()).sum(),
+            late: counts,
             table,
         }
     }
@@ -283,18 +336,6 @@ impl Band {
         let all: Vec<f64> = cases.map(|case| self.margin(case)).collect();
         let (low, high) = extremes(&all, |margin| *margin).unwrap_or((&0.0, &0.0));
         if high > low { format!("{} to {}", percent(*low), percent(*high)) } else { percent(*high) }
-    }
-
-    /// What waited, where some did.
-    fn waits(&self) -> String {
-        match self.delayed {
-            0 => String::new(),
-            rounds => format!(
-                "; {} ended 32 to 48 ms later than usual, which fits Nagle's algorithm and a delayed acknowledgement (msgpath \
-                 preset nagle-trap) and is not counted as noise",
-                counted(rounds, "round")
-            ),
-        }
     }
 }
 
@@ -335,7 +376,8 @@ const ALIKE: f64 = 0.05;
 /// What limits the rows, as the end of a sentence, and whether it is known.
 fn limit(part: &Part<'_>, rows: &[&CaseSummary]) -> (String, bool) {
     if let Some((line, route)) = line_rate(&part.run.header, &part.run.header.plan.cases[0].traits) {
-        let fastest = rows.iter().map(|case| bits_of(case)).fold(0.0, f64::max);
+        let (_, fastest) = extremes(rows, |case| bits_of(case)).expect("there are rows");
+        let fastest = bits_of(fastest);
         let full = rows.iter().filter(|case| bits_of(case) >= FULL * line).count();
         let limits = match full {
             0 => "",
@@ -354,6 +396,13 @@ fn limit(part: &Part<'_>, rows: &[&CaseSummary]) -> (String, bool) {
             format!(" and the reference throughput {}", percent(bits_of(case) / line))
         });
         let told = if part.run.header.plan.wire.is_some() { ", as it was told" } else { "" };
+        if fastest > line {
+            let text = format!(
+                "; the link of {device} has {has}{told}, and the fastest row carries {share} of that, which no link does: \
+                 buffers before it took the rest, and these rounds are too short to tell what limits the rows"
+            );
+            return (text, false);
+        }
         let text =
             format!("; the link of {device} has {has}{told}, of which the fastest row uses {share}{reference}{of_all}");
         return (text, true);
@@ -446,7 +495,7 @@ fn types(shapes: &Shapes<'_>) -> Answered {
         "{}. A verdict needs {}: the larger of 2 % and of what equal rows of its shape and setting differ by{}",
         capital(&clauses.join("; ")),
         band.margins(pairs.iter().map(|(_, one)| *one)),
-        band.waits()
+        band.late.words()
     );
     let done = family.found().count() - family.count(Verdict::Undecided);
     Ok(say(decided(done, pairs.len()), text).with(evidence))
@@ -463,7 +512,7 @@ fn buffers(shapes: &Shapes<'_>) -> Answered {
         percent(widest),
         counted(band.apart, "pair"),
         band.pairs.len(),
-        band.waits()
+        band.late.words()
     );
     let fewest = |case: &CaseSummary| {
         let same = rows.iter().copied().filter(|other| other.case.path == case.case.path);
@@ -668,12 +717,56 @@ mod tests {
         let page = of(&[("shapes", run, Logs::default())], page);
         let (types, buffers) = (answer(&page, "Many writes"), answer(&page, "Does it matter"));
         assert!(types.text.contains("A verdict needs 2.00 %:"), "{}", types.text);
-        assert!(buffers.text.contains("rounds ended 32 to 48 ms later than usual"), "{}", buffers.text);
+        assert!(buffers.text.contains("ended 32 to 48 ms later than usual, which fits Nagle"), "{}", buffers.text);
         assert!(!buffers.text.contains("noise of this machine"), "{}", buffers.text);
         // The rows themselves have all their rounds, and two tables say the same of them.
         let late = page.tables[0].rows.iter().find(|row| row[7] != Cell::text("0 of 40")).unwrap();
         let classic = classic_lines(&page);
         assert!(classic.iter().any(|row| row[3] == late[6]), "{late:?} {classic:?}");
+    }
+
+    #[test]
+    fn rounds_that_are_late_without_nagle_as_well_are_noise() {
+        let build = shapes(&PATHS, &[(15, 100), (60, 25)]).reference(1 << 17).rates(|_, _| 4e9);
+        let mut run = build.run();
+        // Cases 2 and 3 have TCP_NODELAY, 7 has not.
+        let late = |round: &msgpath_core::schema::RoundRecord| match round.case {
+            2 => round.pass < 7,
+            7 => round.pass < 5,
+            _ => false,
+        };
+        for round in run.rounds.iter_mut().filter(|round| late(round)) {
+            round.near_mut().elapsed_ns += 40_000_000;
+            round.far_mut().elapsed_ns += 40_000_000;
+        }
+        let page = of(&[("shapes", run, Logs::default())], page);
+        let buffers = answer(&page, "Does it matter");
+        assert!(
+            buffers.text.contains(
+                "5 of 240 rounds with Nagle's algorithm and 7 of 80 rounds with TCP_NODELAY ended 32 to 48 ms later than usual, \
+                 which is not shown to come from Nagle's algorithm and is counted as noise"
+            ),
+            "{}",
+            buffers.text
+        );
+        assert!(!buffers.text.contains("fits Nagle"), "{}", buffers.text);
+    }
+
+    #[test]
+    fn no_row_uses_more_than_its_link() {
+        let build = shapes(&PATHS, &[(15, 100), (60, 25)]).reference(1 << 17).rates(|_, _| 2.34e8);
+        let mut run = build.run();
+        msgpath_analyse::testing::route(&mut run, DeviceKind::Veth, "mp0", "10.0.0.2");
+        let link = Some("rate=200M".into());
+        run.header.plan.options.between = Some(msgpath_core::plan::Between { link, ..Default::default() });
+        let page = of(&[("shapes", run, Logs::default())], page);
+        let bandwidth = answer(&page, "How does the throughput");
+        assert_eq!(bandwidth.confidence, Confidence::CantTell, "{}", bandwidth.text);
+        assert!(
+            bandwidth.text.contains("carries 117 % of that, which no link does") && !bandwidth.text.contains("limits them"),
+            "{}",
+            bandwidth.text
+        );
     }
 
     #[test]
