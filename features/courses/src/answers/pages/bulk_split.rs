@@ -10,7 +10,7 @@ use msgpath_stats::verdict::{LEAST_MARGIN, Verdict};
 use crate::answers::answered::{Answered, answers, say, sure_if};
 use crate::answers::columns::{ratio_or, table, time_or};
 use crate::answers::evidence::{Verdicts, above, below, extremes, judged, over_passes, unpaired};
-use crate::answers::words::{bits, percent, range, time, verdict_word};
+use crate::answers::words::{bits, decided, percent, range, time, verdict_word};
 use crate::answers::{Cell, Page, Part, Table, part};
 
 /// What is cut, bytes.
@@ -124,7 +124,8 @@ fn cut(runs: &Runs<'_>) -> Answered {
         last.text(),
         verdict_word(last.verdict, "the same")
     );
-    Ok(say(last.confidence(), text).with(evidence))
+    let undecided = family.all.len() - all + number(Verdict::Undecided);
+    Ok(say(decided(family.all.len() - undecided, family.all.len()), text).with(evidence))
 }
 
 fn acknowledge(runs: &Runs<'_>) -> Answered {
@@ -151,12 +152,19 @@ fn acknowledge(runs: &Runs<'_>) -> Answered {
         times(most)
     );
     let sizes: Vec<&Estimate> = rows.iter().filter_map(|(.., size)| size.as_ref()).collect();
+    let mut open = 0;
     if !sizes.is_empty() {
-        let apart = |ratio: &&&Estimate| above(**ratio, 1.0 + LEAST_MARGIN) || below(**ratio, 1.0 - LEAST_MARGIN);
-        let (apart, all) = (sizes.iter().filter(apart).count(), sizes.len());
-        text += &format!(". 8 bytes of answer instead of 1 change it by more than 2 % at {apart} of {all} sizes");
+        let (most, least) = (1.0 + LEAST_MARGIN, 1.0 / (1.0 + LEAST_MARGIN));
+        let apart = sizes.iter().filter(|ratio| above(**ratio, most) || below(**ratio, least)).count();
+        let same = sizes.iter().filter(|ratio| above(**ratio, least) && below(**ratio, most)).count();
+        open = sizes.len() - apart - same;
+        text += &format!(
+            ". 8 bytes of answer instead of 1 change it by more than 2 % at {apart} of {} sizes, by less at {same}, and at \
+             {open} the intervals do not decide",
+            sizes.len()
+        );
     }
-    let surely = costs.iter().all(|(_, cost)| above(*cost, 1.0));
+    let surely = open == 0 && costs.iter().all(|(_, cost)| above(*cost, 1.0));
     let evidence = table("each-answered", "Times of one mebibyte; the runs were made one after the other", &rows)
         .col("1 MiB as", |(bytes, ..)| split(*bytes))
         .col("each answered divided by flow", |(_, cost, _)| ratio_or(cost.as_ref(), "too few rounds"))
@@ -216,12 +224,34 @@ mod tests {
         // 20 µs a round trip, 256 of them a mebibyte: 5.1 ms against 1.05 ms.
         let answers = answer(&page, "What does an acknowledgement");
         assert!(
-            answers.text.contains("8 bytes of answer instead of 1 change it by more than 2 % at 3 of 3"),
+            answers.text.contains("8 bytes of answer instead of 1 change it by more than 2 % at 3 of 3 sizes"),
             "{}",
             answers.text
         );
         assert_eq!(answers.confidence, Confidence::Sure);
         assert_eq!(page.tables[0].rows.len(), 3);
+    }
+
+    #[test]
+    fn what_is_not_shown_is_not_called_none() {
+        let flow = Build::stream(&["tcp:send"], &[4096, 1024, 128]).rates(|case, _| [8e9, 2e9, 2.5e8][case]).run();
+        let each = Build::echo(&["tcp:send"], &[4096, 1024, 128]);
+        let quiet = each.run();
+        let page = of(
+            &[
+                ("flow", flow, Logs::default()),
+                ("each-1", quiet.clone(), Logs::default()),
+                ("each-8", each.noise(0.3).run(), Logs::default()),
+            ],
+            page,
+        );
+        let answers = answer(&page, "What does an acknowledgement");
+        assert!(
+            answers.text.contains("more than 2 % at 0 of 3 sizes, by less at 0, and at 3 the intervals do not decide"),
+            "{}",
+            answers.text
+        );
+        assert_eq!(answers.confidence, Confidence::Likely);
     }
 
     #[test]

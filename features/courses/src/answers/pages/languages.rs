@@ -8,7 +8,7 @@ use msgpath_stats::paired::Series;
 use crate::answers::answered::{Answered, OfRuns, answers, say};
 use crate::answers::cell::{Cell, Value};
 use crate::answers::columns::{ns_or, quantile_cell, ratio_or, table, time_or};
-use crate::answers::evidence::{extremes, left_out, median_of, over, over_passes};
+use crate::answers::evidence::{below, extremes, left_out, median_of, over, over_passes};
 use crate::answers::words::{decided, list, ratio_with, time, time_with};
 use crate::answers::{Page, Part, Table, part};
 
@@ -134,18 +134,32 @@ fn cheapest(parts: &[Part<'_>]) -> Answered {
     ))
 }
 
-fn large(parts: &[Part<'_>]) -> Answered {
+fn large<'a>(parts: &[Part<'a>]) -> Answered {
     let (small, large) = (part(parts, "small"), part(parts, "large"));
     let (small, large) = small.zip(large).ok_or("one of the runs is missing")?;
     let (text, ratio) = span(&large).ok_or("fewer than two servers were measured with a claim at p50")?;
-    let order = |part: &Part<'_>| {
+    let in_order = |part: &Part<'a>| {
         let mut all = medians(part);
         all.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
-        all.into_iter().map(|(case, _)| name(case).to_owned()).collect::<Vec<_>>()
+        all
     };
     let bytes = large.with_programs().next().map_or_else(String::new, |case| size(case.case.size));
-    let (before, after) = (order(&small), order(&large));
-    let changed = if before == after { "the order is the same" } else { "the order differs" };
+    let (before, after) = (in_order(&small), in_order(&large));
+    // Two servers change places where both runs tell them apart, in two orders.
+    let faster = |all: &[(&CaseSummary, Value)], one: &str, other: &str| {
+        let of = |wanted: &str| all.iter().find(|(case, _)| name(case) == wanted).map(|(_, median)| *median);
+        of(one).zip(of(other)).is_some_and(|(one, other)| below(over(one, other), 1.0))
+    };
+    let turned = after.iter().enumerate().find_map(|(at, (quick, _))| {
+        let slower = after[at + 1..].iter().map(|(slow, _)| name(slow));
+        let turned = |slow: &&str| faster(&after, name(quick), slow) && faster(&before, slow, name(quick));
+        slower.into_iter().find(turned).map(|slow| (name(quick), slow))
+    });
+    let changed = turned.map_or_else(
+        || "no two of them surely change places".to_owned(),
+        |(quick, slow)| format!("{quick} is faster than {slow}, which is the faster one with small messages"),
+    );
+    let [before, after] = [before, after].map(|all| all.iter().map(|(case, _)| name(case).to_owned()).collect::<Vec<_>>());
     let slower = usize::from(ratio.low.is_some_and(|low| low > 1.0));
     Ok(say(
         decided(slower, 1),
@@ -203,7 +217,7 @@ mod tests {
             cheapest.text.contains("node takes 30.0 µs") && cheapest.confidence == Confidence::Sure,
             "{cheapest:?}"
         );
-        assert!(large.text.contains("with 64 KiB p50 of 3") && large.text.contains("the order differs"), "{large:?}");
+        assert!(large.text.contains("with 64 KiB p50 of 3") && large.text.contains("which is the faster one with small messages"), "{large:?}");
         let table = &page.tables[0];
         assert_eq!((table.rows.len(), table.columns[6].as_str()), (4, "listened after"));
     }

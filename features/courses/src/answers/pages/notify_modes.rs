@@ -94,7 +94,7 @@ fn wake_up(parts: &[Part<'_>]) -> Answered {
             time_with(&slow),
             time_with(&fast),
             ratio_with(&ratio),
-            if cost > 0.0 { time(cost) } else { "nothing".into() }
+            if above(ratio, 1.0) { time(cost) } else { "nothing that is shown".into() }
         ));
         ratios.push(ratio);
     }
