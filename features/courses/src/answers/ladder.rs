@@ -17,6 +17,7 @@ use msgpath_stats::verdict::{Evidence, Verdict, holm_levels, judge};
 use super::Part;
 use super::cell::Value;
 use super::evidence::{claim, cpu_ns, p50};
+use super::words::{counted, verdict_word};
 use msgpath_analyse::control::control;
 use msgpath_analyse::results::Results;
 use msgpath_analyse::results::seed;
@@ -324,6 +325,24 @@ impl Versus {
     }
 }
 
+/// `faster in 2, not decided in 4 of 6 rows`: what rows are by their verdicts.
+pub fn by_verdict<'a>(all: impl Iterator<Item = &'a Versus>) -> String {
+    let all: Vec<Verdict> = all.map(|versus| versus.verdict).collect();
+    let count = |verdict| all.iter().filter(|own| **own == verdict).count();
+    let groups = [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Undecided].map(|of| (of, count(of)));
+    let groups = groups.into_iter().filter(|(_, count)| *count > 0);
+    let groups: Vec<String> = groups.map(|(of, count)| format!("{} in {count}", verdict_word(of, "the same"))).collect();
+    format!("{} of {}", groups.join(", "), counted(all.len(), "row"))
+}
+
+/// Why a run's differences are less sure than their intervals: its controls differ.
+pub fn failed_control(control: &Control) -> String {
+    format!(
+        "the same path measured twice differs in this run, so differences count beyond {} % and are likely at most",
+        units::three_digits(control.margin() * 100.0)
+    )
+}
+
 /// Compares cases of one run by one metric.
 pub struct Bench<'a> {
     part: Part<'a>,
@@ -406,7 +425,7 @@ impl<'a> Bench<'a> {
                 ratio: paired.center().exp(),
                 low: judged.low,
                 high: judged.high,
-                verdict: if self.control.failed { Verdict::Undecided } else { judged.verdict },
+                verdict: judged.verdict,
             }
         };
         let mut all: Vec<Versus> = tests.iter().zip(levels).map(versus).collect();

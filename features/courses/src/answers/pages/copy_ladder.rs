@@ -162,6 +162,37 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_beyond_a_wide_margin_is_shown_and_one_within_it_is_open() {
+        // The control takes 1.3 times as long as what it repeats: the margin is as wide.
+        let mut runs = preset([1.1, 0.112], [1.3, 1.3], true);
+        let (_, grid) = &mut runs[0];
+        let control = grid.header.plan.cases.iter().find(|case| case.role == msgpath_core::plan::CaseRole::Control);
+        let control = control.unwrap().id;
+        for round in grid.rounds.iter_mut().filter(|round| round.case == control) {
+            let mut slower = msgpath_core::Histogram::new();
+            slower.record_n((1.3 * round.latency.mean().unwrap()) as u64, 200);
+            round.latency = slower.to_sparse();
+        }
+        let page = with_page(&runs[..1], |_| ());
+        let four = answer(&page, 4);
+        assert!(four.text.contains("faster at 4 KiB 0.112 (") && four.text.contains("not decided at 64 B 1.1"), "{four:?}");
+        assert!(four.text.contains("the same path measured twice differs in this run"), "{four:?}");
+        assert!(!four.text.contains("no difference"), "{four:?}");
+        assert_eq!(four.confidence, Confidence::Likely);
+    }
+
+    #[test]
+    fn a_row_that_was_not_measured_as_meant_is_no_result() {
+        let mut runs = preset([0.8, 0.8], [1.3, 1.3], true);
+        for round in runs[0].1.rounds.iter_mut().filter(|round| round.case == 2) {
+            round.far_mut().elapsed_ns *= 5;
+        }
+        let six = answer(&with_page(&runs, |_| ()), 6).clone();
+        assert!(six.text.starts_with("There is none") && six.text.contains("Not counted is 1 check"), "{}", six.text);
+        assert!(six.text.contains("A2 at 64 B, 1 thread (grid over veth): expected 1.00 in flight, seen 0.20"), "{}", six.text);
+    }
+
+    #[test]
     fn a_true_zero_copy_path_gets_another_answer() {
         let page = with_page(&preset([1.0, 1.0], [1.3, 0.6], false), |_| ());
         let one = answer(&page, 1);

@@ -10,7 +10,7 @@ use msgpath_stats::verdict::Verdict;
 use crate::answers::answered::{Answered, OfRuns, answer, answers, say, sure};
 use crate::answers::columns::table;
 use crate::answers::evidence::{cpu_ns, extremes, p50};
-use crate::answers::ladder::{self, Bench, Versus};
+use crate::answers::ladder::{self, Bench, Versus, by_verdict};
 use crate::answers::{Cell, Page, Part, Table};
 
 const QUESTIONS: &[(&str, OfRuns)] = &[
@@ -157,13 +157,12 @@ fn flag_only(parts: &[Part<'_>]) -> Answered {
     parts.iter().flat_map(|part| zero_copy(part, "zerocopy-unset")).for_each(|(_, counts)| sum.add(&counts));
     let sends = sum.asked.to_string();
     let same = against_send(parts, "zerocopy-unset", Bench::of_run);
-    let differs = same.iter().filter(|(_, one)| matches!(one.verdict, Verdict::Better | Verdict::Worse)).count();
     match (sum.asked, sum.notifications) {
         (0, _) => Err("no send had the flag without the option".into()),
         (_, 0) => Ok(sure(format!(
             "No: {sends} sends had MSG_ZEROCOPY without SO_ZEROCOPY, every one succeeded, and no completion came: the flag is \
-             ignored. Against send without the flag a difference is shown in {differs} of {} rows.",
-            same.len()
+             ignored. Against send without the flag it is {}.",
+            by_verdict(same.iter().map(|(_, one)| one))
         ))
         .with(ratios("flag-only", "The flag alone against send", &same))),
         (_, completions) => {
@@ -189,7 +188,7 @@ fn cost_of_the_flag(parts: &[Part<'_>]) -> Answered {
     };
     let (slower, faster) = (list(Verdict::Worse), list(Verdict::Better));
     let mut text = match (&slower, &faster) {
-        (None, None) => format!("No difference is shown in any of {} rows.", rows.len()),
+        (None, None) => format!("Against send it is {}.", by_verdict(rows.iter().map(|(_, one)| one))),
         (Some(slower), None) => format!("It is slower than send at {slower}; nowhere is it shown to be faster."),
         (None, Some(faster)) => {
             format!(
@@ -227,7 +226,7 @@ fn ratios(name: &str, title: &str, rows: &[(String, Versus)]) -> Table {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
             Verdict::Equivalent => "the same",
-            Verdict::Undecided => "no difference shown",
+            Verdict::Undecided => "not decided",
         })
         .into()
 }
@@ -306,7 +305,7 @@ mod tests {
         run.rounds.iter_mut().for_each(|round| round.near_mut().system_ns = 0);
         let cost = page_of(&run).answers.remove(2);
         assert!(
-            cost.confidence == Confidence::CantTell && cost.text.starts_with("No difference is shown"),
+            cost.confidence == Confidence::CantTell && cost.text.starts_with("Against send it is the same in 2 of 2 rows."),
             "{}",
             cost.text
         );

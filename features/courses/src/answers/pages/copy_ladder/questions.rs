@@ -3,6 +3,7 @@
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{self, Glyphs, three_digits};
+use msgpath_stats::control::Control;
 use msgpath_stats::crossover::CrossoverKind;
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::verdict::Verdict;
@@ -10,14 +11,14 @@ use msgpath_stats::verdict::Verdict;
 use super::Ladder;
 use super::tables::shown;
 use crate::answers::ladder::{self, Bench, End, Event, METHODS, Row, Versus, find, sizes, threads};
-use crate::answers::words::{capital, counted};
+use crate::answers::words::{capital, counted, weakest};
 use crate::answers::{Answer, Cell, Part, Table};
 use msgpath_analyse::summary::Confidence;
 
 const G: Glyphs = Glyphs::Unicode;
 const NOT_THERE: &str = "neither the grid nor a stream of it was measured";
 /// Where zero copy can be seen: two machines with a NIC between them.
-const REMOTE: &str = "msgpath compare HOST --stream -x tcp:flatten,tcp:sendmsg,tcp:zerocopy --pieces 8x128,8x8K,8x128K";
+const REMOTE: &str = "msgpath compare tcp:flatten,tcp:sendmsg,tcp:zerocopy HOST --stream --pieces 8x128,8x8K,8x128K";
 
 pub(super) fn all(ladder: &Ladder<'_>) -> Vec<Answer> {
     vec![
@@ -51,9 +52,10 @@ fn share(counts: &ZeroCopyCounts) -> String {
 struct Sorted {
     faster: Vec<Versus>,
     slower: Vec<Versus>,
-    neither: Vec<Versus>,
+    same: Vec<Versus>,
+    open: Vec<Versus>,
     metric: &'static str,
-    margin: f64,
+    control: Control,
 }
 
 impl Sorted {
@@ -62,9 +64,10 @@ impl Sorted {
         let mut sorted = Self {
             faster: Vec::new(),
             slower: Vec::new(),
-            neither: Vec::new(),
+            same: Vec::new(),
+            open: Vec::new(),
             metric: bench.metric_name(),
-            margin: bench.control.margin(),
+            control: bench.control,
         };
         let all = bench.versus(method, base);
         let fewest = all.iter().map(|versus| versus.threads).min();
@@ -72,36 +75,44 @@ impl Sorted {
             match versus.verdict {
                 Verdict::Better => sorted.faster.push(versus),
                 Verdict::Worse => sorted.slower.push(versus),
-                Verdict::Equivalent | Verdict::Undecided => sorted.neither.push(versus),
+                Verdict::Equivalent => sorted.same.push(versus),
+                Verdict::Undecided => sorted.open.push(versus),
             }
         }
         sorted
     }
 
     fn is_empty(&self) -> bool {
-        self.faster.is_empty() && self.slower.is_empty() && self.neither.is_empty()
+        self.all().next().is_none()
     }
 
-    /// `faster at 4 KiB 0.900 (0.880 to 0.921); no difference beyond 2 % shown at 64 B ...`.
+    fn all(&self) -> impl Iterator<Item = &Versus> {
+        [&self.faster, &self.slower, &self.same, &self.open].into_iter().flatten()
+    }
+
+    /// `faster at 4 KiB 0.900 (0.880 to 0.921); the same within 2 % at 64 B ...; not decided at ...`.
     fn words(&self) -> String {
+        let same = format!("the same within {} % at", three_digits(self.control.margin() * 100.0));
+        let groups = [
+            ("faster at", &self.faster),
+            ("slower at", &self.slower),
+            (&*same, &self.same),
+            ("not decided at", &self.open),
+        ];
         let list = |all: &[Versus]| all.iter().map(Versus::words).collect::<Vec<_>>().join(", ");
-        let mut parts = Vec::new();
-        for (what, all) in [("faster at", &self.faster), ("slower at", &self.slower)] {
-            if !all.is_empty() {
-                parts.push(format!("{what} {}", list(all)));
-            }
-        }
-        if !self.neither.is_empty() {
-            let margin = three_digits(self.margin * 100.0);
-            parts.push(format!("no difference beyond {margin} % shown at {}", list(&self.neither)));
-        }
-        parts.join("; ")
+        let groups = groups.into_iter().filter(|(_, all)| !all.is_empty());
+        let text = groups.map(|(what, all)| format!("{what} {}", list(all))).collect::<Vec<_>>().join("; ");
+        if self.control.failed { format!("{text}; {}", ladder::failed_control(&self.control)) } else { text }
+    }
+
+    /// How sure a sentence is that claims what was found.
+    fn confidence(&self) -> Confidence {
+        if self.control.failed { Confidence::Likely } else { Confidence::Sure }
     }
 
     /// Every size is shown not to be faster.
     fn excluded(&self) -> bool {
-        let settled = |versus: &Versus| versus.verdict == Verdict::Equivalent;
-        self.faster.is_empty() && !self.is_empty() && self.neither.iter().all(settled)
+        self.faster.is_empty() && self.open.is_empty() && !self.is_empty()
     }
 }
 
@@ -136,7 +147,7 @@ fn why_not_always(ladder: &Ladder<'_>) -> Answer {
             sorted.metric,
             sorted.words()
         )));
-        sure |= !sorted.slower.is_empty();
+        sure |= !sorted.slower.is_empty() && !sorted.control.failed;
         against |= counts.zero_copied == 0 && !sorted.faster.is_empty();
         decided |= !sorted.slower.is_empty() || !sorted.faster.is_empty();
         zero_copy_rows(&mut table, &rows, &what);
@@ -362,7 +373,7 @@ fn threads_and_caches(ladder: &Ladder<'_>) -> Answer {
 
 fn from_which_size(ladder: &Ladder<'_>, question: &str, name: &str) -> Answer {
     let method = METHODS.iter().find(|method| method.name == name).expect("a method of the lab").method;
-    let (mut texts, mut any, mut excluded, mut shown_any) = (Vec::new(), false, true, false);
+    let (mut texts, mut excluded, mut shown_any, mut least) = (Vec::new(), true, false, Confidence::Sure);
     let mut table = Table::new(
         &format!("{}-against-a1-sizes", name.to_lowercase()),
         format!("{name} against A1, fewest threads"),
@@ -373,17 +384,19 @@ fn from_which_size(ladder: &Ladder<'_>, question: &str, name: &str) -> Answer {
         if sorted.is_empty() {
             continue;
         }
-        any = true;
         excluded &= sorted.excluded();
         shown_any |= !sorted.faster.is_empty();
-        let lead = if sorted.faster.is_empty() {
+        least = weakest([least, sorted.confidence()]);
+        let lead = if sorted.excluded() {
             format!("{name} is faster than A1 at no size measured")
+        } else if sorted.faster.is_empty() {
+            format!("{name} is shown to be faster than A1 at no size measured")
         } else {
             format!("{name} is compared with A1")
         };
         let output = format!("{what}, by {}, {lead}: {}{}.", sorted.metric, sorted.words(), crossing(part, method));
         texts.push(capital(&output));
-        for versus in sorted.faster.iter().chain(&sorted.slower).chain(&sorted.neither) {
+        for versus in sorted.all() {
             table.row([
                 Cell::text(&what),
                 Cell::size(versus.size),
@@ -393,13 +406,10 @@ fn from_which_size(ladder: &Ladder<'_>, question: &str, name: &str) -> Answer {
             ]);
         }
     }
-    if !any {
+    if texts.is_empty() {
         return Answer::cannot(question, NOT_THERE);
     }
-    let confidence = match (shown_any, excluded) {
-        (true, _) | (_, true) => Confidence::Sure,
-        _ => Confidence::CantTell,
-    };
+    let confidence = if shown_any || excluded { least } else { Confidence::CantTell };
     let answer = Answer::new(question, confidence, texts.join(" ")).with(table);
     match confidence {
         Confidence::CantTell => answer.next("msgpath preset copy-ladder -- --rounds 40 --threads 1"),
@@ -449,17 +459,22 @@ struct Checked {
     checks: u64,
     found: Vec<String>,
     rows: Vec<Vec<Cell>>,
+    /// Rows that were not measured as they were meant to be: the measurement is odd, not the path.
+    own: Vec<String>,
 }
 
 impl Checked {
+    /// A check of the measurement itself.
+    fn measured(&mut self, row: &Row<'_>, expected: &str, seen: Option<String>) {
+        self.own.extend(seen.map(|seen| sentence(row, expected, &seen)));
+    }
+
+    /// A check of what the paths do.
     fn check(&mut self, row: &Row<'_>, expected: &str, seen: impl FnOnce() -> Option<String>) {
         self.checks += 1;
         let Some(seen) = seen() else { return };
         let case = &row.case.case;
-        let manner = ladder::manner(&row.part.run.header).unwrap_or("an unknown path");
-        let at =
-            format!("{} at {}, {}", row.method.name, units::size(case.size), counted(case.threads as usize, "thread"));
-        self.found.push(format!("{at} ({} over {manner}): expected {expected}, seen {seen}", row.part.name));
+        self.found.push(sentence(row, expected, &seen));
         let switches = row.case.end(NEAR).cost.voluntary + row.case.end(NEAR).cost.involuntary;
         let cycles =
             |end| row.event(end, Event::Cycles).map_or_else(Cell::missing, |each| Cell::Number((&each).into()));
@@ -479,6 +494,14 @@ impl Checked {
     }
 }
 
+fn sentence(row: &Row<'_>, expected: &str, seen: &str) -> String {
+    let case = &row.case.case;
+    let manner = ladder::manner(&row.part.run.header).unwrap_or("an unknown path");
+    let (name, bytes) = (row.method.name, units::size(case.size));
+    let threads = counted(case.threads as usize, "thread");
+    format!("{name} at {bytes}, {threads} ({} over {manner}): expected {expected}, seen {seen}", row.part.name)
+}
+
 fn unexpected(ladder: &Ladder<'_>) -> Answer {
     const QUESTION: &str = "One unexpected result?";
     let mut checked = Checked::default();
@@ -492,13 +515,21 @@ fn unexpected(ladder: &Ladder<'_>) -> Answer {
     if measured == 0 {
         return Answer::cannot(QUESTION, NOT_THERE);
     }
-    let Checked { checks, found, rows } = checked;
+    let Checked { checks, found, rows, own } = checked;
     let of = format!("{} checks of {measured} rows", checks);
+    let own = match &own[..] {
+        [] => String::new(),
+        [first, ..] => format!(
+            " Not counted {} {} in which the measurement is not what it was meant to be: {first}.",
+            if own.len() == 1 { "is" } else { "are" },
+            counted(own.len(), "check")
+        ),
+    };
     if found.is_empty() {
         let text = format!(
-            "There is none: no row lies outside of what is expected of it ({of}: messages in flight as the closed loop keeps \
-             them, calls as the method makes them, more bytes take longer and carry more, eight calls are not faster than \
-             one, a copy more is not faster, zero copy that was copied is not faster than the same call without it)."
+            "There is none: no row lies outside of what is expected of it ({of}: more bytes take longer and carry more, eight \
+             calls are not faster than one, a copy more is not faster, zero copy that was copied is not faster than the same \
+             call without it).{own}"
         );
         return Answer::new(QUESTION, Confidence::Likely, text);
     }
@@ -522,7 +553,7 @@ fn unexpected(ladder: &Ladder<'_>) -> Answer {
         0 => String::new(),
         more => format!(" {more} more in the table."),
     };
-    let text = format!("{} of {of} came out otherwise. {}.{more}", found.len(), capital(&found[0]));
+    let text = format!("{} of {of} came out otherwise. {}.{more}{own}", found.len(), capital(&found[0]));
     Answer::new(QUESTION, Confidence::Sure, text).with(table)
 }
 
@@ -532,17 +563,15 @@ fn bands(checked: &mut Checked, rows: &[Row<'_>]) {
         let kept = row.kept_in_flight();
         if let Some(implied) = row.in_flight() {
             let expected = format!("{} in flight", three_digits(kept));
-            checked.check(row, &expected, || {
-                ((implied / kept - 1.0).abs() > 0.15).then(|| format!("{} implied", three_digits(implied)))
-            });
+            let off = (implied / kept - 1.0).abs() > 0.15;
+            checked.measured(row, &expected, off.then(|| format!("{} implied", three_digits(implied))));
         }
         if let Some(calls) = row.send_calls() {
             let pieces = f64::from(row.case.case.pieces.count);
             let expected = if row.method.method == "writes" { pieces } else { 1.0 };
             let text = format!("{} send calls a message", three_digits(expected));
-            checked.check(row, &text, || {
-                ((calls / expected - 1.0).abs() > 0.02).then(|| format!("{} send calls", three_digits(calls)))
-            });
+            let off = (calls / expected - 1.0).abs() > 0.02;
+            checked.measured(row, &text, off.then(|| format!("{} send calls", three_digits(calls))));
         }
     }
     // More bytes take longer and carry more, size by size of one method and thread count.

@@ -222,7 +222,7 @@ pub(super) fn shown(verdict: Verdict) -> &'static str {
         Verdict::Better => "faster",
         Verdict::Worse => "slower",
         Verdict::Equivalent => "the same",
-        Verdict::Undecided => "no difference shown",
+        Verdict::Undecided => "not decided",
     }
 }
 
