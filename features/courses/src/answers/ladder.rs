@@ -331,7 +331,8 @@ pub fn by_verdict<'a>(all: impl Iterator<Item = &'a Versus>) -> String {
     let count = |verdict| all.iter().filter(|own| **own == verdict).count();
     let groups = [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Undecided].map(|of| (of, count(of)));
     let groups = groups.into_iter().filter(|(_, count)| *count > 0);
-    let groups: Vec<String> = groups.map(|(of, count)| format!("{} in {count}", verdict_word(of, "the same"))).collect();
+    let groups: Vec<String> =
+        groups.map(|(of, count)| format!("{} in {count}", verdict_word(of, "the same"))).collect();
     format!("{} of {}", groups.join(", "), counted(all.len(), "row"))
 }
 

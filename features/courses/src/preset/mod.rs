@@ -282,12 +282,14 @@ impl Preset {
 }
 
 impl PresetRun {
-    /// The words after `msgpath`. Options that were `typed` (words with their dashes) replace those of the preset.
-    pub fn command(&self, typed: &[String]) -> Vec<String> {
+    /// The words after `msgpath`. Options that were `typed` (words with their dashes) replace those of the preset; so is left out
+    /// what they cannot stand beside.
+    pub fn command(&self, typed: &[String], left_out: &dyn Fn(&str) -> bool) -> Vec<String> {
         let mut words = vec![self.verb.clone()];
         for option in &self.options {
             let long = format!("--{}", option.name);
-            if typed.iter().any(|word| *word == long || word.starts_with(&format!("{long}="))) {
+            let replaced = typed.iter().any(|word| *word == long || word.starts_with(&format!("{long}=")));
+            if replaced || left_out(&option.name) {
                 continue;
             }
             words.push(long);
@@ -309,9 +311,9 @@ mod tests {
     #[test]
     fn options_that_were_typed_replace_those_of_the_preset() {
         let preset = Preset::parse(GOOD).unwrap();
-        assert_eq!(preset.runs[0].command(&[]).join(" "), "echo --len 64 --path tcp --poll");
+        assert_eq!(preset.runs[0].command(&[], &|_| false).join(" "), "echo --len 64 --path tcp --poll");
         let typed = ["--len".to_string(), "1K".into(), "--path=udp".into()];
-        assert_eq!(preset.runs[0].command(&typed).join(" "), "echo --poll --len 1K --path=udp");
+        assert_eq!(preset.runs[0].command(&typed, &|_| false).join(" "), "echo --poll --len 1K --path=udp");
         assert_eq!(preset.runs[0].options[0].at, Spot { line: 8, column: 1 });
         assert_eq!(preset.page.unwrap().1, Spot { line: 3, column: 8 });
     }

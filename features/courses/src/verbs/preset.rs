@@ -26,6 +26,7 @@ const LONG: u64 = 300_000_000_000;
   msgpath preset list
   msgpath preset copy-ladder -o DIR      its tables, CSV, pictures and page
   msgpath preset write-shape -- -t 5s    with an option for each of its runs
+  msgpath preset echo-sizes -- HOST      its runs between namespaces against HOST
   msgpath preset own.toml                one of your own (docs/presets.md)
   msgpath preset --repro ipc-ping-pong   a published table, and ours")]
 pub(crate) struct Arguments {
@@ -114,7 +115,7 @@ fn show(found: &Found) -> Result<String> {
     let mut text = format!("{}\n\n{}\n\n", shown(&head), shown_lines(&preset.about));
     for run in &preset.runs {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&run.command(&[]).join(" ")));
+        let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&run.command(&[], &|_| false).join(" ")));
     }
     let _ = writeln!(text, "\n{}", in_words(&presets::estimate(preset, &[], false)?));
     Ok(text)
@@ -162,7 +163,12 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
             .hint(format!("msgpath preset {} -- -t 0.5s, or a larger --budget", found.name))
             .into());
     }
-    let long = if estimate.ns > LONG { "; -- -t 0.5s makes it shorter" } else { "" };
+    // What has no measuring time, as calls and counts have none, takes as long as it does.
+    let shorter = || {
+        let typed: Vec<String> = arguments.options.iter().cloned().chain(["-t".into(), "0.5s".into()]).collect();
+        presets::estimate(&found.preset, &typed, false).is_ok_and(|other| other.ns < estimate.ns)
+    };
+    let long = if estimate.ns > LONG && shorter() { "; -- -t 0.5s makes it shorter" } else { "" };
     say!("note: {}: {}{long}", shown(&found.name), in_words(&estimate));
     let wanted = Wanted {
         typed: &arguments.options,

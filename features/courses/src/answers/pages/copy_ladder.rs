@@ -175,7 +175,10 @@ mod tests {
         }
         let page = with_page(&runs[..1], |_| ());
         let four = answer(&page, 4);
-        assert!(four.text.contains("faster at 4 KiB 0.112 (") && four.text.contains("not decided at 64 B 1.1"), "{four:?}");
+        assert!(
+            four.text.contains("faster at 4 KiB 0.112 (") && four.text.contains("not decided at 64 B 1.1"),
+            "{four:?}"
+        );
         assert!(four.text.contains("the same path measured twice differs in this run"), "{four:?}");
         assert!(!four.text.contains("no difference"), "{four:?}");
         assert_eq!(four.confidence, Confidence::Likely);
@@ -189,7 +192,11 @@ mod tests {
         }
         let six = answer(&with_page(&runs, |_| ()), 6).clone();
         assert!(six.text.starts_with("There is none") && six.text.contains("Not counted is 1 check"), "{}", six.text);
-        assert!(six.text.contains("A2 at 64 B, 1 thread (grid over veth): expected 1.00 in flight, seen 0.20"), "{}", six.text);
+        assert!(
+            six.text.contains("A2 at 64 B, 1 thread (grid over veth): expected 1.00 in flight, seen 0.20"),
+            "{}",
+            six.text
+        );
     }
 
     #[test]

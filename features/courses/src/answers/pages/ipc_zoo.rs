@@ -442,7 +442,10 @@ mod tests {
         assert_eq!(page.answers[0].confidence, Confidence::CantTell);
         let text = &page.answers[0].text;
         assert!(text.starts_with("64 B: not decided between ") && text.ends_with(" in this run"), "{text}");
-        assert!(["pipe:write with p50 ", " and ", "fifo:write with p50 "].iter().all(|part| text.contains(part)), "{text}");
+        assert!(
+            ["pipe:write with p50 ", " and ", "fifo:write with p50 "].iter().all(|part| text.contains(part)),
+            "{text}"
+        );
         assert_eq!(page.tables[0].rows[0][2], Cell::text("1 to 2"));
         assert!(page.answers[1].text.starts_with("cannot be answered on this path"), "{}", page.answers[1].text);
     }

@@ -159,7 +159,8 @@ fn large<'a>(parts: &[Part<'a>]) -> Answered {
         || "no two of them surely change places".to_owned(),
         |(quick, slow)| format!("{quick} is faster than {slow}, which is the faster one with small messages"),
     );
-    let [before, after] = [before, after].map(|all| all.iter().map(|(case, _)| name(case).to_owned()).collect::<Vec<_>>());
+    let [before, after] =
+        [before, after].map(|all| all.iter().map(|(case, _)| name(case).to_owned()).collect::<Vec<_>>());
     let slower = usize::from(ratio.low.is_some_and(|low| low > 1.0));
     Ok(say(
         decided(slower, 1),
@@ -217,7 +218,11 @@ mod tests {
             cheapest.text.contains("node takes 30.0 µs") && cheapest.confidence == Confidence::Sure,
             "{cheapest:?}"
         );
-        assert!(large.text.contains("with 64 KiB p50 of 3") && large.text.contains("which is the faster one with small messages"), "{large:?}");
+        assert!(
+            large.text.contains("with 64 KiB p50 of 3")
+                && large.text.contains("which is the faster one with small messages"),
+            "{large:?}"
+        );
         let table = &page.tables[0];
         assert_eq!((table.rows.len(), table.columns[6].as_str()), (4, "listened after"));
     }

@@ -763,7 +763,8 @@ mod tests {
         let bandwidth = answer(&page, "How does the throughput");
         assert_eq!(bandwidth.confidence, Confidence::CantTell, "{}", bandwidth.text);
         assert!(
-            bandwidth.text.contains("carries 117 % of that, which no link does") && !bandwidth.text.contains("limits them"),
+            bandwidth.text.contains("carries 117 % of that, which no link does")
+                && !bandwidth.text.contains("limits them"),
             "{}",
             bandwidth.text
         );

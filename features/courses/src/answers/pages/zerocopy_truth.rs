@@ -305,7 +305,8 @@ mod tests {
         run.rounds.iter_mut().for_each(|round| round.near_mut().system_ns = 0);
         let cost = page_of(&run).answers.remove(2);
         assert!(
-            cost.confidence == Confidence::CantTell && cost.text.starts_with("Against send it is the same in 2 of 2 rows."),
+            cost.confidence == Confidence::CantTell
+                && cost.text.starts_with("Against send it is the same in 2 of 2 rows."),
             "{}",
             cost.text
         );

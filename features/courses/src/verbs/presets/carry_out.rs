@@ -52,11 +52,15 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
             missing.push(Missing { name: run.name.clone(), why: "interrupted before it began".into() });
             continue;
         }
-        if preset.runs.len() > 1 {
-            say!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, shown(&about(&run.about)));
-        }
         let name = format!("{base}-{}", run.name);
-        let mut words = run.command(&super::by_long_names(&run.verb, wanted.typed));
+        let mut words = super::typed::words(preset, run, wanted.typed)?;
+        if preset.runs.len() > 1 {
+            // What is said of a run is no longer so where a target stands for its namespaces.
+            let replaced =
+                run.options.iter().any(|own| own.name == "between") && !words.iter().any(|own| own == "--between");
+            let about = if replaced { about(&words.join(" ")) } else { about(&run.about) };
+            say!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, shown(&about));
+        }
         words.splice(1..1, ["--name".to_owned(), name.clone()]);
         let ended = child(&words, wanted)?;
         if ended != Exit::Ok.code() && (code == Exit::Ok.code() || ended == Exit::Interrupted.code()) {

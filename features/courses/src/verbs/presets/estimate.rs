@@ -30,7 +30,7 @@ pub(crate) fn estimate(preset: &Preset, typed: &[String], measured: bool) -> Res
     let mut sum = Estimate { runs: preset.runs.len() as u64, ..Estimate::default() };
     let pace = measured.then(pace_here).flatten().unwrap_or(Pace::USUAL);
     for run in &preset.runs {
-        match command::planned(&run.command(&super::by_long_names(&run.verb, typed)))? {
+        match command::planned(&super::typed::words(preset, run, typed)?)? {
             Some(msgpath_verbs::verb::Planned::Plan(mut plan)) => {
                 plan.declare(msgpath_paths::traits);
                 sum.cases += plan.cases.len() as u64;

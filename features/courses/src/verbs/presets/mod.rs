@@ -5,6 +5,7 @@ mod allowed;
 mod carry_out;
 mod estimate;
 mod folder;
+mod typed;
 
 use std::path::Path;
 
@@ -107,31 +108,9 @@ fn read(text: &str) -> Result<(Preset, Vec<Started>), Mistake> {
     Ok((preset, started.concat()))
 }
 
-/// What was typed for a verb, with the long name of each option that was typed by its letter: by that name a preset has it.
-pub(crate) fn by_long_names(verb: &str, typed: &[String]) -> Vec<String> {
-    let whole = command();
-    let Some(verb) = whole.find_subcommand(verb) else { return typed.to_vec() };
-    let long = |letter: char| {
-        let option = verb.get_arguments().find(|option| option.get_short() == Some(letter))?;
-        Some((format!("--{}", option.get_long()?), option.get_action().takes_values()))
-    };
-    let spelled = |word: &String| {
-        let mut letters = word.strip_prefix('-').unwrap_or_default().chars();
-        match letters.next().and_then(long) {
-            Some((name, true)) => {
-                let value = letters.as_str().to_owned();
-                std::iter::once(name).chain(Some(value).filter(|value| !value.is_empty())).collect()
-            }
-            Some((name, false)) if letters.as_str().is_empty() => vec![name],
-            _ => vec![word.clone()],
-        }
-    };
-    typed.iter().flat_map(spelled).collect()
-}
-
 /// Whether a run is a command that parses and that a preset may give; a mistake stands where its option does. What it starts.
 fn check(run: &PresetRun) -> Result<Vec<Started>, Mistake> {
-    let words = std::iter::once("msgpath".to_owned()).chain(run.command(&[])).map(Into::into);
+    let words = std::iter::once("msgpath".to_owned()).chain(run.command(&[], &|_| false)).map(Into::into);
     let whole = command();
     let what = match sorted(words.collect()) {
         Err(problem) => problem.what,
@@ -349,16 +328,6 @@ mod tests {
         assert_eq!(mistake.at.line, 8, "{mistake}");
         let text = text.replace("about='b'", "about='b'\npage='none'");
         assert!(read(&text).unwrap_err().what.contains("no page"));
-    }
-
-    #[test]
-    fn options_may_be_typed_by_their_letters() {
-        msgpath_verbs::begin(crate::verbs::ALONE);
-        let long = |words: &str| {
-            let typed: Vec<String> = words.split(' ').map(Into::into).collect();
-            by_long_names("compare", &typed).join(" ")
-        };
-        assert_eq!(long("-t 200ms -r8 --len 64 -v -5"), "--time 200ms --rounds 8 --len 64 --verbose -5");
     }
 
     #[test]
