@@ -1,8 +1,9 @@
-//! What each layer of a stack adds. `explain --layers`: the same message over ever fewer layers, the elimination by hand as one plan.
-//! `compare --layers`: protocols on top of a path, each against what it stands on.
+//! What each layer of a stack adds to what it stands on. `explain --layers`: the same message over ever fewer layers, the elimination by
+//! hand as one plan. `compare --layers`: protocols on top of a path.
 
 use msgpath_core::PathName;
-use msgpath_core::plan::{Case, CaseRole, Change, MIN_ROUNDS_FOR_CLAIMS, Metric};
+use msgpath_core::plan::{Case, CaseRole, Change, MIN_ROUNDS_FOR_CLAIMS, Metric, Plan};
+use msgpath_core::traits::Stack;
 use msgpath_stats::dependence::independent;
 use msgpath_stats::describe::{deviation, mean};
 use msgpath_stats::distributions::t_quantile;
@@ -25,20 +26,78 @@ pub struct Layer {
     pub name: String,
     /// Median round trip: that of its case, as every other place prints it.
     pub median: Quantile,
-    /// What this layer adds to the one beneath it, ns: the mean of the differences of the medians in the same pass, with
-    /// its 95 % t interval. `None` where there is none beneath, and where no pass has both.
+    /// What this layer adds to the one that it stands on, ns: the mean of the differences of the medians in the same pass, with
+    /// its 95 % t interval. `None` where it stands on none, and where no pass has both.
     pub adds: Option<Estimate>,
-    /// The same as a ratio, against the case that it is added to, judged with all steps of the run. Protocols on top only.
+    /// The same as a ratio, against the case that it is added to, judged with all steps of the run.
     pub times: Option<Ratio>,
 }
 
-/// The layers of a plan that is about them; empty for any other.
+/// The layers of a plan that is about them; empty for any other. Each adds to what it stands on.
 pub fn layers(results: &Results) -> Vec<Layer> {
     let plan = results.plan;
-    match (plan.layers, plan.is_ladder()) {
-        (false, _) => Vec::new(),
-        (true, false) => breakdown(results),
-        (true, true) => ladder(results),
+    if !plan.layers {
+        return Vec::new();
+    }
+    // A handler with work is an ablation of the first case: the same path, and something to do.
+    let handler = |case: &&Case| {
+        case.ablation.as_ref().is_some_and(|ablation| matches!(ablation.change, Change::ServiceTime(ns) if ns > 0))
+    };
+    let measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
+    let cases: Vec<&Case> = plan.cases.iter().filter(handler).chain(measured).collect();
+    let with_rounds: Vec<&Case> = cases.into_iter().filter(|case| !medians(results, case).is_empty()).collect();
+    let beneath = |case: &Case| match &case.ablation {
+        Some(ablation) => with_rounds.iter().copied().find(|other| other.id == ablation.of),
+        None if plan.is_ladder() => beneath_protocol(plan, case, &with_rounds),
+        None => beneath_path(case, &with_rounds),
+    };
+    let pairs: Vec<(&Case, &Case)> = with_rounds.iter().filter_map(|case| Some((*case, beneath(case)?))).collect();
+    let steps = steps(results, &pairs);
+    let of = |case: &Case| {
+        let beneath = pairs.iter().find(|(on, _)| on.id == case.id).map(|(_, beneath)| *beneath);
+        let times = steps.iter().find(|ratio| ratio.case == case.id).cloned();
+        let adds = beneath.and_then(|beneath| difference(&medians(results, case), &medians(results, beneath)));
+        let quantiles = &results.cases.get(case.id as usize)?.latency.quantiles;
+        let median = quantiles.iter().find(|quantile| quantile.p == 0.5)?.clone();
+        let name = match &case.ablation {
+            Some(ablation) => format!("{}, {}", case.path, ablation.change),
+            None => case.path.to_string(),
+        };
+        Some(Layer { case: case.id, name, median, adds, times })
+    };
+    with_rounds.iter().filter_map(|case| of(case)).collect()
+}
+
+/// What a protocol stands on, or the baseline where that was not measured; `None` for a path that carries itself.
+fn beneath_protocol<'a>(plan: &Plan, case: &Case, measured: &[&'a Case]) -> Option<&'a Case> {
+    let alike = || measured.iter().copied().filter(|other| other.id != case.id && same_cell(case, other));
+    let stands_on = alike().find(|other| other.path.transport == case.traits.over);
+    stands_on.or_else(|| alike().find(|other| other.path == plan.baseline)).filter(|_| case.traits.is_layer())
+}
+
+/// What a path stands on without a protocol of a library: a receiver that is woken on one that spins; what spins on the next thinner
+/// stack that does. Two ways to be woken are no layers of each other.
+fn beneath_path<'a>(case: &Case, measured: &[&'a Case]) -> Option<&'a Case> {
+    let alike = || measured.iter().copied().filter(|other| other.id != case.id && same_cell(case, other));
+    if !case.traits.spins {
+        return alike().find(|other| {
+            let (own, spinning) = (&case.path, &other.path);
+            (&own.transport, &own.method) == (&spinning.transport, &spinning.method)
+                && case.traits.spinning_wait == spinning.wait
+        });
+    }
+    let thinner = alike().filter(|other| other.traits.spins && thickness(other) < thickness(case));
+    thinner.max_by_key(|other| thickness(other))
+}
+
+/// How much of the kernel a message passes.
+fn thickness(case: &Case) -> u8 {
+    match case.traits.stack {
+        Stack::Network => 4,
+        Stack::Frames => 3,
+        Stack::Local => 2,
+        Stack::Plain => 1,
+        Stack::Memory => 0,
     }
 }
 
@@ -54,56 +113,6 @@ pub fn short_name<'a>(path: &PathName, mut among: impl Iterator<Item = &'a PathN
 /// The medians of a case by pass.
 fn medians(results: &Results, case: &Case) -> Series {
     series(results.plan, Metric::P50, &results.rounds[case.id as usize])
-}
-
-/// One row of the result.
-fn layer(results: &Results, case: &Case, name: String) -> Option<Layer> {
-    let quantiles = &results.cases.get(case.id as usize)?.latency.quantiles;
-    let median = quantiles.iter().find(|quantile| quantile.p == 0.5)?.clone();
-    Some(Layer { case: case.id, name, median, adds: None, times: None })
-}
-
-/// Each adds to the one that follows.
-fn breakdown(results: &Results) -> Vec<Layer> {
-    // The handler with its work is an ablation of the first case: the same path, and something to do.
-    let handler = |case: &&Case| {
-        case.ablation.as_ref().is_some_and(|ablation| matches!(ablation.change, Change::ServiceTime(ns) if ns > 0))
-    };
-    let cases = &results.plan.cases;
-    let in_order = cases.iter().filter(handler).chain(cases.iter().filter(|case| case.role == CaseRole::Measured));
-    let found: Vec<(&Case, Series)> =
-        in_order.map(|case| (case, medians(results, case))).filter(|(_, series)| !series.is_empty()).collect();
-    (0..found.len())
-        .filter_map(|at| {
-            let (case, series) = &found[at];
-            let name = match &case.ablation {
-                Some(ablation) => format!("{}, {}", case.path, ablation.change),
-                None => case.path.to_string(),
-            };
-            let adds = found.get(at + 1).and_then(|(_, fewer)| difference(series, fewer));
-            Some(Layer { adds, ..layer(results, case, name)? })
-        })
-        .collect()
-}
-
-/// Each adds to the path that it stands on, or to the baseline where that was not measured.
-fn ladder(results: &Results) -> Vec<Layer> {
-    let plan = results.plan;
-    let measured: Vec<&Case> = plan.cases.iter().filter(|case| case.role == CaseRole::Measured).collect();
-    let beneath = |case: &Case| {
-        let alike = || measured.iter().copied().filter(move |other| other.id != case.id && same_cell(case, other));
-        let stands_on = alike().find(|other| other.path.transport == case.traits.over);
-        stands_on.or_else(|| alike().find(|other| other.path == plan.baseline)).filter(|_| case.traits.is_layer())
-    };
-    let pairs: Vec<(&Case, &Case)> = measured.iter().filter_map(|case| Some((*case, beneath(case)?))).collect();
-    let steps = steps(results, &pairs);
-    let of = |case: &Case| {
-        let beneath = pairs.iter().find(|(on, _)| on.id == case.id).map(|(_, beneath)| *beneath);
-        let times = steps.iter().find(|ratio| ratio.case == case.id).cloned();
-        let adds = beneath.and_then(|beneath| difference(&medians(results, case), &medians(results, beneath)));
-        Some(Layer { adds, times, ..layer(results, case, case.path.to_string())? })
-    };
-    measured.iter().filter_map(|case| of(case)).collect()
 }
 
 /// Mean of the differences in the passes that both have, with its interval.
@@ -125,24 +134,59 @@ mod tests {
     use crate::testing::Build;
     use msgpath_stats::verdict::Verdict;
 
-    #[test]
-    fn each_layer_adds_its_difference() {
-        let mut build = Build::echo(&["tcp:send", "tcp:send/spin", "shm:ring/spin"], &[64])
-            .ablation(0, Change::ServiceTime(20_000));
+    /// Ways to be woken over two stacks, what spins over three, and a handler: medians of 20 µs times these factors.
+    const STACKS: [(&str, f64); 6] = [
+        ("tcp:send", 1.5),
+        ("tcp:send/epoll", 1.2),
+        ("tcp:send/spin", 0.5),
+        ("eth:send/spin", 0.4),
+        ("shm:ring/futex", 0.3),
+        ("shm:ring/spin", 0.1),
+    ];
+
+    fn stacks() -> Build {
+        let mut build = Build::echo(&STACKS.map(|(path, _)| path), &[64]).ablation(0, Change::ServiceTime(20_000));
         build.plan.layers = true;
-        let factors = [1.0, 0.5, 0.1, 2.0];
-        let run = build.factor(move |case| factors[case.id as usize]).run();
-        let summary = crate::summarise(&run);
-        let layers = &summary.layers;
-        let names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
-        assert_eq!(names, ["tcp:send, service time 20.0 \u{b5}s", "tcp:send", "tcp:send/spin", "shm:ring/spin"]);
-        let base = layers[1].median.ns.unwrap() as f64;
-        for (layer, share) in layers.iter().zip([1.0, 0.5, 0.4]) {
+        for case in &mut build.plan.cases {
+            case.traits.spins = case.path.wait == "spin";
+            case.traits.spinning_wait = if case.traits.spins { String::new() } else { "spin".into() };
+            case.traits.stack = match case.path.transport.as_str() {
+                "tcp" => Stack::Network,
+                "eth" => Stack::Frames,
+                _ => Stack::Memory,
+            };
+        }
+        build.factor(|case| STACKS.get(case.id as usize).map_or(2.5, |(_, factor)| *factor))
+    }
+
+    #[test]
+    fn a_layer_adds_to_what_it_stands_on() {
+        let run = stacks().run();
+        let layers = crate::summarise(&run).layers;
+        let name = |id: u32| layers.iter().find(|layer| layer.case == id).unwrap().name.as_str();
+        let steps: Vec<(&str, Option<&str>)> = layers
+            .iter()
+            .map(|layer| (layer.name.as_str(), layer.times.as_ref().map(|times| name(times.baseline))))
+            .collect();
+        assert_eq!(
+            steps,
+            [
+                ("tcp:send, service time 20.0 \u{b5}s", Some("tcp:send")),
+                ("tcp:send", Some("tcp:send/spin")),
+                // Not on tcp:send, though it was measured next to it: both are ways to be woken.
+                ("tcp:send/epoll", Some("tcp:send/spin")),
+                ("tcp:send/spin", Some("eth:send/spin")),
+                ("eth:send/spin", Some("shm:ring/spin")),
+                ("shm:ring/futex", Some("shm:ring/spin")),
+                ("shm:ring/spin", None),
+            ]
+        );
+        for (layer, microseconds) in layers.iter().zip([20.0, 20.0, 14.0, 2.0, 6.0, 4.0]) {
             let adds = layer.adds.as_ref().unwrap();
-            assert!((adds.value / base - share).abs() < 0.05, "{layer:?}");
+            assert!((adds.value / 1e3 - microseconds).abs() < 1.0, "{layer:?}");
             assert!(adds.low.unwrap() < adds.value && adds.value < adds.high.unwrap());
         }
-        assert!(layers[3].adds.is_none());
+        assert!(layers[6].adds.is_none());
         let mut other = run;
         other.header.plan.layers = false;
         assert!(crate::summarise(&other).layers.is_empty());

@@ -222,10 +222,8 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> Str
         terminal::nothing(run, summary, style)
     } else if let Some(trials) = &view.trials {
         terminal::each(run, summary, trials, style)
-    } else if plan.is_ladder() {
-        terminal::ladder(run, summary, style)
     } else if plan.layers {
-        terminal::layers(run, summary, style)
+        terminal::ladder(run, summary, style)
     } else if let Some(whole) = view.whole {
         return whole(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
     } else if summary.verb == "compare" {

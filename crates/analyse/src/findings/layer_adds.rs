@@ -14,14 +14,55 @@ pub(super) const DETECTOR: Detector = Detector { code: "V17", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let failed = input.summary.comparison.as_ref().is_some_and(|comparison| comparison.control_failed);
-    let layers = input.summary.layers.iter().filter(|_| !failed);
-    layers.filter_map(|layer| Some(say(input, layer, layer.times.as_ref()?))).collect()
+    let steps = input.summary.layers.iter().filter(|_| !failed);
+    let steps: Vec<(&Layer, &Ratio)> = steps.filter_map(|layer| Some((layer, layer.times.as_ref()?))).collect();
+    let all = (steps.len() > 1).then(|| together(input, &steps));
+    all.into_iter().chain(steps.iter().map(|(layer, times)| say(input, layer, times))).collect()
+}
+
+/// A case as short as it is clear in this run.
+fn name(input: &Input, id: u32) -> String {
+    let cases = &input.plan.cases;
+    let path = short_name(&cases[id as usize].path, cases.iter().map(|case| &case.path));
+    match &cases[id as usize].ablation {
+        Some(ablation) => format!("{path} with a {}", ablation.change),
+        None => path,
+    }
+}
+
+/// One sentence that answers: what each adds to what.
+fn together(input: &Input, steps: &[(&Layer, &Ratio)]) -> Sentence {
+    let sizes: std::collections::BTreeSet<u64> =
+        steps.iter().map(|(layer, _)| input.plan.cases[layer.case as usize].size).collect();
+    let (mut adds, mut open) = (Vec::new(), Vec::new());
+    for (layer, times) in steps {
+        let size = msgpath_core::units::size(input.plan.cases[layer.case as usize].size);
+        let place = if sizes.len() > 1 { format!(" at {size}") } else { String::new() };
+        let (own, beneath) = (name(input, times.case), name(input, times.baseline));
+        let ns = layer.adds.as_ref().map_or(f64::NAN, |adds| adds.value);
+        let time = Glyphs::Unicode.time(ns.abs());
+        match times.verdict {
+            Verdict::Worse if ns > 0.0 => adds.push((own, format!("{time} to {beneath}{place}"))),
+            Verdict::Equivalent => adds.push((own, format!("nothing that matters to {beneath}{place}"))),
+            Verdict::Better if ns < 0.0 => open.push(format!("{own} takes {time} less than {beneath}{place}")),
+            _ => open.push(format!("what {own} adds to {beneath}{place} is not decided")),
+        }
+    }
+    let confidence = match (adds.len(), open.len()) {
+        (0, _) => Confidence::CantTell,
+        (_, 0) => Confidence::Sure,
+        _ => Confidence::Likely,
+    };
+    let verb = |at: usize| if at == 0 { " adds" } else { "" };
+    let added = adds.iter().enumerate().map(|(at, (own, rest))| format!("{own}{} {rest}", verb(at)));
+    let added = (!adds.is_empty()).then(|| format!("Medians: {}", added.collect::<Vec<_>>().join(", ")));
+    let text = added.into_iter().chain(open).collect::<Vec<_>>().join("; ") + ".";
+    finding("V17", confidence, text, [("steps", steps.len() as f64)], vec![])
 }
 
 fn say(input: &Input, layer: &Layer, times: &Ratio) -> Sentence {
     let cases = &input.plan.cases;
-    let name = |id: u32| short_name(&cases[id as usize].path, cases.iter().map(|case| &case.path));
-    let (own, beneath) = (name(times.case), name(times.baseline));
+    let (own, beneath) = (name(input, times.case), name(input, times.baseline));
     let sizes: std::collections::BTreeSet<u64> = cases.iter().map(|case| case.size).collect();
     let size = msgpath_core::units::size(cases[times.case as usize].size);
     let place = if sizes.len() > 1 { format!("At {size} ") } else { String::new() };
@@ -92,6 +133,22 @@ mod tests {
     }
 
     #[test]
+    fn one_sentence_says_what_each_adds() {
+        let mut build = Build::echo(&["tcp:send", "a:send", "b:send", "c:send"], &[64]).control(64).noise(0.002);
+        for (case, over) in build.plan.cases.iter_mut().zip(["", "tcp", "a", "tcp"]) {
+            case.traits.over = over.into();
+        }
+        build.plan.layers = true;
+        let texts = sentences(&build.factor(|case| [1.0, 1.5, 3.0, 1.0, 1.0][case.id as usize]).run(), "V17");
+        assert_eq!(texts.len(), 4, "{texts:?}");
+        assert!(
+            texts[0].starts_with("sure: Medians: a adds ") && texts[0].contains(" \u{b5}s to tcp, b "),
+            "{texts:?}"
+        );
+        assert!(texts[0].ends_with(" \u{b5}s to a, c nothing that matters to tcp."), "{texts:?}");
+    }
+
+    #[test]
     fn says_where_it_adds_nothing_and_where_nothing_is_decided() {
         let same = sentences(&on_tcp(1.0).noise(0.002).run(), "V17");
         assert!(same[0].starts_with("sure: a adds nothing to tcp that matters: less than 2 %"), "{same:?}");
@@ -102,9 +159,6 @@ mod tests {
     #[test]
     fn is_silent_without_layers_and_where_the_control_failed() {
         assert!(sentences(&Build::echo(&["tcp:send", "tcp:writev"], &[64]).run(), "V17").is_empty());
-        let mut breakdown = Build::echo(&["tcp:send", "tcp:send/spin"], &[64]);
-        breakdown.plan.layers = true;
-        assert!(sentences(&breakdown.run(), "V17").is_empty());
         let failed = on_tcp(1.5).factor(|case| f64::from(case.id + 1));
         assert!(sentences(&failed.run(), "V17").is_empty());
     }

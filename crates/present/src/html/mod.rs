@@ -56,6 +56,7 @@ pub fn report(scene: &Scene<'_>) -> String {
         None => figures::folded(&mut page, &drawn, &large, None),
     }
     front::findings(&mut page, summary);
+    tables::layers(&mut page, summary);
     if let Some(comparison) = &summary.comparison {
         tables::comparison(&mut page, &scene.grid(), comparison);
     }

@@ -5,7 +5,7 @@ use msgpath_analyse::gates::{CaseGate, RunGate};
 use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::CaseRole;
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::BitUnits;
+use msgpath_core::units::{self, BitUnits};
 use msgpath_record::Run;
 use msgpath_stats::verdict::Verdict;
 
@@ -67,6 +67,43 @@ pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) 
         page.table(&columns, &rows);
     }
     page.note(&resolution(comparison));
+}
+
+/// What each layer adds to what it stands on.
+pub(crate) fn layers(page: &mut Page, summary: &Summary) {
+    use crate::terminal::ladder::{beneath, interval, name, rows, what_it_adds};
+    let several = rows(summary).any(|(_, case)| rows(summary).any(|(_, other)| other.case.size != case.case.size));
+    let cells: Vec<Vec<Cell>> = rows(summary)
+        .map(|(layer, case)| {
+            let size = if several { format!(", {}", units::size(case.case.size)) } else { String::new() };
+            let (adds, times) = (layer.adds.as_ref(), layer.times.as_ref());
+            let class = match times.map(|times| times.verdict) {
+                Some(Verdict::Undecided) => "undecided",
+                _ => "",
+            };
+            let added = adds.map_or_else(String::new, |adds| what_it_adds(adds, G));
+            let range = adds.map_or_else(String::new, |adds| interval(adds, G));
+            let ratio = times.map_or_else(String::new, |times| units::three_digits(times.ratio));
+            vec![
+                format!("{}{size}", name(summary, layer)).into(),
+                words::quantile_value(&layer.median, G).into(),
+                words::quantile_range(&layer.median, G).into(),
+                Cell::of(class, added),
+                Cell::of(class, range),
+                Cell::of(class, ratio),
+                beneath(summary, layer).map_or_else(String::new, |beneath| name(summary, beneath)).into(),
+            ]
+        })
+        .collect();
+    if cells.is_empty() {
+        return;
+    }
+    page.section("What each layer adds");
+    page.note(
+        "A layer adds its p50 less that of the layer named last, in the same pass; both in the same interleaved run. At most: the \
+         interval includes 0, and this is its end.",
+    );
+    page.table(&heads(&["layer", "p50", "range, 95 %", "adds", "95 %", "times", "to"]), &cells);
 }
 
 /// Percentiles of every case that timed messages.

@@ -241,22 +241,21 @@ pub(super) struct Layer<'a> {
     median_low_ns: Option<u64>,
     /// Upper end, ns.
     median_high_ns: Option<u64>,
-    /// What this layer adds to the one beneath it, ns; null where there is none, and where no pass has both. `explain`: to the one that
-    /// follows.
+    /// What this layer adds to the one that it stands on, ns; null where there is none, and where no pass has both.
     adds_ns: Option<f64>,
     /// Lower end of its 95 % interval, ns.
     adds_low_ns: Option<f64>,
     /// Upper end, ns.
     adds_high_ns: Option<f64>,
-    /// `compare`: id of the case that it is added to; null where there is none.
+    /// Id of the case that it is added to; null where there is none.
     to: Option<u32>,
-    /// `compare`: its median divided by that of `to`, paired by pass.
+    /// Its median divided by that of `to`, paired by pass.
     times: Option<f64>,
     /// Lower end of the interval that the verdict was read from.
     times_low: Option<f64>,
     /// Upper end.
     times_high: Option<f64>,
-    /// `compare`: what the quotient means.
+    /// What the quotient means.
     verdict: Option<Verdict>,
 }
 

@@ -1,15 +1,15 @@
-//! `compare --layers`: what protocols add to the paths that they stand on.
+//! `explain --layers` and `compare --layers`: what each layer adds to what it stands on.
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::layers::{Layer, short_name};
 use msgpath_analyse::summary::{CaseSummary, Cost};
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::{size, three_digits};
+use msgpath_core::units::{Glyphs, size, three_digits};
 use msgpath_record::Run;
+use msgpath_stats::estimate::Estimate;
 use msgpath_stats::verdict::Verdict;
 
 use super::echo::value_span;
-use super::layers::{interval, what_it_adds};
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
 use crate::{view, words};
@@ -29,15 +29,15 @@ pub fn ladder(run: &Run, summary: &Summary, style: Style) -> String {
         page.finding(finding);
     }
     let mut sizes = Vec::new();
-    cases.iter().for_each(|case| view::push_new(&mut sizes, case.case.size));
+    rows(summary).for_each(|(_, case)| view::push_new(&mut sizes, case.case.size));
     for bytes in sizes {
         page.heading(&format!("median round trip and what each layer adds, {} messages", size(bytes)));
-        page.table(table(summary, &cases, bytes, style));
+        page.table(table(summary, bytes, style));
     }
     page.text(
         2,
-        "A layer adds its p50 less that of the row named under `to`, in the same pass; both in the same interleaved run. CPU: time of \
-         the measuring thread a message, libraries and runtime included.",
+        "A layer adds its p50 less that of the row named under `to`, in the same pass; both in the same interleaved run. At most: the \
+         interval includes 0, and this is its end. CPU: time of the measuring thread a message, libraries and runtime included.",
         Paint::Dim,
     );
     for layer in &summary.layers {
@@ -50,8 +50,13 @@ pub fn ladder(run: &Run, summary: &Summary, style: Style) -> String {
     page.finish()
 }
 
+/// Every layer with its case.
+pub(crate) fn rows(summary: &Summary) -> impl Iterator<Item = (&Layer, &CaseSummary)> {
+    summary.layers.iter().filter_map(|layer| Some((layer, summary.cases.get(layer.case as usize)?)))
+}
+
 /// The rows of one size.
-fn table(summary: &Summary, cases: &[&CaseSummary], bytes: u64, style: Style) -> Table {
+fn table(summary: &Summary, bytes: u64, style: Style) -> Table {
     let glyphs = style.glyphs;
     let mut table = Table::new()
         .column("layer", Align::Left)
@@ -64,21 +69,19 @@ fn table(summary: &Summary, cases: &[&CaseSummary], bytes: u64, style: Style) ->
         .optional("cpu near", Align::Right, 1)
         .optional("cpu far", Align::Right, 1);
     let time = |cost: &Cost| -> Span { cost.cpu_ns().map_or_else(|| "n/a".into(), |ns| glyphs.time(ns)).into() };
-    for case in cases.iter().filter(|case| case.case.size == bytes) {
-        let layer = summary.layers.iter().find(|layer| layer.case == case.case.id);
-        let Some(layer) = layer else { continue };
+    for (layer, case) in rows(summary).filter(|(_, case)| case.case.size == bytes) {
         let p99 = words::quantile(case, 0.99).map_or_else(String::new, |p99| words::quantile_value(p99, glyphs));
         let adds = layer.adds.as_ref();
         let paint = if decided(layer) { Paint::Bold } else { Paint::Plain };
         let times = layer.times.as_ref();
         table.row([
-            name(summary, case.case.id).into(),
+            name(summary, layer).into(),
             value_span(&layer.median, glyphs),
             p99.into(),
             paint.span(adds.map_or_else(String::new, |adds| what_it_adds(adds, glyphs))),
             Paint::Dim.span(adds.map_or_else(String::new, |adds| interval(adds, glyphs))),
             paint.span(times.map_or_else(String::new, |times| three_digits(times.ratio))),
-            times.map_or_else(String::new, |times| name(summary, times.baseline)).into(),
+            beneath(summary, layer).map_or_else(String::new, |beneath| name(summary, beneath)).into(),
             time(&case.end(NEAR).cost),
             time(&case.end(FAR).cost),
         ]);
@@ -91,10 +94,54 @@ fn decided(layer: &Layer) -> bool {
     layer.times.as_ref().is_some_and(|times| matches!(times.verdict, Verdict::Better | Verdict::Worse))
 }
 
-/// A case as short as it is clear in this run.
-fn name(summary: &Summary, case: u32) -> String {
+/// A layer as short as it is clear in this run.
+pub(crate) fn name(summary: &Summary, layer: &Layer) -> String {
     let paths = || summary.cases.iter().map(|case| &case.case.path);
-    summary.cases.get(case as usize).map_or_else(String::new, |case| short_name(&case.case.path, paths()))
+    match summary.cases.get(layer.case as usize).filter(|case| case.case.ablation.is_none()) {
+        Some(case) => short_name(&case.case.path, paths()),
+        None => layer.name.clone(),
+    }
+}
+
+/// What a layer adds to.
+pub(crate) fn beneath<'a>(summary: &'a Summary, layer: &Layer) -> Option<&'a Layer> {
+    let to = layer.times.as_ref()?.baseline;
+    summary.layers.iter().find(|layer| layer.case == to)
+}
+
+/// What is known of a difference.
+#[derive(PartialEq)]
+enum Added {
+    /// The interval excludes 0.
+    Known,
+    /// It includes 0; the layer adds at most so many ns.
+    AtMost(f64),
+    /// There is none.
+    Unknown,
+}
+
+fn added(adds: &Estimate) -> Added {
+    match (adds.low, adds.high) {
+        (Some(low), Some(high)) if low > 0.0 || high < 0.0 => Added::Known,
+        (_, Some(high)) => Added::AtMost(high),
+        _ => Added::Unknown,
+    }
+}
+
+pub(crate) fn what_it_adds(adds: &Estimate, glyphs: Glyphs) -> String {
+    match added(adds) {
+        Added::Known if adds.value < 0.0 => format!("{} less", glyphs.time(-adds.value)),
+        Added::Known => glyphs.time(adds.value),
+        Added::AtMost(high) => format!("at most {}", glyphs.time(high.max(0.0))),
+        Added::Unknown => "n/a".into(),
+    }
+}
+
+pub(crate) fn interval(estimate: &Estimate, glyphs: Glyphs) -> String {
+    match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) => format!("{}..{}", glyphs.time(low), glyphs.time(high)),
+        _ => "no interval".into(),
+    }
 }
 
 /// What the ends of a layer agreed on, as its library said, and what it stands on where that was not measured.
@@ -102,16 +149,18 @@ fn about(page: &mut Page, summary: &Summary, layer: &Layer) {
     let Some(case) = summary.cases.get(layer.case as usize).filter(|case| case.case.traits.is_layer()) else { return };
     let mut said: Vec<String> =
         case.conditions.granted.iter().map(|granted| format!("{} {}", granted.option, granted.granted)).collect();
-    let beneath = layer.times.as_ref().and_then(|times| summary.cases.get(times.baseline as usize));
     let over = &case.case.traits.over;
-    if let Some(beneath) = beneath.filter(|beneath| beneath.case.path.transport != *over) {
+    let is_over = |beneath: &&Layer| {
+        summary.cases.get(beneath.case as usize).is_some_and(|case| case.case.path.transport == *over)
+    };
+    if let Some(beneath) = beneath(summary, layer).filter(|beneath| !is_over(beneath)) {
         said.push(format!(
             "it stands on {over}, which is not in this run and part of what it adds to {}",
-            name(summary, beneath.case.id)
+            name(summary, beneath)
         ));
     }
     if !said.is_empty() {
-        page.hanging(&["  ".into()], 4, &format!("{}: {}", name(summary, layer.case), said.join(", ")), Paint::Dim);
+        page.hanging(&["  ".into()], 4, &format!("{}: {}", name(summary, layer), said.join(", ")), Paint::Dim);
     }
 }
 
@@ -119,8 +168,6 @@ fn about(page: &mut Page, summary: &Summary, layer: &Layer) {
 mod tests {
     use super::*;
     use msgpath_analyse::summary::Ratio;
-    use msgpath_core::units::Glyphs;
-    use msgpath_stats::estimate::Estimate;
 
     #[test]
     fn every_row_says_what_it_adds_to_what() {
@@ -149,7 +196,21 @@ mod tests {
         summary.layers = vec![layer(&cases[0]), Layer { adds: Some(adds), times: Some(times), ..layer(&cases[1]) }];
         let text = ladder(&run, &summary, Style { width: 120, glyphs: Glyphs::Ascii, ..Style::default() });
         let row = text.lines().find(|line| line.contains("3.10 us")).unwrap_or_else(|| panic!("{text}"));
-        let to = name(&summary, cases[0].case.id);
+        let to = name(&summary, &summary.layers[0]);
         assert!(row.contains("2.90 us..3.30 us") && row.contains("1.14") && row.contains(&to), "{text}");
+    }
+
+    #[test]
+    fn a_difference_that_may_be_none_has_only_an_upper_bound() {
+        let adds = |value, low, high| what_it_adds(&Estimate { value, low, high }, Glyphs::Ascii);
+        assert_eq!(adds(2e3, Some(1e3), Some(3e3)), "2.00 us");
+        assert_eq!(adds(-50.0, Some(-200.0), Some(100.0)), "at most 100 ns");
+        assert_eq!(adds(50.0, Some(-20.0), Some(120.0)), "at most 120 ns");
+        assert_eq!(
+            adds(-2e3, Some(-3e3), Some(-1e3)),
+            "2.00 us less",
+            "it is quicker than what it stands on, beyond doubt"
+        );
+        assert_eq!(adds(-50.0, None, None), "n/a");
     }
 }

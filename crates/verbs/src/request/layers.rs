@@ -51,8 +51,7 @@ pub fn layers(options: &Options) -> Result<Request, Problem> {
     options.message.paths = Some(List(layers.collect()));
     options.message.len.get_or_insert(List(vec![64]));
     let Request { mut plan, target, notes } = request(Verb::Compare { stream: false }, &options, None)?;
-    // No path is compared with another here: the control belongs to comparisons.
-    plan.cases.retain(|case| case.role == CaseRole::Measured);
+    plan.cases.retain(|case| matches!(case.role, CaseRole::Measured | CaseRole::Control));
     let handler = Case {
         id: plan.cases.len() as u32,
         role: CaseRole::Ablation,
