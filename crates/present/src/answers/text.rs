@@ -8,7 +8,7 @@ use crate::terminal::{self, Align, Page, Paint, Span, Style};
 /// Where an answer begins.
 const TEXT: usize = 14;
 /// Columns that may be needed to say what a row is.
-const LEAD: usize = 3;
+const LEAD: usize = 4;
 /// A reason up to so many characters stands in its cell.
 const SHORT: usize = 16;
 /// Rows of evidence that a terminal shows; the rest is in the folder.
@@ -102,7 +102,7 @@ fn written(cell: &Cell, style: Style, reasons: &mut Vec<String>) -> String {
     }
 }
 
-/// How many of the first columns tell the rows apart, at most three.
+/// How many of the first columns tell the rows apart, at most four.
 fn lead(rows: &[Vec<String>]) -> usize {
     let apart = |lead: &usize| {
         let mut heads: Vec<_> = rows.iter().map(|row| &row[..(*lead).min(row.len())]).collect();

@@ -20,6 +20,8 @@ struct Column {
     align: Align,
     /// The lower, the sooner it goes.
     keep: u8,
+    /// It is no wider than this: its cells wrap.
+    widest: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +67,7 @@ impl Table {
 
     /// Adds a column that goes when room is short; of several the one with the lowest `keep` goes first.
     pub fn optional(mut self, head: impl Into<String>, align: Align, keep: u8) -> Self {
-        self.columns.push(Column { head: head.into(), align, keep });
+        self.columns.push(Column { head: head.into(), align, keep, widest: usize::MAX });
         self
     }
 
@@ -93,7 +95,8 @@ impl Table {
         };
         let of_column =
             |at: usize| self.rows.iter().map(|row| cell(row, at)).max().unwrap_or(0).max(head(&self.columns[at].head));
-        (0..self.columns.len()).map(|at| of_column(at).min(self.widest.unwrap_or(usize::MAX))).collect()
+        let widest = self.widest.unwrap_or(usize::MAX);
+        (0..self.columns.len()).map(|at| of_column(at).min(widest).min(self.columns[at].widest)).collect()
     }
 
     fn total(&self, widths: &[usize]) -> usize {
@@ -186,10 +189,29 @@ impl Table {
     /// The same with every cell in one of them, however long it is: heads and cells wrap, and each part begins with the
     /// first `lead` columns, which say what a row is.
     pub fn split_whole(mut self, lead: usize, style: Style, room: usize) -> Vec<Table> {
-        self.widest = Some((room / 2).saturating_sub(self.gap).max(1));
-        let lead =
-            (1..=lead.max(1)).rev().find(|lead| self.total(&self.widths(style)[..*lead]) <= room / 2).unwrap_or(1);
+        let half = room / 2;
+        self.widest = Some(half.saturating_sub(self.gap).max(1));
+        self.wrap_leading(lead, style, half);
+        let lead = (1..=lead.max(1)).rev().find(|lead| self.total(&self.widths(style)[..*lead]) <= half).unwrap_or(1);
         self.split_after(lead, style, room)
+    }
+
+    /// Lets the widest of the first columns wrap, between words, until they fit together as far as they can.
+    fn wrap_leading(&mut self, lead: usize, style: Style, room: usize) {
+        let of = |text: &str| style.clean(text).split(' ').map(width).max().unwrap_or(0);
+        let word = |at: usize| {
+            self.rows.iter().filter_map(|row| row.cells.get(at)).map(|cell| of(&cell.text)).max().unwrap_or(0)
+        };
+        let lead = lead.min(self.columns.len());
+        let words: Vec<usize> = (0..lead).map(word).collect();
+        loop {
+            let widths = self.widths(style);
+            let shrinks = (0..lead).filter(|at| widths[*at] > words[*at].max(1));
+            let Some(at) = shrinks.max_by_key(|at| widths[*at]).filter(|_| self.total(&widths[..lead]) > room) else {
+                return;
+            };
+            self.columns[at].widest = widths[at] - 1;
+        }
     }
 
     fn split_after(self, lead: usize, style: Style, room: usize) -> Vec<Table> {
@@ -254,6 +276,29 @@ mod tests {
         assert_eq!(parts.len(), 2);
         assert_eq!(parts[0][0], "path      aaaaaaaaaa  bbbbbbbbbb");
         assert_eq!(parts[1][1], "tcp:send           3");
+    }
+
+    #[test]
+    fn every_part_has_all_of_what_says_what_a_row_is() {
+        let mut table = Table::new()
+            .column("size", Align::Right)
+            .column("method", Align::Left)
+            .column("calls", Align::Right)
+            .column("throughput", Align::Right);
+        for method in ["A1: fields copied together, one call", "A2: one sendmsg over the fields"] {
+            table.row(["64 B".into(), method.into(), "1.00".into(), "0.50 Gbit/s (0.49 to 0.51)".into()]);
+        }
+        let parts: Vec<_> = table
+            .split_whole(2, Style::default(), 40)
+            .into_iter()
+            .map(|part| text(part.lines(Style::default(), 40)))
+            .collect();
+        assert!(parts.len() > 1, "{parts:?}");
+        for part in parts {
+            assert!(part.iter().all(|line| line.chars().count() <= 40), "{part:?}");
+            assert!(part[0].starts_with("size  method"), "{part:?}");
+            assert!(["A1:", "A2:"].iter().all(|key| part.iter().any(|line| line.contains(key))), "{part:?}");
+        }
     }
 
     #[test]
