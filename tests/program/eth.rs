@@ -36,7 +36,8 @@ fn the_time_of_a_frame_is_split_into_stages() {
         return;
     }
     for path in ["eth:send", "eth-ring:send"] {
-        let output = Home::new().run(&format!("explain -x {path} -t 1s -r 5 -w 0 --no-save --json")).ends_with(0).json();
+        let output =
+            Home::new().run(&format!("explain -x {path} -t 1s -r 5 -w 0 --no-save --json")).ends_with(0).json();
         let stages = &output["attribution"][0];
         if stages["known_by"].is_null() {
             return eprintln!("skipped: {path}: {}", stages["not_shown_because"]);
