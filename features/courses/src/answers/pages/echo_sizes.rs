@@ -17,7 +17,7 @@ use msgpath_stats::quantile::Quantile;
 use msgpath_stats::verdict::Verdict;
 
 use crate::answers::answered::{Answered, Cannot, OfRuns, answer, answers, say, sure_if};
-use crate::answers::columns::{Columns, ns_or, number_or, ratio_or, table, time_or};
+use crate::answers::columns::{Columns, count_or, ns_or, number_or, ratio_or, table, time_or};
 use crate::answers::evidence::{
     above, below, extremes, judged, mean_of_passes, mean_of_trials, p50, quantile, unpaired,
 };
@@ -47,8 +47,8 @@ const AFTER_THE_LINE: &[(&str, OfRuns)] = &[
 
 pub(super) fn page(parts: &[Part<'_>]) -> Page {
     let made: Vec<Trials<'_>> = TABLES.iter().filter_map(|(name, what)| Trials::of(parts, name, what)).collect();
-    let mut tables: Vec<Table> =
-        made.iter().flat_map(|one| [Some(one.table()), one.fresh.then(|| one.legacy())]).flatten().collect();
+    let each = |one: &Trials<'_>| [Some(one.table()), one.fresh.then(|| one.legacy()), one.fresh.then(|| one.by_tcp())];
+    let mut tables: Vec<Table> = made.iter().flat_map(each).flatten().collect();
     if !tables.is_empty() {
         tables.push(anomalies(&made));
     }
@@ -149,6 +149,40 @@ impl<'a> Trials<'a> {
             .note("What a clock of milliseconds leaves of the trials above: below 1 ms, nothing.")
     }
 
+    /// The messages of a case in the order of its trials.
+    fn messages(&self, case: &Case) -> Vec<&'a MessageRow> {
+        let mut rows: Vec<&MessageRow> = self.part.logs.trials.iter().filter(|row| row.case == case.id).collect();
+        rows.sort_by_key(|row| (row.pass, row.connection, row.sequence));
+        rows
+    }
+
+    /// What TCP itself says of the connection of each trial.
+    fn by_tcp(&self) -> Table {
+        let trials: Vec<Vec<&MessageRow>> = self.cases.iter().map(|case| self.messages(case)).collect();
+        let count = trials.iter().map(Vec::len).max().unwrap_or(0);
+        let of = |at: usize, trial: usize| self.round(trials[at].get(trial)?);
+        let again = |round: &RoundRecord| -> Option<u64> {
+            Some(round.near().tcp?.total_retrans + round.far().tcp.map_or(0, |tcp| tcp.total_retrans))
+        };
+        let why = "TCP_INFO was not read";
+        table(format!("tcp-{}", self.name), format!("By TCP_INFO of each trial: {}", self.what), 0..count)
+            .col("trial", |trial| Cell::count(*trial as u64 + 1))
+            .cols(
+                0..self.cases.len(),
+                |at| format!("{} sent again", size(self.cases[*at].size)),
+                |trial, at| count_or(of(*at, *trial).and_then(again), why),
+            )
+            .cols(
+                0..self.cases.len(),
+                |at| format!("{} RTT", size(self.cases[*at].size)),
+                |trial, at| {
+                    let tcp = of(*at, *trial).and_then(|round| round.near().tcp);
+                    time_or(tcp.map(|tcp| f64::from(tcp.rtt_us) * 1e3), why)
+                },
+            )
+            .note("Segments that either end sent again, and the smoothed round trip of the near end's TCP after the trial.")
+    }
+
     /// The round of a trial, be it disturbed or not.
     fn round(&self, row: &MessageRow) -> Option<&'a RoundRecord> {
         self.part.run.rounds.iter().find(|round| (round.case, round.pass) == (row.case, row.pass))
@@ -195,9 +229,7 @@ fn anomalies(made: &[Trials<'_>]) -> Table {
     for one in made {
         for (case, column) in one.cases.iter().zip(&one.columns) {
             let Some(spread) = column.spread else { continue };
-            let mut rows: Vec<&MessageRow> = one.part.logs.trials.iter().filter(|row| row.case == case.id).collect();
-            rows.sort_by_key(|row| (row.pass, row.connection, row.sequence));
-            for (at, row) in rows.into_iter().enumerate() {
+            for (at, row) in one.messages(case).into_iter().enumerate() {
                 let Some(ns) = row.latency_ns.filter(|ns| *ns as f64 >= FAR_OFF * spread.median_ns) else { continue };
                 let causes = one.causes(at, ns as f64 - spread.median_ns, one.round(row));
                 odd.push((one.name, at, case.size, ns, spread.median_ns, causes));
@@ -660,20 +692,25 @@ mod tests {
         for round in &mut run.rounds {
             (round.near_mut().run_delay_ns, round.far_mut().run_delay_ns) = (Some(0), Some(0));
         }
-        // The seventh waits for a CPU, the ninth for 1 of its 9 ms, nothing is known of the eleventh; other work has all rounds
-        // but these for calm.
+        // The seventh waits for a CPU, the ninth for 1 of its 9 ms, nothing is known of the eleventh: none of them is calm.
         run.rounds[6].far_mut().run_delay_ns = Some(6_200_000);
         run.rounds[8].near_mut().run_delay_ns = Some(1_000_000);
         run.rounds[10].near_mut().run_delay_ns = None;
-        for slow in [6, 8, 10] {
-            run.rounds[slow].steal_ticks = Some(0);
-        }
+        run.rounds[2].near_mut().tcp =
+            Some(msgpath_core::schema::TcpInfo { total_retrans: 1, rtt_us: 48, ..Default::default() });
         let times = [10, 10, 10, 10, 10, 10, 6_280, 10, 9_010, 10, 9_010, 10];
         let mut trials = rows(0, &times);
         trials.iter_mut().enumerate().for_each(|(at, row)| (row.pass, row.sequence) = (at as u32, 0));
         let page = of(&[("here-fresh", run, Logs { trials, ..Logs::default() })], page);
         let odd = page.tables.iter().find(|table| table.name == "anomalies").unwrap();
         let causes: Vec<_> = odd.rows.iter().map(|row| row[5].clone()).collect();
+        // What TCP said of each trial stands in a table of its own.
+        let tcp = page.tables.iter().find(|table| table.name == "tcp-here-fresh").unwrap();
+        assert_eq!(
+            (tcp.rows.len(), &tcp.rows[2][1], &tcp.rows[2][2]),
+            (12, &Cell::count(1), &Cell::Time(48_000.0.into()))
+        );
+        assert!(matches!(&tcp.rows[3][1], Cell::Missing { .. }), "{tcp:?}");
         let expected = [
             "waited 6.20 ms for a CPU",
             "waited 1.00 ms of the 9.00 ms more for a CPU",

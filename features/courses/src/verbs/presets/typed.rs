@@ -24,9 +24,11 @@ pub(crate) fn words(preset: &Preset, run: &PresetRun, typed: &[String]) -> Resul
         return Err(usage(format!("{} and {}: the runs of a preset have one target", targets[0], targets[1])));
     }
     let has = |run: &PresetRun, name: &str| run.options.iter().any(|option| option.name == name);
-    // Trials are counted: a measuring time is for the other runs.
-    if let Some(at) = options.iter().position(|word| word == "--time").filter(|_| has(run, "each")) {
-        options.drain(at..(at + 2).min(options.len()));
+    // Trials are counted, in one round: time and rounds are for the other runs.
+    for name in ["--time", "--rounds", "--restarts"].into_iter().filter(|_| has(run, "each")) {
+        if let Some(at) = options.iter().position(|word| word == name) {
+            options.drain(at..(at + 2).min(options.len()));
+        }
     }
     // Where some of the runs are between namespaces, the others are about this machine.
     if !has(run, BETWEEN) && preset.runs.iter().any(|run| has(run, BETWEEN)) {
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_target_takes_the_place_of_the_namespaces() {
-        let there = words_of("echo-sizes", "there-fresh", "n2 -t 5s");
+        let there = words_of("echo-sizes", "there-fresh", "n2 -t 5s -r 5");
         assert_eq!(there, "echo --count 10 --each --fresh --len 10,100,1000,10000 --path tcp:send n2");
         let here = words_of("echo-sizes", "here-one", "n2");
         assert_eq!(here, "echo --count 10 --each --len 10,100,1000,10000 --path tcp:send", "it is about this machine");
