@@ -146,9 +146,12 @@ fn every_command_that_the_program_proposes_parses() {
     for file in sources {
         let text = std::fs::read_to_string(&file).unwrap();
         let own = text.split("#[cfg(test)]").next().unwrap_or_default();
-        // The next step of a sentence or of an answer: a text that is a command and nothing else.
+        // The next step of a sentence or of an answer, where it stands or as a constant: a text that is a command and nothing else.
         let next = own.split('"').zip(own.split('"').skip(1));
-        for (_, quoted) in next.filter(|(before, _)| before.ends_with("vec![") || before.ends_with(".next(")) {
+        let is_next = |before: &str| {
+            before.ends_with("vec![") || before.ends_with(".next(") || before.trim_end().ends_with(": &str =")
+        };
+        for (_, quoted) in next.filter(|(before, quoted)| is_next(before) && !quoted.starts_with("msgpath received")) {
             if quoted.contains("msgpath ") && !quoted.contains('{') {
                 lines.push((file.display().to_string(), quoted.to_owned()));
             }

@@ -8,14 +8,14 @@ use crate::preset::{NOT_ATTEMPTED, PRESETS, PUBLISHED};
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use msgpath_core::foreign::{shown, shown_lines};
-use msgpath_core::units;
+use msgpath_core::{Problem, units};
 use msgpath_sys::say;
 
 use super::presets::{self, Estimate, Found, Wanted};
 use msgpath_verbs::options::Look;
 use msgpath_verbs::output;
 use msgpath_verbs::problems::usage;
-use msgpath_verbs::verb::Group;
+use msgpath_verbs::verb::{Group, Planned};
 
 /// A preset that takes longer says so as a warning, ns.
 const LONG: u64 = 300_000_000_000;
@@ -65,6 +65,20 @@ impl msgpath_verbs::verb::Verb for Arguments {
 
     fn run(&self, _: Vec<String>) -> Result<ExitCode> {
         run(self)
+    }
+
+    /// What all runs of the preset are planned for.
+    fn planned(&self) -> Result<Option<Planned>, Problem> {
+        let found = match (&self.repro, self.name.as_deref()) {
+            (None, None | Some("list" | "show")) => return Ok(None),
+            (Some(table), _) if table == "list" => return Ok(None),
+            (Some(table), _) => presets::published(table)?,
+            // A file of one's own that an example names need not be there.
+            (None, Some(name)) if name.ends_with(".toml") => return Ok(None),
+            (None, Some(name)) => presets::find(name)?,
+        };
+        let Estimate { cases, ns, .. } = presets::estimate(&found.preset, &self.options, false)?;
+        Ok(Some(Planned::Time { cases, ns }))
     }
 }
 

@@ -50,9 +50,12 @@ pub(crate) fn words(preset: &Preset, run: &PresetRun, typed: &[String]) -> Resul
     let mut words = run.command(&options, &|name| name == BETWEEN || conflicting(name));
     if run.verb == "compare" {
         // Its first word is the paths, the second the target.
-        let at = words.iter().position(|word| word == "--path");
-        let paths = at.map(|at| words.drain(at..at + 2).last().unwrap_or_default());
-        words.extend(paths.or_else(|| Some("all".into())));
+        let paths = match words.iter().position(|word| word == "--path" || word.starts_with("--path=")) {
+            Some(at) if words[at] == "--path" && at + 1 < words.len() => words.drain(at..at + 2).next_back(),
+            Some(at) => Some(words.remove(at).trim_start_matches("--path=").to_owned()),
+            None => None,
+        };
+        words.push(paths.unwrap_or_else(|| "all".into()));
     }
     words.push(target);
     Ok(words)
@@ -136,6 +139,8 @@ mod tests {
         assert!(words_of("write-shape", "shapes", "n2").ends_with("--warmup 100ms n2"));
         let typed = words_of("copy-ladder", "grid", "n2 -x tcp:send,tcp:writev");
         assert!(typed.ends_with(" tcp:send,tcp:writev n2"), "{typed}");
+        let typed = words_of("copy-ladder", "grid", "n2 --path=tcp:send");
+        assert!(typed.ends_with(" tcp:send n2") && !typed.contains("--path"), "{typed}");
     }
 
     #[test]
