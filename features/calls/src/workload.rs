@@ -17,7 +17,11 @@ pub static CALLS: Workload = Workload {
         many: "Calls",
         what: "Time is T4 - T1: from just before the request is sent until the whole reply is read.",
     },
-    open_duration: None,
+    open_duration: Some(Duration {
+        name: "latency",
+        many: "Latencies",
+        what: "Latency is from the intended send until the whole reply is read. T4 - T1 begins just before the actual send.",
+    }),
     answer: Answer::Server,
     in_rounds: false,
     paired: Ok(()),
@@ -37,9 +41,16 @@ mod tests {
 
     #[test]
     fn its_times_are_not_called_round_trips() {
-        let duration = CALLS.duration(true);
-        let all = [duration.name, duration.many, duration.what].join(" ").to_lowercase();
-        assert!(!all.contains("round trip") && !all.contains("half"), "{all}");
+        for duration in [false, true].map(|open| CALLS.duration(open)) {
+            let all = [duration.name, duration.many, duration.what].join(" ").to_lowercase();
+            assert!(!all.contains("round trip") && !all.contains("half"), "{all}");
+        }
+    }
+
+    #[test]
+    fn an_open_loop_counts_from_the_intended_send() {
+        assert!(CALLS.duration(true).what.starts_with("Latency is from the intended send"));
+        assert!(CALLS.duration(false).what.starts_with("Time is T4 - T1"));
     }
 
     #[test]

@@ -111,6 +111,7 @@ fn bucket_name(bucket: usize, glyphs: Glyphs) -> String {
 fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     let glyphs = page.style.glyphs;
     let unseen = kinds.iter().any(|kind| kind.unseen > 0);
+    let open = summary.cases.iter().any(|case| case.open.is_some());
     let mut table = Table::new()
         .column("call", Align::Left)
         .column("calls", Align::Right)
@@ -126,6 +127,9 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
         .optional("range, 95 %", Align::Right, 1)
         .column("p99", Align::Right)
         .optional("range, 95 %", Align::Right, 2);
+    if open {
+        table = table.column("T4 - T1, p50", Align::Right).column("p99", Align::Right);
+    }
     let mut whys = Vec::new();
     for kind in kinds {
         let case = summary.cases.iter().find(|case| case.case.id == kind.case);
@@ -149,11 +153,16 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
             count(kind.unanswered, Paint::Yellow),
         ];
         let not_known = unseen.then(|| Span::from(kind.unseen.to_string()));
-        table.row(lead.into_iter().chain(not_known).chain(cells.into_iter().flatten()));
+        let service = [0.5, 0.99].into_iter().filter(|_| open).map(|p| {
+            let service = case.and_then(|case| case.open.as_ref()).map_or(&[][..], |open| &open.service);
+            let quantile = service.iter().find(|quantile| quantile.p == p);
+            quantile.map_or_else(|| Span::from("n/a"), |quantile| value_span(quantile, glyphs))
+        });
+        table.row(lead.into_iter().chain(not_known).chain(cells.into_iter().flatten()).chain(service));
     }
     page.table(table);
     whys.iter().for_each(|why| page.text(2, why, Paint::Dim));
-    page.text(2, CALLS.duration(false).what, Paint::Dim);
+    page.text(2, CALLS.duration(open).what, Paint::Dim);
 }
 
 /// One row per kind: first and later calls, calls and bytes a second, each with the clock it is divided by.
@@ -186,7 +195,8 @@ fn rates(page: &mut Page, kinds: &[RpcKind]) {
     }
     page.table(table);
     let text = "Wall: over the time from the first T1 to the last T4 of each round; so are the MB/s (10^6 bytes, headers \
-                included). Response: over the sum of all T4 - T1. First call: of the first connection.";
+                included). Response: over the sum of all T4 - T1. First call (of the first connection) and later p50: \
+                T4 - T1.";
     page.text(2, text, Paint::Dim);
 }
 
@@ -238,8 +248,9 @@ fn at_the_server(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
 fn estimates(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
     let glyphs = page.style.glyphs;
     let facts = run.header.parts.get::<RpcFacts>();
+    let open = |kind: &RpcKind| run.header.plan.cases.get(kind.case as usize).is_some_and(|case| case.load.rate().is_some());
     let lines: Vec<_> =
-        kinds.iter().filter_map(|kind| Some((kind, own::expected_call(kind, facts, glyphs)?))).collect();
+        kinds.iter().filter_map(|kind| Some((kind, own::expected_call(kind, facts, open(kind), glyphs)?))).collect();
     if lines.is_empty() {
         return;
     }
@@ -381,6 +392,24 @@ mod tests {
             assert!(!text.contains('\x1b') && !text.contains("NaN"), "{text}");
             insta::assert_snapshot!(format!("rpc_{name}"), text);
         }
+    }
+
+    #[test]
+    fn an_open_loop_says_that_its_times_are_from_the_intended_send() {
+        let (run, mut summary, _) = fixture::rpc();
+        assert!(!rpc(&run, &summary, Style::default()).contains("intended send"));
+        let open = fixture::open_loop().1.cases[0].open.clone();
+        for case in &mut summary.cases {
+            case.open = open.clone();
+            let service = &mut case.open.as_mut().unwrap().service;
+            service.clone_from(&case.latency.quantiles);
+            service.iter_mut().for_each(|quantile| quantile.ns = quantile.ns.map(|ns| ns / 2));
+        }
+        let text = rpc(&run, &summary, Style { width: 120, ..Style::default() });
+        assert!(text.contains("Latency is from the intended send"), "{text}");
+        assert!(!text.contains("Time is T4 - T1"), "{text}");
+        let [head, ping] = ["  call ", "  ping "].map(|begin| text.lines().find(|line| line.starts_with(begin)).unwrap());
+        assert!(head.contains("T4 - T1, p50") && ping.contains("234 µs") && ping.contains("117 µs"), "{text}");
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub(crate) fn rates(kind: &RpcKind) -> [String; 4] {
 }
 
 /// The estimate beside what was measured, and where the measured time went; `None` without an estimate.
-pub(crate) fn expected_call(kind: &RpcKind, facts: Option<&RpcFacts>, glyphs: Glyphs) -> Option<String> {
+/// `open`: the median is from the intended send, the parts are those of T4 - T1.
+pub(crate) fn expected_call(kind: &RpcKind, facts: Option<&RpcFacts>, open: bool, glyphs: Glyphs) -> Option<String> {
     let expected = kind.expected?;
     let (estimate, measured) = (chosen(&glyphs.time(expected.estimate_ns)), glyphs.time(expected.measured_ns));
     let difference = expected.measured_ns - expected.estimate_ns;
@@ -108,7 +109,8 @@ pub(crate) fn expected_call(kind: &RpcKind, facts: Option<&RpcFacts>, glyphs: Gl
                 format!("{} {} ({share}{wire})", part.stage.name(), glyphs.time(part.ns))
             })
             .collect();
-        text += &format!("; it went into {}", named.join(", "));
+        let what = if open { "T4 - T1" } else { "it" };
+        text += &format!("; {what} went into {}", named.join(", "));
     }
     Some(text)
 }
