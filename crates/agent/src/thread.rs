@@ -172,15 +172,25 @@ impl Outcome {
     }
 }
 
+/// Keeps the calling thread on this CPU; `None`: it stays where it may run.
+///
+/// # Errors
+/// It may not run there, or there is no such CPU.
+pub fn pin(cpu: Option<u32>) -> Result<(), Unavailable> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    affinity::pin(&[cpu]).map_err(|_| {
+        let allowed: Vec<String> = affinity::allowed().iter().map(u32::to_string).collect();
+        let why = format!("this process may not run on CPU {cpu}, only on {}", allowed.join(", "));
+        Unavailable::new(why, "other CPUs with --cpu")
+    })
+}
+
 /// Runs a thread's part of a round on its channels.
 ///
 /// # Errors
 /// [`ThreadError`].
 pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> {
-    if let Some(cpu) = job.cpu
-        && let Err(error) = affinity::pin(&[cpu])
-    {
-        let reason = Unavailable::new(format!("cpu {cpu}: {error}"), "other CPUs with --cpu");
+    if let Err(reason) = pin(job.cpu) {
         let _ = job.ready.send(Err(reason.clone()));
         return Err(ThreadError::Unavailable(reason));
     }

@@ -111,7 +111,7 @@ impl Calling {
         let shared = Arc::new(Shared::new(order));
         let lines = connections.into_iter().zip(draws);
         let lines = lines.map(|(connection, draws)| Line::new(connection, wire.clone(), draws, &shared)).collect();
-        let team = Team::new(lines, &shared).map_err(|problem| FromEnd::Failed(problem.into()))?;
+        let team = Team::new(lines, &shared)?;
         let counters = counters::Reader::new(&shared.order.cpus);
         let answer = Answer::Calling { from, counters: counters.names() };
         Ok((Self { shared, team, counters, round: None }, answer))
@@ -282,6 +282,18 @@ mod tests {
         says(&mut control, call(CallOrder { address, connect_timeout_ns: 600_000_000_000, ..order("ping") }));
         drop(control);
         assert!(ended.join().unwrap().is_ok(), "nobody waits for it");
+    }
+
+    #[test]
+    fn a_cpu_that_cannot_be_had_ends_the_run_before_its_first_call() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let allowed = msgpath_sys::affinity::allowed();
+        let other = 1 + allowed.last().unwrap();
+        let (mut control, _) = session(Reach::Own);
+        let order = CallOrder { cpus: vec![allowed[0], other], connections: 2, threads: 2, ..order("ping") };
+        says(&mut control, call(CallOrder { address: server.local_addr().unwrap(), ..order }));
+        let FromEnd::Unavailable(reason) = hears(&mut control) else { panic!("connected") };
+        assert!(reason.why.contains(&format!("may not run on CPU {other}")), "{reason:?}");
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use msgpath_core::Problem;
-use msgpath_sys::{affinity, clock};
+use msgpath_core::Unavailable;
+use msgpath_sys::clock;
 
 use msgpath_agent::roles::Goes;
 use msgpath_agent::team::thread_problem;
+use msgpath_agent::thread::pin;
+use msgpath_agent::wire::FromEnd;
 
 use super::connection::Watch;
 use super::loops::{self, Line, Shared};
@@ -35,8 +37,8 @@ impl Team {
     /// Starts them, pinned to the CPUs of the order in turn.
     ///
     /// # Errors
-    /// E00: one of them could not be started.
-    pub fn new(lines: Vec<Line>, shared: &Arc<Shared>) -> Result<Self, Problem> {
+    /// What the end says to it: a thread could not be started, or may not run on its CPU.
+    pub fn new(lines: Vec<Line>, shared: &Arc<Shared>) -> Result<Self, FromEnd> {
         let watches = lines.iter().map(|line| Arc::clone(&line.connection.watch)).collect();
         let threads = shared.order.threads.max(1) as usize;
         let mut shares: Vec<Vec<Line>> = (0..threads).map(|_| Vec::new()).collect();
@@ -44,15 +46,19 @@ impl Team {
             shares[at % threads].push(line);
         }
         let (results, parts) = channel();
+        let (ready, pinned) = channel();
         let mut team = Self { shared: Arc::clone(shared), orders: Vec::new(), parts, watches, threads: Vec::new() };
         let cpus = &shared.order.cpus;
         for (at, mut lines) in shares.into_iter().enumerate() {
             let (order, ordered) = channel::<CallsOrder>();
-            let (results, shared) = (results.clone(), Arc::clone(shared));
+            let (results, ready, shared) = (results.clone(), ready.clone(), Arc::clone(shared));
             let cpu = cpus.get(at % cpus.len().max(1)).copied();
             let work = move || {
-                if let Some(cpu) = cpu {
-                    let _ = affinity::pin(&[cpu]);
+                let result = pin(cpu);
+                let stays = result.is_ok();
+                let _ = ready.send(result);
+                if !stays {
+                    return;
                 }
                 for order in ordered {
                     let part = loops::round(&mut lines, &order, &shared);
@@ -65,8 +71,10 @@ impl Team {
                 }
             };
             team.orders.push(order);
-            team.threads.push(Builder::new().spawn(work).map_err(|error| thread_problem(&error))?);
+            let started = Builder::new().spawn(work);
+            team.threads.push(started.map_err(|error| FromEnd::Failed(thread_problem(&error).into()))?);
         }
+        pinned.iter().take(threads).collect::<Result<(), Unavailable>>().map_err(FromEnd::Unavailable)?;
         Ok(team)
     }
 
