@@ -118,8 +118,9 @@ pub trait Logged: 'static {
 pub enum Stored<R> {
     /// A number a row.
     Number(Form, Get<R>, Set<R>),
-    /// Number of the bytes without the zeros at the end (0 to 16), and those bytes; 17: as in the row before.
-    Key(fn(&R) -> &[u8; 16], fn(&mut R) -> &mut [u8; 16]),
+    /// A field of at most [`MOST_BYTES`] bytes: the number of them without the zeros at the end, and those bytes; one more than the
+    /// field has: as in the row before.
+    Key(fn(&R) -> &[u8], fn(&mut R) -> &mut [u8]),
 }
 
 /// The number of a row, where it has one.
@@ -201,7 +202,7 @@ impl<R> Column<R> {
     }
 
     /// Most blocks have nothing in it, and go without it.
-    pub(crate) const fn rare(mut self) -> Self {
+    pub const fn rare(mut self) -> Self {
         self.rare = true;
         self
     }
@@ -238,9 +239,13 @@ impl<R> Column<R> {
         format!("{}{unit}{null}", self.says)
     }
 
-    /// Whether a row has a number in it.
+    /// Whether a row has something in it.
     fn has(&self, row: &R) -> bool {
-        matches!(&self.stored, Some(Stored::Number(_, get, _)) if get(row).is_some())
+        match &self.stored {
+            Some(Stored::Number(_, get, _)) => get(row).is_some(),
+            Some(Stored::Key(key, _)) => !without_zeros(key(row)).is_empty(),
+            None => false,
+        }
     }
 
     /// Whether exports have it.
@@ -361,8 +366,8 @@ fn unzigzag(coded: u64, before: u64) -> u64 {
 
 /// More than there are kinds of rows.
 const KINDS: usize = 32;
-/// Stands for the key of the row before.
-const SAME_KEY: u64 = 17;
+/// The longest field that is stored as a key.
+pub const MOST_BYTES: usize = 24;
 
 /// The payload of 1 to [`MAX_ROWS`] rows of one case and pass.
 ///
@@ -392,11 +397,11 @@ pub fn encode<L: Logged>(case: u32, pass: u32, rows: &[L::Row]) -> Result<Vec<u8
                 }
             }
             Stored::Key(key, _) => {
-                let mut before = &[0; 16];
+                let mut before = &[0; MOST_BYTES][..key(&rows[0]).len()];
                 for row in rows {
                     let key = key(row);
                     if key == before {
-                        varint::put(&mut cells, SAME_KEY);
+                        varint::put(&mut cells, key.len() as u64 + 1);
                     } else {
                         let bytes = without_zeros(key);
                         varint::put(&mut cells, bytes.len() as u64);
@@ -412,7 +417,7 @@ pub fn encode<L: Logged>(case: u32, pass: u32, rows: &[L::Row]) -> Result<Vec<u8
 }
 
 /// A key without the zeros at its end.
-pub fn without_zeros(key: &[u8; 16]) -> &[u8] {
+pub fn without_zeros(key: &[u8]) -> &[u8] {
     &key[..key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)]
 }
 
@@ -510,12 +515,12 @@ struct Cells<'a, L: Logged> {
     left: &'a [u8],
     /// The last value of each kind, and the last key.
     before: [u64; KINDS],
-    key: [u8; 16],
+    key: [u8; MOST_BYTES],
 }
 
 impl<'a, L: Logged> Cells<'a, L> {
     fn new(stored: &'a Stored<L::Row>, left: &'a [u8]) -> Self {
-        Self { stored, left, before: [0; KINDS], key: [0; 16] }
+        Self { stored, left, before: [0; KINDS], key: [0; MOST_BYTES] }
     }
 
     /// Fills the column in the next rows.
@@ -530,13 +535,14 @@ impl<'a, L: Logged> Cells<'a, L> {
             }
             Stored::Key(_, field) => {
                 for row in rows {
-                    let length = varint::take(bytes)?;
-                    if length != SAME_KEY {
-                        let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
-                        (*bytes, self.key) = (rest, [0; 16]);
-                        self.key.get_mut(..taken.len())?.copy_from_slice(taken);
+                    let field = field(row);
+                    let length = usize::try_from(varint::take(bytes)?).ok()?;
+                    if length != field.len() + 1 {
+                        let (taken, rest) = bytes.split_at_checked(length)?;
+                        (*bytes, self.key) = (rest, [0; MOST_BYTES]);
+                        self.key.get_mut(..field.len())?.get_mut(..length)?.copy_from_slice(taken);
                     }
-                    *field(row) = self.key;
+                    field.copy_from_slice(&self.key[..field.len()]);
                 }
             }
         }

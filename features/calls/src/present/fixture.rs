@@ -59,7 +59,7 @@ fn call(kind: usize, n: u64) -> RpcRow {
         first_ns: (!unanswered).then_some(replied + wobble(reply, 5) / 3),
         waited_ns: Some(wobble(wait, 3)),
         lock_ns: Some(lock),
-        late_ns: None,
+        ..RpcRow::default()
     }
 }
 

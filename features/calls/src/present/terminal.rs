@@ -248,7 +248,8 @@ fn at_the_server(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
 fn estimates(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
     let glyphs = page.style.glyphs;
     let facts = run.header.parts.get::<RpcFacts>();
-    let open = |kind: &RpcKind| run.header.plan.cases.get(kind.case as usize).is_some_and(|case| case.load.rate().is_some());
+    let open =
+        |kind: &RpcKind| run.header.plan.cases.get(kind.case as usize).is_some_and(|case| case.load.rate().is_some());
     let lines: Vec<_> =
         kinds.iter().filter_map(|kind| Some((kind, own::expected_call(kind, facts, open(kind), glyphs)?))).collect();
     if lines.is_empty() {
@@ -408,7 +409,8 @@ mod tests {
         let text = rpc(&run, &summary, Style { width: 120, ..Style::default() });
         assert!(text.contains("Latency is from the intended send"), "{text}");
         assert!(!text.contains("Time is T4 - T1"), "{text}");
-        let [head, ping] = ["  call ", "  ping "].map(|begin| text.lines().find(|line| line.starts_with(begin)).unwrap());
+        let [head, ping] =
+            ["  call ", "  ping "].map(|begin| text.lines().find(|line| line.starts_with(begin)).unwrap());
         assert!(head.contains("T4 - T1, p50") && ping.contains("234 µs") && ping.contains("117 µs"), "{text}");
     }
 

@@ -9,7 +9,7 @@ type Call = Column<RpcRow>;
 const UNKNOWN: &str = "not known";
 
 /// All of them; what is exported otherwise than stored has both.
-pub(super) static CALLS: [Column<RpcRow>; 27] = [
+pub(super) static CALLS: [Column<RpcRow>; 30] = [
     Call::shown("case_id", Kind::Int32, "", "position of the case in the plan", |_, row| row.case.into()),
     Call::shown("method", Kind::Text, "", "the kind of call", |of, row| {
         of.run.header.plan.cases[row.case as usize].label.as_deref().into()
@@ -72,6 +72,23 @@ pub(super) static CALLS: [Column<RpcRow>; 27] = [
     Call::stored("lock_ns", "ns", "part of T3 − T2 in which it waited for a lock", stored!(?Optional, lock_ns))
         .or_empty(UNKNOWN),
     Call::stored("late_ns", "ns", "from the intended send to T1", stored!(?Optional, late_ns)).or_empty("closed loop"),
+    Call::stored("client_port", "", "port of the client", stored!(?Optional, client_port)).rare().or_empty(UNKNOWN),
+    Call::stored(
+        "request_begin",
+        "",
+        "first bytes of the request's body",
+        Stored::Key(|row| &row.request_begin, |row| &mut row.request_begin),
+    )
+    .rare()
+    .hidden(),
+    Call::stored(
+        "reply_begin",
+        "",
+        "first bytes of the reply's body",
+        Stored::Key(|row| &row.reply_begin, |row| &mut row.reply_begin),
+    )
+    .rare()
+    .hidden(),
 ];
 
 fn pair<'a>(of: &Context<'a>, row: &RpcRow) -> Option<&'a RpcPair> {

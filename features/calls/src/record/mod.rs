@@ -16,6 +16,7 @@ use msgpath_core::parts::Part;
 use msgpath_core::schema::RunHeader;
 use msgpath_record::block::Kind;
 use msgpath_record::{Log, OfCase, RecordError, RoundLog, Rows, Run, RunLog};
+use msgpath_rpc::log::DATA_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +102,12 @@ pub struct RpcRow {
     pub lock_ns: Option<u64>,
     /// Open loop: from the intended send to T1, ns.
     pub late_ns: Option<u64>,
+    /// Port of the client; `None`: not known.
+    pub client_port: Option<u16>,
+    /// First bytes of the request's body and of the reply's in the lab's protocol, zero filled: what its log keeps of them.
+    pub request_begin: [u8; DATA_BYTES],
+    /// See `request_begin`.
+    pub reply_begin: [u8; DATA_BYTES],
 }
 
 /// No call.

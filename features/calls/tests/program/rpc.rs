@@ -323,13 +323,15 @@ fn our_client_calls_our_server_and_every_verb_reads_the_run() {
     // A call went at the same time, whoever says so: the client's log, what is made of the record, the server's log.
     let exported = home.path().join("exported.log");
     home.run(&format!("export @last --to lab-log -o {}", exported.display())).ends_with(0);
+    let [kept, made] = [&client_log, &exported].map(|file| std::fs::read(file).unwrap());
+    assert!(kept == made, "what is made of the record is what the client's log holds");
     let [ours, again, theirs] = [&client_log, &exported, &log].map(|file| went(file));
     assert_eq!((ours.len(), again.len(), theirs.len()), (420, 420, 421));
     for (id, t1) in &ours {
         assert_eq!((again.get(id), theirs.get(id)), (Some(t1), Some(t1)), "T1 of call {id:#x}");
     }
-    // Both logs name the same calls: they are merged, not doubled.
-    let both = format!("import {} {} --json", client_log.display(), log.display());
+    // The logs name the same calls: they are merged, not doubled.
+    let both = format!("import {} {} --json", exported.display(), log.display());
     let imported = home.run(&both).ends_with(0).json();
     let calls = |value: &Value| -> u64 {
         value["rpc"]["kinds"].as_array().unwrap().iter().map(|kind| kind["calls"].as_u64().unwrap()).sum()

@@ -181,6 +181,8 @@ pub struct Connection {
     pub index: u32,
     /// The socket.
     pub stream: TcpStream,
+    /// Its own port; 0: not known.
+    pub port: u16,
     /// Read and not yet taken.
     pub inbox: Inbox,
     /// Looked at by the watching thread.
@@ -203,8 +205,8 @@ impl Connection {
     pub fn open(index: u32, address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> Result<Self, Problem> {
         let (stream, connect_ns) = connect(address, timeout, stop)?;
         let watch = std::sync::Arc::new(Watch::new(&stream));
-        let connect_ns = Some(connect_ns);
-        Ok(Self { index, stream, inbox: Inbox::new(), watch, connect_ns, stale: false, rep: 0, address, timeout })
+        let (port, connect_ns) = (port(&stream), Some(connect_ns));
+        Ok(Self { index, stream, port, inbox: Inbox::new(), watch, connect_ns, stale: false, rep: 0, address, timeout })
     }
 
     /// A new connection in place of the one that the server has closed.
@@ -214,7 +216,7 @@ impl Connection {
     pub fn renew(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
         let (stream, connect_ns) = connect(self.address, self.timeout, stop)?;
         *self.watch.stream.lock().expect("no holder panics") = stream.try_clone().ok();
-        self.stream = stream;
+        (self.port, self.stream) = (port(&stream), stream);
         self.connect_ns = self.connect_ns.max(Some(connect_ns));
         (self.stale, self.inbox.have) = (false, 0);
         Ok(())
@@ -224,6 +226,10 @@ impl Connection {
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         msgpath_paths::channel::tcp_info(self.stream.as_fd())
     }
+}
+
+fn port(stream: &TcpStream) -> u16 {
+    stream.local_addr().map_or(0, |address| address.port())
 }
 
 /// Sends a whole message: one call, unless the kernel takes only a part.

@@ -187,7 +187,7 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
     // Up to here.
 
     watch.received(t4);
-    gone.note(sent, out, shared.order.records);
+    gone.note(sent, out, connection.port, &shared.order);
     let (whole, first) = match received {
         Ok(received) => received,
         Err(broken) => {
@@ -328,8 +328,8 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most, debts: Vec::new() };
     let flow = &Flow::new(&schedule, connection.index, 0, count).after(*debt);
     let last = AtomicU64::new(count);
-    let Connection { stream, inbox, watch, index, .. } = connection;
-    let (index, stream, watch) = (*index, &*stream, &**watch);
+    let Connection { stream, inbox, watch, index, port, .. } = connection;
+    let (index, port, stream, watch) = (*index, *port, &*stream, &**watch);
     let mut gone: Vec<Gone> = Vec::with_capacity(count as usize);
     let mut account = OpenRound { offered: count, ..OpenRound::default() };
     let begin = clock::now() + CALM_NS;
@@ -370,7 +370,7 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
             if result.is_ok() {
                 one.sent_at = clock::now();
             }
-            one.note(sent, out, shared.order.records);
+            one.note(sent, out, port, &shared.order);
             account.late += u64::from((one.t1 - due) as f64 > gap_ns);
             account.lateness_ns += one.t1 - due;
             gone.push(one);

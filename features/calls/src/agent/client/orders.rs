@@ -7,7 +7,7 @@ use std::ops::Range;
 use msgpath_core::plan::{Load, MAX_CONNECTIONS, MAX_THREADS};
 use msgpath_core::schema::{EndRound, OpenRound};
 use msgpath_rpc::command::{MAX_CALLS, MAX_STEPS, Step};
-use msgpath_rpc::log::{self, RECORD_BYTES};
+use msgpath_rpc::log::{self, DATA_BYTES, RECORD_BYTES};
 use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use serde::{Deserialize, Serialize};
 
@@ -304,8 +304,8 @@ impl Batch {
     }
 }
 
-/// Bytes of a row: 15 words.
-const ROW: usize = 15 * 8;
+/// Bytes of a row: 22 words.
+const ROW: usize = 22 * 8;
 /// Bytes of a call's two records; without a reply the second one is zeros.
 const BOTH_RECORDS: usize = 2 * RECORD_BYTES;
 /// A duration that is not known; of two clocks.
@@ -334,10 +334,13 @@ fn row_bytes(row: &RpcRow) -> [u8; ROW] {
         known(row.waited_ns),
         known(row.lock_ns),
         known(row.late_ns),
+        known(row.client_port.map(u64::from)),
     ];
+    let begins = row.request_begin.as_chunks::<8>().0.iter().chain(row.reply_begin.as_chunks::<8>().0);
+    let words = words.into_iter().map(u64::to_le_bytes).chain(begins.copied());
     let mut bytes = [0; ROW];
     for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *to = word.to_le_bytes();
+        *to = word;
     }
     bytes
 }
@@ -349,6 +352,9 @@ fn read_row(bytes: &[u8; ROW]) -> RpcRow {
     let known = |at: usize| Some(word(at)).filter(|ns| *ns != UNKNOWN);
     let of_two = |at: usize| Some(word(at) as i64).filter(|ns| *ns != UNKNOWN_OF_TWO);
     let ((connection, rpcid), (parent, status)) = (both(0), both(1));
+    let (mut request_begin, mut reply_begin) = ([0; DATA_BYTES], [0; DATA_BYTES]);
+    request_begin.copy_from_slice(words[16..19].as_flattened());
+    reply_begin.copy_from_slice(words[19..22].as_flattened());
     RpcRow {
         connection,
         rpcid,
@@ -366,6 +372,9 @@ fn read_row(bytes: &[u8; ROW]) -> RpcRow {
         waited_ns: known(12),
         lock_ns: known(13),
         late_ns: known(14),
+        client_port: known(15).map(|port| port as u16),
+        request_begin,
+        reply_begin,
         ..RpcRow::default()
     }
 }
@@ -478,7 +487,8 @@ pub(crate) mod tests {
         #[test]
         fn every_row_comes_back(bytes in prop::collection::vec(any::<u8>(), ROW)) {
             let bytes = *bytes.first_chunk().unwrap();
-            prop_assert_eq!(row_bytes(&read_row(&bytes)), bytes);
+            let row = read_row(&bytes);
+            prop_assert_eq!(read_row(&row_bytes(&row)), row);
         }
     }
 }

@@ -9,7 +9,7 @@ use msgpath_rpc::{Header, Kind};
 
 use super::http::Http;
 use super::ledger::Ledger;
-use super::orders::{Broken, Record};
+use super::orders::{Broken, CallOrder, Record, Speaks};
 use super::wire::{Does, Reply, Sent, Wire, key_of};
 use crate::record::RpcRow;
 
@@ -28,6 +28,10 @@ pub struct Gone {
     pub sent: Sent,
     /// First bytes of the key.
     pub key: [u8; 16],
+    /// Those of the body; `None`: the protocol is not the lab's.
+    pub body: Option<[u8; DATA_BYTES]>,
+    /// Port of the client.
+    pub port: u16,
     /// T1 on the wall clock, µs.
     pub unix_us: i64,
     /// T1, ns.
@@ -42,9 +46,12 @@ pub struct Gone {
 
 impl Gone {
     /// Notes of a request whatever is needed of its bytes later.
-    pub fn note(&mut self, sent: Sent, message: &[u8], records: bool) {
+    pub fn note(&mut self, sent: Sent, message: &[u8], port: u16, order: &CallOrder) {
+        self.port = port;
+        let is_lab = matches!(order.speaks, Speaks::Lab { .. });
+        self.body = is_lab.then(|| log::first_bytes(&message[sent.body.clone()]));
         self.key = key_of(&message[sent.key.clone()]);
-        self.record = records.then(|| {
+        self.record = order.records.then(|| {
             let request = message.get(msgpath_rpc::MARKER_BYTES..).and_then(|rest| Header::parse(rest).ok());
             let request = log::Record::of(Kind::ReqSend, &request.unwrap_or_default(), &message[sent.body.clone()]);
             Box::new(Record { request, reply: None })
@@ -169,6 +176,8 @@ impl Part {
             start_ns: gone.t1.saturating_sub(place.begin),
             sent_ns: (gone.sent_at > 0).then(|| gone.sent_at.saturating_sub(gone.t1)),
             late_ns,
+            client_port: Some(gone.port).filter(|port| *port > 0),
+            request_begin: gone.body.unwrap_or_default(),
             ..RpcRow::default()
         };
         let mut record = gone.record.as_deref().copied();
@@ -204,6 +213,9 @@ impl Part {
                 };
                 (row.received_ns, row.replied_ns) = (since(t2), since(t3));
                 row.parent = got.reply.header.parent;
+                if gone.body.is_some() {
+                    row.reply_begin = got.body;
+                }
                 if let Some(telling) = got.reply.telling {
                     self.waits_known = true;
                     row.waited_ns = Some(telling.waited_ns).filter(|ns| *ns != u64::MAX);

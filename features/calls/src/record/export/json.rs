@@ -7,9 +7,9 @@ use msgpath_record::export::{Exporter, failed};
 use msgpath_record::{RecordError, Run};
 use msgpath_rpc::Kind;
 use msgpath_rpc::json::{self, FOOTER};
-use msgpath_rpc::log::{DATA_BYTES, Record};
+use msgpath_rpc::log::Record;
 
-use super::{body, calls, lab_header};
+use super::{calls, lab_header, reply_body};
 use crate::record::{RpcRow, originals};
 
 pub(super) struct RpcJson;
@@ -37,11 +37,11 @@ impl Exporter for RpcJson {
         rows.sort_by_key(|row| row.start_ns);
         let record = |row: &RpcRow| {
             let header = lab_header(run, facts, row);
-            let length = u32::try_from(body(row.reply_bytes)).unwrap_or(u32::MAX);
+            let length = u32::try_from(reply_body(row)).unwrap_or(u32::MAX);
             // Of the lab's two events a call the one with all stamps; where only the server saw it, the server's.
             let kind =
                 if row.latency_ns.is_none() && row.replied_ns.is_some() { Kind::RespSend } else { Kind::RespRcv };
-            Record::from_parts(kind, &header, length, [0; DATA_BYTES])
+            Record::from_parts(kind, &header, length, row.reply_begin)
         };
         write(title, rows.iter().map(record).collect(), out)
     }

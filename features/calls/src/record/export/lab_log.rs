@@ -1,9 +1,9 @@
 //! `lab-log`: the binary log that the lab's tools read, two records a call.
 //!
 //! A call with T4 has the records of a client, one that only the server saw those of a server, one without a reply its
-//! request alone. A run that was imported from such logs gives back their records as they were. Of others the record
-//! keeps no bodies: of the first 24 bytes of a request there are the lengths and the key, as far
-//! as they are known, the rest is 0.
+//! request alone. A run that was imported from such logs gives back their records as they were, and a run of calls
+//! has recorded what its client's log would hold. Of runs from other files no bodies are known: of the first 24 bytes of
+//! a request there are the lengths and the key, as far as they are known, the rest is 0.
 
 use std::io::{BufWriter, Write};
 
@@ -12,7 +12,7 @@ use msgpath_record::{RecordError, Run};
 use msgpath_rpc::Kind;
 use msgpath_rpc::log::{DATA_BYTES, Record};
 
-use super::{body, calls, lab_header};
+use super::{calls, lab_header, reply_body, request_body};
 use crate::record::{RpcRow, originals};
 
 pub(super) struct LabLog;
@@ -51,8 +51,8 @@ impl Exporter for LabLog {
             };
             for kind in kinds.into_iter().flatten() {
                 let request = matches!(kind, Kind::ReqSend | Kind::ReqRcv);
-                let length = body(if request { row.request_bytes } else { row.reply_bytes });
-                let data = if request { begin(&row, header.method.bytes()) } else { [0; DATA_BYTES] };
+                let length = if request { request_body(&row) } else { reply_body(&row) };
+                let data = if request { begin(&row, header.method.bytes()) } else { row.reply_begin };
                 let length = u32::try_from(length).unwrap_or(u32::MAX);
                 out.write_all(&Record::from_parts(kind, &header, length, data).to_bytes()).map_err(failed)?;
             }
@@ -61,12 +61,15 @@ impl Exporter for LabLog {
     }
 }
 
-/// The first bytes of a request with a key, as far as they are known.
+/// The first bytes of a request: those that were recorded, or those of its key, as far as they are known.
 fn begin(row: &RpcRow, method: &[u8]) -> [u8; DATA_BYTES] {
-    let mut data = [0; DATA_BYTES];
+    let mut data = row.request_begin;
+    if data != [0; DATA_BYTES] {
+        return data;
+    }
     let length = row.key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let has_value = [&b"write"[..], b"sink"].contains(&method);
-    let room = body(row.request_bytes).saturating_sub(4);
+    let room = request_body(row).saturating_sub(4);
     // A key of 16 bytes may be the begin of a longer one: only without a value its length is known.
     let known = if has_value { (length < row.key.len()).then_some(length as u64) } else { Some(room) };
     let Some(known) = known.filter(|known| length > 0 && *known >= length as u64 && *known <= room) else {
@@ -84,7 +87,8 @@ fn begin(row: &RpcRow, method: &[u8]) -> [u8; DATA_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::export::tests::exported_calls;
+    use crate::record::export::tests::{exported, exported_calls};
+    use crate::record::test_run;
     use msgpath_rpc::log::{RECORD_BYTES, records};
 
     #[test]
@@ -104,5 +108,19 @@ mod tests {
         let request = records[0];
         assert_eq!((request.kind(), request.length, request.key()), (Kind::ReqSend, 30, Some(&b"kkkkk"[..])));
         assert_eq!(request.data[9..13], 17_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn what_a_run_has_recorded_of_port_and_bodies_is_in_its_log() {
+        let mut rows = test_run::calls(0, 0, 3);
+        for (row, port) in rows.iter_mut().zip(40_001..) {
+            (row.client_port, row.request_begin, row.reply_begin) = (Some(port), [port as u8; 24], [7; 24]);
+        }
+        let bytes = exported("lab-log", &[rows]);
+        let records: Vec<Record> = records(&bytes, 0).map(Result::unwrap).collect();
+        for (call, port) in records.chunks(2).zip(40_001..) {
+            assert_eq!(call.iter().map(|record| record.data).collect::<Vec<_>>(), [[port as u8; 24], [7; 24]]);
+            assert_eq!(call[1].header.client_port, port, "a request is sent without the client's port");
+        }
     }
 }

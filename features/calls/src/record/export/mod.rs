@@ -15,7 +15,7 @@ use msgpath_record::columns::Column;
 use msgpath_record::export::{Exporter, case};
 use msgpath_record::{RecordError, Run};
 use msgpath_rpc::tenlg::tenlg;
-use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES};
+use msgpath_rpc::{Header, Kind, MARKER_BYTES, Method, RPC_HEADER_BYTES, Telling};
 
 use super::columns::CALLS;
 use super::{RpcFacts, RpcRow, stamps};
@@ -53,8 +53,8 @@ fn exported() -> Vec<&'static Column<RpcRow>> {
     CALLS.iter().filter(|column| column.is_exported()).collect()
 }
 
-/// A call as the lab's header has it: everything that a record of it may need, cut to µs. What the record does not keep
-/// stands in for it: the number of the connection (from 1) for the client's port.
+/// A call as the lab's header has it: everything that a record of it may need, cut to µs. Where the client's port is not known,
+/// the number of the connection (from 1) stands in for it.
 fn lab_header(run: &Run, facts: &RpcFacts, row: &RpcRow) -> Header {
     let pair = &facts.pairs[row.pair as usize];
     let address = |text: &str| text.parse::<std::net::Ipv4Addr>().map_or(0, u32::from);
@@ -66,10 +66,10 @@ fn lab_header(run: &Run, facts: &RpcFacts, row: &RpcRow) -> Header {
         t: stamps(facts, row).map(|t| t.map_or(0, |ns| ns.div_euclid(1_000))),
         client_ip: address(&pair.client),
         server_ip: address(&pair.server),
-        client_port: (row.connection as u16).wrapping_add(1),
+        client_port: row.client_port.unwrap_or((row.connection as u16).wrapping_add(1)),
         server_port: port,
-        lglen1: tenlg(body(row.request_bytes)),
-        lglen2: tenlg(body(row.reply_bytes)),
+        lglen1: tenlg(request_body(row)),
+        lglen2: tenlg(reply_body(row)),
         kind: Kind::RespRcv as u16,
         method: Method::new(label.unwrap_or("call")),
         status: row.status,
@@ -77,9 +77,18 @@ fn lab_header(run: &Run, facts: &RpcFacts, row: &RpcRow) -> Header {
     }
 }
 
-/// Bytes of the body of a message with all its headers.
-fn body(message: u64) -> u64 {
-    message.saturating_sub((MARKER_BYTES + RPC_HEADER_BYTES) as u64)
+/// Bytes of marker and header of a message.
+const HEAD: u64 = (MARKER_BYTES + RPC_HEADER_BYTES) as u64;
+
+/// Bytes of the request's body.
+fn request_body(row: &RpcRow) -> u64 {
+    row.request_bytes.saturating_sub(HEAD)
+}
+
+/// Bytes of the reply's body: where msgpath's server told of the lock, its header is longer.
+fn reply_body(row: &RpcRow) -> u64 {
+    let told = if row.lock_ns.is_some() { Telling::BYTES as u64 } else { 0 };
+    row.reply_bytes.saturating_sub(HEAD + told)
 }
 
 #[cfg(test)]
@@ -97,17 +106,22 @@ mod tests {
 
     /// The bytes of one format, from a run of 20 calls.
     pub(crate) fn exported_calls(name: &str) -> (Vec<u8>, Vec<RpcRow>) {
+        let rows = [test_run::calls(1, 0, 10), test_run::calls(0, 0, 10)];
+        (exported(name, &rows), rows.concat())
+    }
+
+    /// The bytes of one format, from a run of these calls.
+    pub(crate) fn exported(name: &str, rows: &[Vec<RpcRow>]) -> Vec<u8> {
         let place = tempfile::tempdir().unwrap();
         let mut header = test_run::header();
         header.target = "10.9.0.2:12345".into();
         header.plan.cases.iter_mut().for_each(|case| case.label = Some("write".into()));
         header.parts.get_mut::<RpcFacts>().unwrap().begin_unix_us = 1_700_000_000_123_456;
         let mut writer = RunWriter::create(place.path(), &header).unwrap();
-        let rows = [test_run::calls(1, 0, 10), test_run::calls(0, 0, 10)];
         rows.iter().for_each(|rows| writer.rows::<RpcRow>(rows).unwrap());
         let mut out = Vec::new();
         exporter(name).export(&msgpath_record::read(place.path()).unwrap(), &mut out).unwrap();
-        (out, rows.concat())
+        out
     }
 
     /// Erases a terminal, turns the direction of writing, and is a formula.
