@@ -15,6 +15,14 @@ use rustix::io::Errno;
 
 use crate::random;
 
+/// A file without a name, in memory. It is gone when it is closed.
+///
+/// # Errors
+/// There is no memory for it, or no memfd.
+pub fn in_memory() -> io::Result<File> {
+    Ok(fs::memfd_create("msgpath", fs::MemfdFlags::CLOEXEC)?.into())
+}
+
 /// Flags of every open here: no link in the last component, no wait for the other end of a FIFO, no new controlling terminal.
 const CAREFUL: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 /// Permissions of a new file, before the umask: nobody else writes it.

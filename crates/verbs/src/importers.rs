@@ -1,15 +1,17 @@
 //! What `msgpath import` takes: files of other programs, of which features say whether they know them.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plugged::Plugged;
-use msgpath_core::{Exit, Problem};
+use msgpath_core::{Exit, Problem, units};
 
 use crate::added::{Added, Adds, typed_among};
 use crate::options::Look;
@@ -19,6 +21,8 @@ use crate::problems::usage;
 const BEGIN: u64 = 8192;
 /// Of those, how many are shown of a file that nobody knows.
 const SHOWN: usize = 16;
+/// The most that is taken from a pipe, bytes.
+const MOST_PIPED: u64 = 512 << 20;
 
 /// Files of other programs that `msgpath import` takes, all of one import.
 pub struct Importer {
@@ -38,30 +42,60 @@ pub struct Importer {
     pub import: fn(Imported<'_>) -> Result<ExitCode>,
 }
 
-/// A file of another program.
+/// A file of another program, or what came through a pipe.
 #[derive(Clone, Debug)]
 pub struct ForeignFile {
     /// As typed.
     pub path: PathBuf,
     /// What it begins with.
     pub begin: Vec<u8>,
+    /// What a pipe has carried, held in memory: a pipe is read once.
+    piped: Option<Arc<File>>,
 }
 
 impl ForeignFile {
-    /// Reads what a file begins with.
+    /// Reads what a file begins with, and all of what is no file.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn open(path: PathBuf) -> Result<Self, Problem> {
-        let mut begin = Vec::new();
-        match File::open(&path).and_then(|input| input.take(BEGIN).read_to_end(&mut begin)) {
-            Ok(_) => Ok(Self { path, begin }),
-            Err(error) => {
-                let what = format!("{} cannot be read ({error})", path.display());
-                Err(Problem::new("E13", Exit::CannotStart, what))
-            }
-        }
+        let opened = || {
+            let input = File::open(&path)?;
+            let piped = if input.metadata()?.is_file() { None } else { Some(Arc::new(held(input)?)) };
+            let mut file = Self { path: path.clone(), begin: Vec::new(), piped };
+            file.begin = file.first(BEGIN)?;
+            Ok(file)
+        };
+        opened().map_err(|error: io::Error| {
+            Problem::new("E13", Exit::CannotStart, format!("{} cannot be read ({error})", path.display()))
+        })
     }
+
+    /// Where all of it is read from, as often as one likes, while this value lives.
+    pub fn source(&self) -> PathBuf {
+        let held = |file: &Arc<File>| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        self.piped.as_ref().map_or_else(|| self.path.clone(), held)
+    }
+
+    /// The first bytes of it, at most so many.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn first(&self, bytes: u64) -> io::Result<Vec<u8>> {
+        let mut begin = Vec::new();
+        File::open(self.source())?.take(bytes).read_to_end(&mut begin)?;
+        Ok(begin)
+    }
+}
+
+/// All that comes through a pipe, in a file of memory.
+fn held(input: File) -> io::Result<File> {
+    let mut file = msgpath_sys::files::in_memory()?;
+    if io::copy(&mut input.take(MOST_PIPED + 1), &mut file)? > MOST_PIPED {
+        let why = format!("it is no file and has more than {}: a file may have any length", units::size(MOST_PIPED));
+        return Err(io::Error::other(why));
+    }
+    Ok(file)
 }
 
 /// What was typed behind `msgpath import`.
@@ -139,5 +173,24 @@ impl Options {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_through_a_pipe_is_read_as_often_as_a_file() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let text = "a line\n".repeat(3000);
+        let writes = std::thread::spawn(move || io::Write::write_all(&mut writer, text.as_bytes()));
+        let file = ForeignFile::open(format!("/proc/self/fd/{}", reader.as_raw_fd()).into()).unwrap();
+        writes.join().unwrap().unwrap();
+        assert_eq!(file.begin.len() as u64, BEGIN);
+        for _ in 0..2 {
+            assert_eq!(std::fs::read(file.source()).unwrap().len(), 21_000);
+        }
+        assert!(ForeignFile::open("/dev/full/x".into()).is_err());
     }
 }

@@ -16,7 +16,7 @@ pub mod parse;
 mod present;
 pub mod record;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -27,7 +27,7 @@ use msgpath_present::answers;
 use msgpath_record::utc;
 
 use msgpath_verbs::feature::{Feature, NOTHING};
-use msgpath_verbs::importers::{Imported, Importer};
+use msgpath_verbs::importers::{ForeignFile, Imported, Importer};
 use msgpath_verbs::kind::{Kind, Verbosity};
 use msgpath_verbs::options::Look;
 use msgpath_verbs::place::Place;
@@ -35,6 +35,7 @@ use msgpath_verbs::problems::usage;
 use msgpath_verbs::{input, looks, output};
 
 use analyse::summarise;
+use parse::{LONGEST_BEGIN, Text, Tracer};
 use record::{MAX_TEXT, MAX_TEXTS, SCHEMA, TRACERS, TracersHeader};
 
 /// The whole of it.
@@ -56,8 +57,7 @@ pub static FEATURE: Feature = Feature {
         written_by: "what strace or perf sched timehist wrote",
         help: HELP,
         options: |import| import,
-        // Only a regular file: what is taken from a pipe to look at it is gone.
-        takes: |file| file.path.is_file() && parse::tracer_of(&file.begin).is_some(),
+        takes: |file| tracer_of(file).is_some(),
         import,
     }],
     ..NOTHING
@@ -67,23 +67,36 @@ const HELP: &str = "\
 Tracers: strace -f -ttt -T -o FILE, strace -c -o FILE, perf sched timehist > FILE. Each text stands by itself: \
 waits for a CPU, calls and their times, threads in the course of time (msgpath report).";
 
+/// Who printed a file; its first line may be longer than what is known of it.
+fn tracer_of(file: &ForeignFile) -> Option<Tracer> {
+    let is_cut = !file.begin.contains(&b'\n');
+    let known = parse::tracer_of(&file.begin);
+    known.or_else(|| parse::tracer_of(&file.first(LONGEST_BEGIN as u64).ok().filter(|_| is_cut)?))
+}
+
 /// Keeps the texts, and shows what they say.
 fn import(imported: Imported<'_>) -> Result<ExitCode> {
     let Imported { files, name, title, look, .. } = imported;
-    let files: Vec<PathBuf> = files.into_iter().map(|file| file.path).collect();
     if files.len() > MAX_TEXTS {
         return Err(usage(format!("{} texts of tracers at once (at most {MAX_TEXTS})", files.len())).into());
     }
-    let read = |file: &PathBuf| {
-        let cannot = |why| Problem::new("E13", Exit::CannotStart, format!("{} cannot be read ({why})", file.display()));
-        input::read(file, MAX_TEXT).map_err(cannot)
+    let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
+    let read = |(file, name): (&ForeignFile, &String)| {
+        let cannot = |why| Problem::new("E13", Exit::CannotStart, format!("{name} cannot be read ({why})"));
+        input::read(&file.source(), MAX_TEXT).map_err(cannot)
     };
-    let texts: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_, _>>()?;
-    let says = |text: &Vec<u8>| parse::tracer_of(text).is_some_and(|tracer| !parse::parse(tracer, "", text).is_empty());
-    if !texts.iter().any(says) {
-        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let texts: Vec<Vec<u8>> = files.iter().zip(&names).map(read).collect::<Result<_, _>>()?;
+    let parsed = |text: &Vec<u8>| parse::tracer_of(text).map(|tracer| parse::parse(tracer, "", text));
+    let parsed: Vec<Text> = texts.iter().filter_map(parsed).collect();
+    if parsed.iter().all(Text::is_empty) {
         let problem = Problem::new("E31", Exit::CannotStart, format!("{} has no calls", names.join(", ")));
-        return Err(problem.why("it is the head of a tracer's text, and nothing behind it").into());
+        return Err(match parsed.iter().any(|text| text.lines.timeless > 0) {
+            true => problem
+                .why("the times of all its lines are 0, as perf sched timehist -I prints them: it tells of idle CPUs, not of threads")
+                .hint("perf sched timehist without -I"),
+            false => problem.why("it is the head of a tracer's text, and nothing behind it"),
+        }
+        .into());
     }
     let place = Place::kept(name)?;
     let header = TracersHeader {
@@ -92,7 +105,7 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
         started: utc::now(),
         version: env!("CARGO_PKG_VERSION").into(),
         title: title.cloned(),
-        files: files.iter().map(|file| file.display().to_string()).collect(),
+        files: names,
         ..TracersHeader::default()
     };
     record::write(&place.folder, &header, &texts).map_err(Problem::from)?;

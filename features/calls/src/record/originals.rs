@@ -5,11 +5,12 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use msgpath_record::RecordError;
 use msgpath_rpc::log::{RECORD_BYTES, Record, records};
 use msgpath_sys::files::{Output, open_regular};
+use msgpath_verbs::importers::ForeignFile;
 
 /// The records of binary logs, one file after the other: a log itself.
 pub(super) const LOG_FILE: &str = "lab.log";
@@ -22,7 +23,7 @@ const MOST: u64 = 1 << 30;
 #[derive(Debug)]
 pub(super) enum Originals {
     /// Those of these logs.
-    Logs(Vec<PathBuf>),
+    Logs(Vec<ForeignFile>),
     /// These, from JSON.
     Events(Vec<Record>),
 }
@@ -33,13 +34,14 @@ impl Originals {
         let cannot = RecordError::Export;
         match self {
             Originals::Logs(files) => {
-                let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum();
+                let bytes: u64 =
+                    files.iter().filter_map(|file| file.source().metadata().ok()).map(|data| data.len()).sum();
                 if bytes > MOST {
                     return Ok(());
                 }
                 let mut out = BufWriter::new(Output::replacing(&folder.join(LOG_FILE)).map_err(cannot)?);
                 for file in files {
-                    let file = File::open(file).map_err(cannot)?;
+                    let file = File::open(file.source()).map_err(cannot)?;
                     let length = file.metadata().map_err(cannot)?.len();
                     let whole = length - length % RECORD_BYTES as u64;
                     io::copy(&mut file.take(whole), &mut out).map_err(cannot)?;
@@ -86,7 +88,6 @@ mod tests {
     use msgpath_core::units::Pieces;
     use msgpath_rpc::log::golden;
     use msgpath_rpc::{Header, Kind, Method};
-    use msgpath_verbs::importers::ForeignFile;
     use proptest::prelude::*;
 
     use super::*;

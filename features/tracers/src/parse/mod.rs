@@ -10,8 +10,10 @@ use msgpath_core::foreign::shown_bytes;
 pub const MAX_ROWS: usize = 4_000_000;
 /// Threads, and names of calls or errors, that are told apart in a text.
 pub const MAX_NAMES: usize = 1 << 14;
-/// Bytes of the begin of a file that tell what it is.
+/// Bytes of the begin of a text that tell what it is, where its first line ends there.
 const BEGIN: usize = 8192;
+/// The most that a first line may take for that, bytes: with `-s` and `-v` a call shows its whole environment.
+pub const LONGEST_BEGIN: usize = 1 << 20;
 /// Characters of a line that was not understood which are shown.
 const SHOWN: usize = 120;
 
@@ -105,6 +107,8 @@ pub struct Lines {
     pub not_kept: u64,
     /// Second halves of calls whose first half is not in the text.
     pub halves: u64,
+    /// Ends of slices whose three times are 0: of a thread's first, and of all with `-I`, nothing was known.
+    pub timeless: u64,
 }
 
 /// What a text says.
@@ -159,6 +163,8 @@ enum Line {
     NoRoom,
     /// The second half of a call without its first.
     Half,
+    /// The end of a slice without its times.
+    Timeless,
     Unknown,
 }
 
@@ -184,7 +190,9 @@ fn position(names: &mut Vec<String>, of: &mut std::collections::HashMap<String, 
 
 /// Who printed a text that begins so; `None`: none of them. More than half of its first lines must be understood.
 pub fn tracer_of(begin: &[u8]) -> Option<Tracer> {
-    let begin = &begin[..begin.len().min(BEGIN)];
+    let first =
+        begin.iter().take(LONGEST_BEGIN).position(|byte| *byte == b'\n').map_or(BEGIN, |end| (end + 1).max(BEGIN));
+    let begin = &begin[..begin.len().min(first)];
     if begin.contains(&0) {
         return None;
     }
@@ -224,6 +232,7 @@ pub fn parse(tracer: Tracer, file: &str, bytes: &[u8]) -> Text {
             Line::Other => text.lines.others += 1,
             Line::NoRoom => text.lines.not_kept += 1,
             Line::Half => text.lines.halves += 1,
+            Line::Timeless => text.lines.timeless += 1,
             Line::Unknown => {
                 text.lines.unknown += 1;
                 let first = || (number as u64 + 1, shown_bytes(line.as_bytes(), SHOWN));
@@ -253,7 +262,7 @@ pub fn fuzz_text(bytes: &[u8]) {
             assert!(call.error.is_none_or(|error| (error as usize) < names.len()));
             assert!(call.took_ns.is_none_or(|ns| ns <= number::MOST));
         }
-        assert!(lines.unknown + lines.others + lines.not_kept + lines.halves <= lines.all);
+        assert!(lines.unknown + lines.others + lines.not_kept + lines.halves + lines.timeless <= lines.all);
         assert_eq!(lines.first.is_some(), lines.unknown > 0);
     }
 }
@@ -274,6 +283,10 @@ mod tests {
         assert_eq!(tracer_of(timehist::tests::TEXT.as_bytes()), Some(Tracer::Timehist));
         assert_eq!(tracer_of(strace::tests::TEXT.as_bytes()), Some(Tracer::Strace));
         assert_eq!(tracer_of(strace::tests::TABLE.as_bytes()), Some(Tracer::Strace));
+        // A first line that is longer than what is looked at otherwise.
+        let long = format!("execve(\"env\", [\"A={}\"]) = 0\nbrk(NULL) = 0x1\n", "a".repeat(2 * BEGIN));
+        assert_eq!(tracer_of(long.as_bytes()), Some(Tracer::Strace));
+        assert_eq!(tracer_of(&long.as_bytes()[..BEGIN]), None, "whoever looks must look further");
         // Cut in the midst of a line.
         assert_eq!(tracer_of(&strace::tests::TEXT.as_bytes()[..strace::tests::TEXT.len() / 2]), Some(Tracer::Strace));
     }

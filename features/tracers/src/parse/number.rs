@@ -3,9 +3,15 @@
 /// The largest time that is taken, ns: 73 years, so that sums of two fit anywhere.
 pub(super) const MOST: u64 = 1 << 61;
 
-/// `12.034567` seconds; at most nine decimals, and a point must be there.
+/// `12.034567` seconds; at most nine decimals, and a point must be there, or the comma of other languages.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     decimal(text, 1_000_000_000, 9)
+}
+
+/// `1795705730` seconds.
+pub(super) fn whole_seconds(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse::<u64>().ok().filter(|_| digits)?.checked_mul(1_000_000_000).filter(|ns| *ns <= MOST)
 }
 
 /// `0.014` milliseconds.
@@ -14,7 +20,7 @@ pub(super) fn milliseconds(text: &str) -> Option<u64> {
 }
 
 fn decimal(text: &str, unit: u64, most_digits: u32) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.')?;
+    let (whole, fraction) = text.split_once(['.', ','])?;
     let digits = |text: &str, most: usize| {
         (!text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit()))
             .then(|| text.parse::<u64>().ok())?
@@ -25,7 +31,7 @@ fn decimal(text: &str, unit: u64, most_digits: u32) -> Option<u64> {
 
 /// `12:34:56` or `12:34:56.123456`, ns since midnight.
 pub(super) fn time_of_day(text: &str) -> Option<u64> {
-    let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let (clock, fraction) = text.split_once(['.', ',']).unwrap_or((text, "0"));
     let mut parts = clock.split(':');
     let mut part = |most: u64| {
         let text = parts.next().filter(|text| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit()))?;
@@ -46,6 +52,8 @@ mod tests {
     fn times_are_read_to_the_nanosecond() {
         assert_eq!(seconds("79371.874569"), Some(79_371_874_569_000));
         assert_eq!(seconds("0.000000001"), Some(1));
+        assert_eq!((seconds("79371,5"), whole_seconds("12")), (Some(79_371_500_000_000), Some(12_000_000_000)));
+        assert_eq!([whole_seconds("+1"), whole_seconds(""), whole_seconds("99999999999999")], [None; 3]);
         assert_eq!(milliseconds("11.002"), Some(11_002_000));
         assert_eq!(milliseconds("0.0000001"), None, "too many decimals");
         assert_eq!(time_of_day("00:01:02.5"), Some(62_500_000_000));

@@ -1,4 +1,4 @@
-//! Lines of `strace`, with any of `-f`, `-t`, `-tt`, `-ttt`, `-r` and `-T`, and the table of `-c` (strace(1)).
+//! Lines of `strace`, with any of `-f`, `-Y`, `-t`, `-tt`, `-ttt`, `-r`, `-n`, `-i`, `-k` and `-T`, and the table of `-c` (strace(1)).
 
 use std::collections::HashMap;
 
@@ -8,6 +8,8 @@ use super::{Call, Counted, Lexer, Line, MAX_NAMES, MAX_ROWS, Text, Thread, numbe
 const DAY_NS: u64 = 86_400_000_000_000;
 /// Above so many seconds a time counts from 1970, below it is since the line before (`-r`).
 const SINCE_1970_NS: u64 = 100_000_000 * 1_000_000_000;
+/// No process has a higher number (PID_MAX_LIMIT of Linux).
+const HIGHEST_PID: u32 = 1 << 22;
 /// The longest name of a call.
 const MAX_NAME: usize = 64;
 
@@ -89,11 +91,13 @@ impl Strace {
 
     /// A call, the begin or the end of one, a signal, the end of a thread.
     fn event(&mut self, line: &str, text: &mut Text) -> Line {
-        if line.starts_with("strace: ") {
+        // What it says itself; callers (`-k`).
+        if ["strace: ", " > ", "[ Process PID="].iter().any(|mark| line.starts_with(mark)) {
             return Line::Other;
         }
         let (who, rest) = who(line);
         let (time, body) = self.time(rest);
+        let body = behind_brackets(body);
         if ["--- ", "+++ "].iter().any(|mark| body.starts_with(mark)) {
             return Line::Other;
         }
@@ -138,21 +142,28 @@ impl Strace {
 
     /// When a line was written, and what follows.
     fn time<'a>(&mut self, rest: &'a str) -> (Option<u64>, &'a str) {
-        let Some((first, behind)) = rest.trim_start().split_once(' ') else { return (None, rest) };
+        let rest = rest.trim_start();
+        let Some((first, behind)) = rest.split_once(' ') else { return (None, rest) };
+        let behind = behind.trim_start();
+        // With `-r` beside another time: that since the line before.
+        let behind = match behind.strip_prefix("(+").and_then(|since| since.split_once(')')) {
+            Some((_, behind)) => behind.trim_start(),
+            None => behind,
+        };
         if let Some(ns) = number::time_of_day(first) {
             // Lines of several threads may come out of order, but not by half a day.
             let (last, days) = self.day;
             let days = days + u64::from(ns + DAY_NS / 2 < last);
             self.day = (ns, days);
-            return (days.checked_mul(DAY_NS).and_then(|begin| begin.checked_add(ns)), behind.trim_start());
+            return (days.checked_mul(DAY_NS).and_then(|begin| begin.checked_add(ns)), behind);
         }
-        match number::seconds(first) {
-            Some(ns) if ns > SINCE_1970_NS => (Some(ns), behind.trim_start()),
+        match number::seconds(first).or_else(|| number::whole_seconds(first)) {
+            Some(ns) if ns > SINCE_1970_NS => (Some(ns), behind),
             Some(ns) => {
                 self.since_ns = self.since_ns.saturating_add(ns).min(number::MOST);
-                (Some(self.since_ns), behind.trim_start())
+                (Some(self.since_ns), behind)
             }
-            None => (None, rest.trim_start()),
+            None => (None, rest),
         }
     }
 }
@@ -165,20 +176,34 @@ fn keep(call: Call, text: &mut Text) -> Line {
     Line::Row
 }
 
-/// `[pid 12] ` as on a terminal, `12 ` as in a file; both may have the thread's name in `<>` (`-Y`).
+/// `[pid 12] ` as on a terminal, `12 ` at the begin of the line as in a file; both may have the thread's name in `<>` (`-Y`).
 fn who(line: &str) -> (Option<u32>, &str) {
-    let number = |text: &str| {
-        let digits = text.split('<').next().unwrap_or_default().trim();
-        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        plain.then(|| digits.parse::<u32>().ok())?
-    };
+    let number = |digits: &str| digits.parse::<u32>().ok().filter(|pid| (1..=HIGHEST_PID).contains(pid));
     if let Some((id, rest)) = line.strip_prefix("[pid ").and_then(|rest| rest.split_once("] ")) {
-        return (number(id), rest);
+        return (number(id.split('<').next().unwrap_or_default().trim()), rest);
     }
-    match line.trim_start().split_once(' ') {
-        Some((first, rest)) if number(first).is_some() => (number(first), rest.trim_start()),
+    let digits = line.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(0);
+    let (id, rest) = line.split_at(digits);
+    // A name may have blanks.
+    let rest = match rest.strip_prefix('<') {
+        Some(named) => named.split_once("> ").map(|(_, rest)| rest),
+        None => rest.strip_prefix(' '),
+    };
+    match (number(id), rest) {
+        (Some(pid), Some(rest)) => (Some(pid), rest.trim_start()),
         _ => (None, line),
     }
+}
+
+/// What follows the number of the call (`-n`) and the instruction pointer (`-i`): `[   3] [00007ff970c38a07] close(3)`.
+fn behind_brackets(mut body: &str) -> &str {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || b" ?".contains(&byte));
+    while let Some((_, rest)) =
+        body.strip_prefix('[').and_then(|body| body.split_once(']')).filter(|(text, _)| is_number(text))
+    {
+        body = rest.trim_start();
+    }
+    body
 }
 
 enum What {
@@ -196,7 +221,8 @@ struct Event<'a> {
 
 fn event(body: &str) -> Option<Event<'_>> {
     if let Some(rest) = body.strip_prefix("<... ") {
-        let (name, rest) = rest.split_once(" resumed>")?;
+        let (name, rest) = rest.split_once(" resumed")?;
+        let rest = rest.split_once('>').filter(|(mark, _)| is_mark(mark))?.1;
         let (took_ns, error) = ending(rest);
         return is_name(name).then_some(Event { what: What::Resumed, name, took_ns, error });
     }
@@ -204,14 +230,40 @@ fn event(body: &str) -> Option<Event<'_>> {
     if !is_name(name) {
         return None;
     }
-    if rest.ends_with("<unfinished ...>") || rest.ends_with("<detached ...>") {
+    let cut = rest.strip_suffix(" ...>").and_then(|rest| rest.rsplit_once('<'));
+    let cut = cut.and_then(|(_, what)| ["unfinished", "detached"].iter().find_map(|known| what.strip_prefix(known)));
+    if cut.is_some_and(is_mark) {
         return Some(Event { what: What::Unfinished, name, took_ns: None, error: None });
     }
     // What has no result is not a call: prose with a bracket, or a line that was cut.
-    rest.contains(") ").then_some(())?;
-    rest.rfind("= ")?;
+    result(rest)?;
     let (took_ns, error) = ending(rest);
     Some(Event { what: What::Whole, name, took_ns, error })
+}
+
+/// Nothing, or a number that tells halves of calls apart: ` #3`.
+fn is_mark(mark: &str) -> bool {
+    mark.is_empty() || mark.strip_prefix(" #").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What stands behind the `= ` of the last `) = ` outside of strings: inside they may hold anything. Names of files in `<>` (`-y`) may
+/// have a quote: without a result outside of what then looks like a string, it is the last one anywhere.
+fn result(rest: &str) -> Option<&str> {
+    let (mut outside, mut anywhere, mut in_string, mut escaped) = (None, None, false, false);
+    for (at, byte) in rest.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b')' => {
+                let found = rest[at + 1..].trim_start_matches(' ').strip_prefix("= ");
+                anywhere = found.or(anywhere);
+                outside = found.filter(|_| !in_string).or(outside);
+            }
+            _ => {}
+        }
+    }
+    outside.or(anywhere)
 }
 
 fn is_name(name: &str) -> bool {
@@ -222,12 +274,14 @@ fn is_name(name: &str) -> bool {
 /// The time and the error at the end of `...) = -1 ENOENT (No such file or directory) <0.000012>`.
 fn ending(rest: &str) -> (Option<u64>, Option<&str>) {
     let time = rest.strip_suffix('>').and_then(|rest| rest.rsplit_once(" <"));
-    let (result, took_ns) = match time.and_then(|(result, time)| Some((result, number::seconds(time)?))) {
+    let (result, took_ns) = match time
+        .and_then(|(result, time)| Some((result, number::seconds(time).or_else(|| number::whole_seconds(time))?)))
+    {
         Some((result, took)) => (result, Some(took)),
         None => (rest, None),
     };
-    // What an error is called stands in brackets and may hold anything but a result.
-    let error = result.rfind("= -1 E").and_then(|at| result[at + 5..].split([' ', ')']).next());
+    let error = self::result(result).and_then(|result| result.strip_prefix("-1 "));
+    let error = error.and_then(|error| error.split(' ').next()).filter(|error| error.starts_with('E'));
     let name =
         |error: &&str| error.len() <= MAX_NAME && error.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
     (took_ns, error.filter(name))
@@ -350,6 +404,50 @@ pub(crate) mod tests {
         // With -y a descriptor ends as a time does, and is none.
         assert_eq!(of("dup(3) = 4<TCP:[812]>"), (None, None, None));
         assert_eq!(of("restart_syscall(<... resuming interrupted read ...>) = 0 <1.000000>").2, Some(1_000_000_000));
+    }
+
+    #[test]
+    fn what_a_string_holds_is_no_result() {
+        let of = |line: &str| told(&read(line))[0].4.map(str::to_owned);
+        assert_eq!(of(r#"write(1, "open() = -1 ENOENT (No", 22) = 22"#), None);
+        assert_eq!(of(r#"write(1, "a\"b) = -1 EIO (x", 22) = 22 <0.000001>"#), None);
+        assert_eq!(of(r#"write(1, "x) = 3", 6) = -1 EPIPE (Broken pipe)"#).as_deref(), Some("EPIPE"));
+        assert_eq!(of(r#"read(3</tmp/a"b>, "", 1) = -1 EIO (Input/output error)"#).as_deref(), Some("EIO"));
+        assert_eq!(of("close(3)                                = 0 (DELAYED)"), None);
+    }
+
+    #[test]
+    fn forms_of_rarer_options_are_read() {
+        let of = |line: &str| {
+            let text = read(line);
+            assert_eq!((text.calls.len(), text.lines.unknown), (1, 0), "{line}");
+            (text.threads[0].tid, text.calls[0].at_ns, text.names[text.calls[0].name as usize].clone())
+        };
+        let close = |tid, at| (tid, at, "close".to_owned());
+        // -n, -i, both with a time.
+        assert_eq!(of("[  3] close(3) = 0"), close(None, None));
+        assert_eq!(of("[00007f13e2e43ad7] close(3) = 0"), close(None, None));
+        assert_eq!(
+            of("1700000000.5 [   3] [????????????????] close(3) = 0"),
+            close(None, Some(1_700_000_000_500_000_000))
+        );
+        // -r beside another time; a decimal comma; whole seconds since 1970, and since the line before.
+        assert_eq!(of("1700000000.5 (+     0.000335) close(3) = 0"), close(None, Some(1_700_000_000_500_000_000)));
+        assert_eq!(of("09:08:14,5 (+     0,000335) close(3) = 0"), close(None, Some(32_894_500_000_000)));
+        assert_eq!(of("1795705730 close(3) = 0 <0.000216>"), close(None, Some(1_795_705_730_000_000_000)));
+        assert_eq!(of("812 1795705730 close(3) = 0"), close(Some(812), Some(1_795_705_730_000_000_000)));
+        assert_eq!(of("     3 close(3) = 0"), close(None, Some(3_000_000_000)));
+        // Names of programs with blanks.
+        assert_eq!(of("20908<my prog> close(3) = 0"), close(Some(20908), None));
+        assert_eq!(of("[pid 20908<my prog>] close(3) = 0"), close(Some(20908), None));
+        // Halves with a number.
+        let text = read("7 read(3, <unfinished #3 ...>\n7 <... read resumed #3>\"\", 1) = 0 <0.000002>\n");
+        assert_eq!(told(&text), [(Some(7), "read", None, Some(2), None)]);
+        // Callers, a change of the mode.
+        let text = read(
+            "close(3) = 0\n > /usr/lib/ld.so(_dl_catch_error+0x8587) [0x20a07]\n[ Process PID=8 runs in 32 bit mode. ]\n",
+        );
+        assert_eq!((text.calls.len(), text.lines.others, text.lines.unknown), (1, 2, 0));
     }
 
     #[test]

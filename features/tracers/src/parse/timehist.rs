@@ -12,6 +12,8 @@ pub(super) struct Timehist {
     threads: HashMap<u32, u32>,
     /// The summary of `-S` has begun: the rest repeats in sums what the lines had.
     summary: bool,
+    /// Characters of the picture of all CPUs (`-V`) between CPU and task.
+    picture: usize,
 }
 
 /// The first line of the head.
@@ -21,11 +23,16 @@ pub(super) fn is_head(line: &str) -> bool {
 
 impl Lexer for Timehist {
     fn line(&mut self, line: &str, text: &mut Text) -> Line {
-        self.summary |= line.trim() == "Runtime summary";
+        self.summary |= ["Runtime summary", "Idle-time summary"].contains(&line.trim());
+        if is_head(line) {
+            self.picture = picture(line);
+        }
         if self.summary || is_furniture(line) {
             return Line::Other;
         }
         let Some((end_ns, cpu, rest)) = begin(line) else { return Line::Unknown };
+        // A blank stands before the picture, and one at least behind it.
+        let rest = rest.get(self.picture..).filter(|_| self.picture > 0).map_or(rest, |rest| rest).trim_start();
         let Some(task) = task(rest) else {
             // The CPU itself with `-I`, and threads that have ended, which nobody can tell apart; wake-ups with `-w`, migrations
             // with `-M`.
@@ -36,6 +43,9 @@ impl Lexer for Timehist {
                 Line::Unknown
             };
         };
+        if task.times == [0; 3] {
+            return Line::Timeless;
+        }
         let Some(thread) = self.thread(&task, text) else { return Line::NoRoom };
         if text.slices.len() == MAX_ROWS {
             return Line::NoRoom;
@@ -69,6 +79,12 @@ impl Timehist {
     }
 }
 
+/// Characters between the CPU and the task: with `-V` a blank, a digit a CPU and two blanks; without it two blanks.
+fn picture(head: &str) -> usize {
+    let between = head.split_once(" cpu ").and_then(|(_, rest)| rest.split_once("task name"));
+    between.map_or(0, |(digits, _)| if digits.trim().is_empty() { 0 } else { 1 + digits.len() })
+}
+
 /// Head, rule, and what perf says before.
 fn is_furniture(line: &str) -> bool {
     is_head(line)
@@ -82,7 +98,7 @@ fn is_furniture(line: &str) -> bool {
 fn begin(line: &str) -> Option<(u64, u32, &str)> {
     let (time, rest) = line.trim_start().split_once(' ')?;
     let (cpu, rest) = rest.trim_start().strip_prefix('[')?.split_once(']')?;
-    Some((number::seconds(time)?, digits(cpu)?, rest.trim_start()))
+    Some((number::seconds(time)?, digits(cpu)?, rest))
 }
 
 struct Task<'a> {
@@ -164,6 +180,34 @@ what is this
         assert_eq!((text.slices[3].thread, text.slices[3].delay_ns), (0, 11_002_000));
         assert_eq!((text.lines.all, text.lines.others, text.lines.unknown), (11, 6, 1));
         assert_eq!(text.lines.first, Some((11, "what is this".into())));
+    }
+
+    /// As `perf sched timehist -V` prints it, of a CPU 2 that was idle, and the same with -I, which has no times.
+    const PICTURES: &str = "\
+           time    cpu  012  task name                       wait time  sch delay   run time
+                             [tid/pid]                          (msec)     (msec)     (msec)
+--------------- ------  ---  ------------------------------  ---------  ---------  ---------
+   58098.557865 [0000]  s    perf[21018]                         0.000      0.000      0.000
+   58098.557891 [0000]  s    migration/0[18]                     0.000      0.003      0.025
+   58098.557895 [0002]   wi  <idle>                              0.000      0.003      0.025
+   58098.558071 [0001]   s   s o[21018]                          0.000      0.000      1.000
+   58098.558590 [0002]    s  rustc[20849/20847]                  0.000      0.000      0.398
+";
+
+    #[test]
+    fn a_picture_of_the_cpus_is_no_part_of_a_name() {
+        let text = parse(Tracer::Timehist, "x", PICTURES.as_bytes());
+        let names: Vec<_> = text.threads.iter().map(|thread| thread.name.as_str()).collect();
+        assert_eq!(names, ["migration/0", "s o", "rustc"]);
+        assert_eq!((text.slices.len(), text.lines.timeless, text.lines.unknown), (3, 1, 0));
+    }
+
+    #[test]
+    fn rows_without_times_are_no_delays_of_nothing() {
+        let rows = "58117.646401 [0001]  sh[21714]  0.000  0.000  0.000  do_wait <- kernel_wait4\n".repeat(5);
+        let text = parse(Tracer::Timehist, "x", (TEXT.lines().nth(1).unwrap().to_owned() + "\n" + &rows).as_bytes());
+        assert!(text.is_empty() && text.threads.is_empty(), "{text:?}");
+        assert_eq!((text.lines.timeless, text.lines.others), (5, 1));
     }
 
     #[test]

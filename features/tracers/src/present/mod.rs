@@ -240,13 +240,16 @@ fn table(text: &TextSummary) -> Vec<Answer> {
 }
 
 fn understood(text: &TextSummary) -> Answer {
-    let Lines { all, others, unknown, first, not_kept, halves } = &text.lines;
-    let rows = all.saturating_sub(others + unknown + not_kept + halves);
+    let Lines { all, others, unknown, first, not_kept, halves, timeless } = &text.lines;
+    let rows = all.saturating_sub(others + unknown + not_kept + halves + timeless);
     let what = match text.tracer {
         Tracer::Timehist => "slices of threads",
         Tracer::Strace => "calls, or rows of a table",
     };
     let mut words = format!("{}: {rows} of {what}, {others} heads, signals and the like", counted(*all, "line"));
+    if *timeless > 0 {
+        words += &format!(", {timeless} without times");
+    }
     if *halves > 0 {
         words += &format!(", {halves} ends of calls without their begin");
     }

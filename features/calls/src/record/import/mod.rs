@@ -128,12 +128,12 @@ impl std::fmt::Debug for kinds::Kind {
 /// # Errors
 /// [`ImportError`]: the first file that is not what it should be.
 pub fn read_files(files: &[ForeignFile]) -> Result<Import, ImportError> {
-    let (files, forms): (Vec<PathBuf>, Vec<Form>) =
-        files.iter().filter_map(|file| Some((file.path.clone(), form(file)?))).unzip();
+    let (files, forms): (Vec<ForeignFile>, Vec<Form>) =
+        files.iter().filter_map(|file| Some((file.clone(), form(file)?))).unzip();
     let mut import = Import {
         calls: Calls::default(),
         kinds: Vec::new(),
-        files: files.iter().map(|file| file.display().to_string()).collect(),
+        files: files.iter().map(|file| file.path.display().to_string()).collect(),
         steps: [1_000; 2],
         wall: true,
         json_left: MAX_JSON,
@@ -142,9 +142,8 @@ pub fn read_files(files: &[ForeignFile]) -> Result<Import, ImportError> {
         found: Vec::new(),
         notes: Vec::new(),
     };
-    // Known before the first is read, but for a pipe or a device, which have no length: those are counted as they are read.
     let lengths = files.iter().zip(&forms).filter(|(_, form)| **form == Form::Json);
-    let lengths = lengths.map(|(file, _)| file.metadata().map_or(0, |data| data.len()));
+    let lengths = lengths.map(|(file, _)| file.source().metadata().map_or(0, |data| data.len()));
     if lengths.fold(0, u64::saturating_add) > MAX_JSON {
         return Err(ImportError::TooLarge);
     }
@@ -161,7 +160,7 @@ pub fn read_files(files: &[ForeignFile]) -> Result<Import, ImportError> {
                 Form::Log => import.log(file)?,
                 Form::Json => import.json(file)?,
                 Form::Csv(delimiter) => import.csv(file, *delimiter)?,
-                Form::Empty => import.found.push(format!("{}: empty", file.display())),
+                Form::Empty => import.found.push(format!("{}: empty", file.path.display())),
             }
         }
     }
@@ -195,9 +194,9 @@ fn count(number: u64, thing: &str) -> String {
 }
 
 impl Import {
-    fn log(&mut self, file: &Path) -> Result<(), ImportError> {
+    fn log(&mut self, file: &ForeignFile) -> Result<(), ImportError> {
+        let (mut input, file) = (opened(file)?, &file.path);
         let cannot = |source| ImportError::Read { file: file.into(), source };
-        let mut input = File::open(file).map_err(cannot)?;
         let mut buffer = vec![0; RECORDS_AT_ONCE * RECORD_BYTES];
         let mut offset = 0;
         let mut calls = self.calls.file(false);
@@ -233,11 +232,12 @@ impl Import {
         Ok(())
     }
 
-    fn json(&mut self, file: &Path) -> Result<(), ImportError> {
+    fn json(&mut self, file: &ForeignFile) -> Result<(), ImportError> {
+        let (input, file) = (opened(file)?, &file.path);
         let cannot = |source| ImportError::Read { file: file.into(), source };
         let mut bytes = Vec::new();
         let most = self.json_left.saturating_add(1);
-        let length = File::open(file).and_then(|input| input.take(most).read_to_end(&mut bytes)).map_err(cannot)?;
+        let length = input.take(most).read_to_end(&mut bytes).map_err(cannot)?;
         self.json_left = self.json_left.checked_sub(length as u64).ok_or(ImportError::TooLarge)?;
         let document = json::read(&bytes).map_err(|error| damaged(file, &error))?;
         drop(bytes);
@@ -265,8 +265,8 @@ impl Import {
         Ok(())
     }
 
-    fn csv(&mut self, file: &Path, delimiter: u8) -> Result<(), ImportError> {
-        let input = File::open(file).map_err(|source| ImportError::Read { file: file.into(), source })?;
+    fn csv(&mut self, file: &ForeignFile, delimiter: u8) -> Result<(), ImportError> {
+        let (input, file) = (opened(file)?, &file.path);
         let mut rows = csv::Rows::new(BufReader::new(input), delimiter).map_err(|error| damaged(file, &error))?;
         let mut lines = 0;
         for row in rows.by_ref() {
@@ -365,6 +365,10 @@ impl Import {
             None => Ok(header),
         }
     }
+}
+
+fn opened(file: &ForeignFile) -> Result<File, ImportError> {
+    File::open(file.source()).map_err(|source| ImportError::Read { file: file.path.clone(), source })
 }
 
 fn damaged(file: &Path, place: &dyn std::fmt::Display) -> ImportError {
