@@ -6,13 +6,13 @@
 //! | `t2`, `t3`, `t4` | request received, reply sent, reply received; empty or 0: not known |
 //! | `method` | kind of call |
 //! | `rpcid` (or `id`), `parent` | numbers |
-//! | `status` | a number, or `Success`, `Fail`, `TooBusy`; empty: success |
+//! | `status` | a number, or `Success`, `Fail`, `TooBusy`; empty: success. [`Rows::speaks_http`]: codes of HTTP |
 //! | `request_bytes`, `reply_bytes` | lengths |
 //! | `client`, `server` | the machines |
 //! | `connection`, `key` | any text |
 //!
 //! A stamp is a decimal number. Its unit stands in the name of its column (`t1_ns`, `t1_us`, `t1_ms`, `t1_s`); without
-//! one it is µs, as in the lab. Stamps count from 1970, or from any moment that is the same for `t1` and `t4`. Columns are
+//! one it is µs, as in the lab; one that would be a date of our time in another unit is refused. Stamps count from 1970, or from any moment that is the same for `t1` and `t4`. Columns are
 //! in any order, in any case, separated by comma, semicolon or tab; others are not looked at. An apostrophe before a text that
 //! begins with `=`, `+`, `-` or `@` keeps a spreadsheet from computing it, and is not part of the text.
 
@@ -79,15 +79,37 @@ pub fn delimiter(first: &[u8]) -> Option<u8> {
         .find(|by| line.split(char::from(*by)).any(|name| stamp(name).is_some_and(|(at, _)| at == 0)))
 }
 
-/// Number from 0 and unit (ns) of a column of stamps.
-fn stamp(name: &str) -> Option<(usize, i64)> {
+/// Number from 0 and unit (ns) of a column of stamps; `None`: it names no unit.
+fn stamp(name: &str) -> Option<(usize, Option<i64>)> {
     let name = name.trim().trim_matches('"').to_ascii_lowercase();
-    let (name, unit) = name.split_once('_').unwrap_or((&name, "us"));
+    let (name, unit) = name.split_once('_').map_or((name.as_str(), None), |(name, unit)| (name, Some(unit)));
     let at = ["t1", "t2", "t3", "t4"].iter().position(|stamp| *stamp == name)?;
-    let unit = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)]
-        .into_iter()
-        .find(|(name, _)| *name == unit)?;
-    Some((at, unit.1))
+    let Some(unit) = unit else { return Some((at, None)) };
+    let unit = UNITS.into_iter().find(|(name, _)| *name == unit)?;
+    Some((at, Some(unit.1)))
+}
+
+/// Units of stamps, ns.
+const UNITS: [(&str, i64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+/// The unit of a column that names none.
+const UNNAMED: i64 = 1_000;
+/// Seconds since 1970 from 1990 to 2100.
+const OUR_TIME: std::ops::Range<i64> = 631_152_000..4_102_444_800;
+
+/// Why a stamp of a column that names no unit is not in µs: it would be long ago, and is a date of our time in the other unit.
+fn other_unit(text: &str) -> Option<String> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole: i64 = whole.parse().ok()?;
+    let unit = match fraction.len() {
+        // Nobody writes less than a ns.
+        4.. if OUR_TIME.contains(&whole) => "s",
+        _ if OUR_TIME.contains(&(whole / 1_000)) => "ms",
+        _ if OUR_TIME.contains(&(whole / 1_000_000_000)) => "ns",
+        _ => return None,
+    };
+    Some(format!(
+        "{text} is a date of our time in {unit}, not in µs: name the unit in the first line, t1_{unit} or t1_us"
+    ))
 }
 
 /// Lines of a file.
@@ -97,11 +119,15 @@ pub struct Rows<R> {
     record: csv::StringRecord,
     /// Smallest step of the client's stamps and of the server's, ns, as their digits tell so far.
     pub steps: [u64; 2],
+    /// A column of stamps names no unit.
+    pub unnamed: bool,
+    /// Statuses so far that are codes of HTTP, and that are not.
+    codes: [u64; 2],
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
-    Stamp(usize, i64),
+    Stamp(usize, Option<i64>),
     Method,
     Id,
     Parent,
@@ -127,7 +153,13 @@ impl<R: Read> Rows<R> {
         if !columns.iter().any(|column| matches!(column, Column::Stamp(0, _))) {
             return Err(CsvError::NoStamps);
         }
-        Ok(Self { lines, columns, record: csv::StringRecord::new(), steps: [u64::MAX; 2] })
+        let unnamed = columns.iter().any(|column| matches!(column, Column::Stamp(_, None)));
+        Ok(Self { lines, columns, record: csv::StringRecord::new(), steps: [u64::MAX; 2], unnamed, codes: [0; 2] })
+    }
+
+    /// Whether every status so far is a code of HTTP: one below 400 is success.
+    pub fn speaks_http(&self) -> bool {
+        self.codes[0] > 0 && self.codes[1] == 0
     }
 
     fn row(&mut self) -> Result<Row, String> {
@@ -141,6 +173,10 @@ impl<R: Read> Rows<R> {
                 || number().and_then(|n| u32::try_from(n.unwrap_or(0)).map_err(|_| format!("{cell} is too large")));
             match *column {
                 Column::Stamp(at, unit) => {
+                    if let Some(why) = other_unit(cell).filter(|_| unit.is_none()) {
+                        return Err(why);
+                    }
+                    let unit = unit.unwrap_or(UNNAMED);
                     let known = decimal(cell, unit).ok_or_else(|| format!("T{} of {cell:?} is not a time", at + 1))?;
                     row.t[at] = known.map(|(ns, _)| ns).filter(|ns| at == 0 || *ns != 0);
                     if let Some((_, step)) = known {
@@ -157,6 +193,7 @@ impl<R: Read> Rows<R> {
                     let named = [Status::SUCCESS, Status::FAIL, Status::TOO_BUSY];
                     let named = named.into_iter().find(|status| status.name().eq_ignore_ascii_case(cell));
                     row.status = named.map_or_else(small, |status| Ok(status.0))?;
+                    self.codes[usize::from(!(100..600).contains(&row.status))] += 1;
                 }
                 Column::Bytes(at) => row.bytes[at] = number()?,
                 Column::Client => text_of_cell(cell).clone_into(&mut row.client),
@@ -235,6 +272,37 @@ mod tests {
         let mut rows = Rows::new(text.as_bytes(), delimiter)?;
         let all = rows.by_ref().collect::<Result<Vec<Row>, CsvError>>()?;
         Ok((all, rows.steps))
+    }
+
+    #[test]
+    fn a_date_in_another_unit_is_refused() {
+        for (cell, unit) in
+            [("1795705730123", "t1_ms"), ("1795705730.123456", "t1_s"), ("1795705730123456789", "t1_ns")]
+        {
+            let why = read(&format!("t1,t4\n{cell},{cell}\n")).unwrap_err().to_string();
+            assert!(why.contains("line 2") && why.contains(unit), "{why}");
+            assert!(read(&format!("{unit}\n{cell}\n")).is_ok(), "{cell}");
+        }
+        // µs of our time, since the start of a machine, and since any moment.
+        for cell in ["1795705730123456", "1795705730", "1795705730.123", "100", "0"] {
+            assert!(read(&format!("t1,t4\n{cell},{cell}\n")).is_ok(), "{cell}");
+        }
+        let unnamed = |head: &str| Rows::new(head.as_bytes(), b',').unwrap().unnamed;
+        assert!(unnamed("t1_ms,t4\n") && !unnamed("t1_ms,t4_ms\n"));
+    }
+
+    #[test]
+    fn codes_of_http_are_told_from_other_statuses() {
+        let http = |cells: &str| {
+            let text = format!(
+                "t1,status\n{}\n",
+                cells.split(' ').map(|cell| format!("1,{cell}")).collect::<Vec<_>>().join("\n")
+            );
+            let mut rows = Rows::new(text.as_bytes(), b',').unwrap();
+            assert!(rows.by_ref().all(|row| row.is_ok()), "{cells}");
+            rows.speaks_http()
+        };
+        assert!(http("200 404 301") && !http("200 0") && !http("0 1") && !http("7") && !http("200 Success"));
     }
 
     #[test]

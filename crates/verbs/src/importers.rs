@@ -1,5 +1,7 @@
 //! What `msgpath import` takes: files of other programs, of which features say whether they know them.
 
+mod known_forms;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -123,6 +125,10 @@ pub(crate) static ALL: Plugged<Importer> = Plugged::new();
 pub(crate) fn of(files: &[ForeignFile]) -> Result<&'static Importer, Problem> {
     let mut found: Option<(&'static Importer, &ForeignFile)> = None;
     for file in files {
+        if let Some(form) = known_forms::known(&file.begin) {
+            let what = format!("{} is {}, which is not imported", file.path.display(), form.name);
+            return Err(Problem::new("E29", Exit::CannotStart, what).hint(form.hint));
+        }
         let importer = ALL.all().find(|importer| (importer.takes)(file)).ok_or_else(|| unknown(file))?;
         match found {
             Some((first, known)) if !std::ptr::eq(first, importer) => {
@@ -142,9 +148,10 @@ fn unknown(file: &ForeignFile) -> Problem {
     let list = |last: &str, of: fn(&Importer) -> &'static str| ALL.all().map(of).collect::<Vec<_>>().join(last);
     let forms = list(" or ", |importer| importer.forms);
     let forms = if forms.is_empty() { "anything that this msgpath imports".to_owned() } else { forms };
+    let json = if known_forms::is_json(&file.begin) { "it is JSON of another program; " } else { "" };
     let begins = shown_bytes(&file.begin[..file.begin.len().min(SHOWN)], 128);
     Problem::new("E29", Exit::CannotStart, format!("{} is not {forms}", file.path.display()))
-        .why(format!("it begins with \"{begins}\""))
+        .why(format!("{json}it begins with \"{begins}\""))
         .hint(list(", or ", |importer| importer.written_by))
 }
 

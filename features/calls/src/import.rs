@@ -37,7 +37,8 @@ invented.
 
 CSV: the first line names the columns. t1 must be there (request sent); t2, t3, t4 (request received, reply \
 sent, reply received), method, rpcid, parent, status, request_bytes, reply_bytes, client, server, connection \
-and key may be. Stamps are µs since 1970, or in the unit that their column names: t1_ns, t1_us, t1_ms, t1_s.";
+and key may be. Stamps are µs since 1970, or in the unit that their column names: t1_ns, t1_us, t1_ms, t1_s. A status \
+of 0 is success; where all are codes of HTTP, one below 400 is.";
 
 #[derive(Args)]
 struct Typed {

@@ -111,6 +111,13 @@ fn files_that_are_nothing_of_the_kind() {
     std::fs::write(home.path().join("zeros"), [0; 960]).unwrap();
     home.run("import empty.log").ends_with(3).says(&["E31", "empty.log has no calls", "0 bytes"]);
     home.run("import text").ends_with(3).says(&["E29", "text is not a log", "hello"]);
+    let pcap = [&b"\xd4\xc3\xb2\xa1\x02\0\x04\0"[..], &[0; 200]].concat();
+    let others = [(&b"{ \"start\": { \"version\": \"iperf 3.12\" } }"[..], "JSON of iperf3"), (&pcap, "pcap")];
+    for (bytes, name) in others.into_iter().chain([(&b"{ \"a\": 1 }"[..], "JSON of another program")]) {
+        std::fs::write(home.path().join("other"), bytes).unwrap();
+        let output = home.run("import other").ends_with(3);
+        output.says(&["E29", name]);
+    }
     home.run("import zeros").ends_with(3).says(&["E29"]);
     home.run("import empty.log client.log").ends_with(0).shows(&["empty.log: empty"]);
     // As the lab's tool wants it: the title first.
@@ -167,6 +174,15 @@ fn stamps_of_other_programs_as_csv() {
     assert_eq!(json["rounds"].as_array().unwrap().len(), 5);
     std::fs::write(home.path().join("bad.csv"), "t1,t4\n1,2\nx,3\n").unwrap();
     home.run("import bad.csv").ends_with(3).says(&["E30", "line 3"]);
+    // Codes of HTTP; a unit that is not named, and cannot be what was meant.
+    let rows: String = (0..40).map(|n| format!("{n},{n}.5,{}\n", if n == 7 { 404 } else { 200 })).collect();
+    std::fs::write(home.path().join("web.csv"), format!("t1_ms,t4_ms,status\n{rows}")).unwrap();
+    home.run("import web.csv").ends_with(0).shows(&["codes of HTTP"]);
+    assert_eq!(home.run("show @last --json").ends_with(0).json()["rpc"]["kinds"][0]["failed"], 1);
+    std::fs::write(home.path().join("ms.csv"), "t1,t4\n0,100\n").unwrap();
+    home.run("import ms.csv").ends_with(0).shows(&["names no unit were taken for µs"]);
+    std::fs::write(home.path().join("ms.csv"), "t1,t4\n1795705730123,1795705730223\n").unwrap();
+    home.run("import ms.csv").ends_with(3).says(&["E30", "t1_ms"]);
 }
 
 /// As `strace -f -ttt -T` writes it.

@@ -28,6 +28,9 @@ const RECORDS_AT_ONCE: usize = 1 << 14;
 /// Before 1990 in ns: a stamp that does not count from 1970.
 const WALL_NS: i64 = 631_152_000_000_000_000;
 
+/// Names that a JSON of the lab's viewer has at its begin.
+const OF_VIEWER: [&str; 3] = ["\"events\"", "\"axisLabelX\"", "\"tracebase\""];
+
 /// A file that is not a run of others, or a damaged one.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
@@ -179,7 +182,8 @@ pub fn form(file: &ForeignFile) -> Option<Form> {
     let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     // Text first: printable bytes are not plausible T1.
     if text.starts_with(b"{") && text.iter().take(64).all(is_text) {
-        return Some(Form::Json);
+        let has = |name: &str| text.windows(name.len()).any(|window| window == name.as_bytes());
+        return OF_VIEWER.into_iter().any(has).then_some(Form::Json);
     }
     if let Some(delimiter) = csv::delimiter(text) {
         return Some(Form::Csv(delimiter));
@@ -268,7 +272,7 @@ impl Import {
     fn csv(&mut self, file: &ForeignFile, delimiter: u8) -> Result<(), ImportError> {
         let (input, file) = (opened(file)?, &file.path);
         let mut rows = csv::Rows::new(BufReader::new(input), delimiter).map_err(|error| damaged(file, &error))?;
-        let mut lines = 0;
+        let (mut lines, before) = (0, self.calls.all.len());
         for row in rows.by_ref() {
             let row = row.map_err(|error| match error {
                 CsvError::Csv(error) => damaged(file, &error),
@@ -281,7 +285,18 @@ impl Import {
         for (step, seen) in self.steps.iter_mut().zip(rows.steps) {
             *step = if seen == u64::MAX { *step } else { seen };
         }
-        self.found.push(format!("{}: CSV, {}", file.display(), count(lines, "call")));
+        let name = file.display();
+        self.found.push(format!("{name}: CSV, {}", count(lines, "call")));
+        if rows.unnamed {
+            self.notes.push(format!(
+                "{name}: stamps whose column names no unit were taken for µs (t1_ms, t1_s and t1_ns name others)"
+            ));
+        }
+        if rows.speaks_http() {
+            let succeeded = self.calls.all[before..].iter_mut().filter(|call| call.status < 400);
+            succeeded.for_each(|call| call.status = 0);
+            self.notes.push(format!("{name}: its statuses are codes of HTTP, of which those below 400 are success"));
+        }
         Ok(())
     }
 

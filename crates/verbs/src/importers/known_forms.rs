@@ -1,0 +1,97 @@
+//! Formats of other programs that `msgpath import` does not take, so that they are called by their name.
+
+/// A format.
+pub(super) struct KnownForm {
+    /// What a file of it is.
+    pub(super) name: &'static str,
+    is: fn(&[u8]) -> bool,
+    /// What to do with it.
+    pub(super) hint: &'static str,
+}
+
+const DECOMPRESS: &str = "decompress it first";
+
+static FORMS: [KnownForm; 10] = [
+    KnownForm {
+        name: "a capture of packets (pcap)",
+        is: |begin| {
+            // Either order of bytes, µs or ns, version 2.
+            let magics = [0xa1b2_c3d4_u32, 0xa1b2_3c4d];
+            let big = magics.map(|magic| [&magic.to_be_bytes()[..], &[0, 2]].concat());
+            let little = magics.map(|magic| [&magic.to_le_bytes()[..], &[2, 0]].concat());
+            big.iter().chain(&little).any(|magic| begin.starts_with(magic))
+        },
+        hint: "msgpath watch --port P sees the requests of a server as they come",
+    },
+    KnownForm {
+        name: "a capture of packets (pcapng)",
+        is: |begin| begin.starts_with(b"\x0a\x0d\x0d\x0a"),
+        hint: "msgpath watch --port P sees the requests of a server as they come",
+    },
+    KnownForm {
+        name: "a log of HdrHistogram (hlog)",
+        is: |begin| begin.starts_with(b"#[Histogram log") || has(begin, b"\"StartTimestamp\"") || has(begin, b",HISTF"),
+        hint: "the calls themselves as CSV, whose first line names t1,t4",
+    },
+    KnownForm {
+        name: "a recording of perf (perf.data)",
+        is: |begin| begin.starts_with(b"PERFILE2"),
+        hint: "perf sched timehist -i FILE > sched.txt, and msgpath import sched.txt",
+    },
+    KnownForm { name: "compressed with gzip", is: |begin| begin.starts_with(b"\x1f\x8b\x08"), hint: DECOMPRESS },
+    KnownForm { name: "compressed with zstd", is: |begin| begin.starts_with(b"\x28\xb5\x2f\xfd"), hint: DECOMPRESS },
+    KnownForm { name: "compressed with xz", is: |begin| begin.starts_with(b"\xfd7zXZ\0"), hint: DECOMPRESS },
+    KnownForm { name: "a Parquet file", is: |begin| begin.starts_with(b"PAR1"), hint: "the same as CSV" },
+    KnownForm {
+        name: "JSON of iperf3",
+        is: |begin| is_object(begin) && has(begin, b"\"iperf "),
+        hint: "msgpath stream --tools iperf3 runs it beside its own measurement",
+    },
+    KnownForm {
+        name: "JSON that msgpath wrote",
+        is: |begin| is_object(begin) && (has(begin, b"\"msgpath/") || has(begin, b"\"msgpath.")),
+        hint: "msgpath show NAME: the run itself is kept, and what was exported is not read back",
+    },
+];
+
+/// The format of a file that begins so, if it is one of these.
+pub(super) fn known(begin: &[u8]) -> Option<&'static KnownForm> {
+    FORMS.iter().find(|form| (form.is)(begin))
+}
+
+/// Whether a text begins as a JSON object or list.
+pub(super) fn is_json(begin: &[u8]) -> bool {
+    is_object(begin) || begin.trim_ascii_start().starts_with(b"[")
+}
+
+fn is_object(begin: &[u8]) -> bool {
+    begin.trim_ascii_start().starts_with(b"{")
+}
+
+fn has(begin: &[u8], text: &[u8]) -> bool {
+    begin.windows(text.len()).any(|window| window == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_known_by_what_they_begin_with() {
+        for (begin, name) in [
+            (&b"\xd4\xc3\xb2\xa1\x02\0\x04\0"[..], "pcap)"),
+            (b"\xa1\xb2\x3c\x4d\0\x02\0\x04", "pcap)"),
+            (b"\x0a\x0d\x0d\x0a\x1c\0\0\0", "pcapng"),
+            (b"#[Histogram log format version 1.3]\n", "hlog"),
+            (b"{\n\t\"start\":\t{\n\t\t\"connected\": [],\n\t\t\"version\": \"iperf 3.12\",", "iperf3"),
+            (b"{\n  \"schema\": \"msgpath/run/3\",", "msgpath"),
+            (b"PERFILE2h\0", "perf.data"),
+            (b"\x1f\x8b\x08\0", "gzip"),
+        ] {
+            assert!(known(begin).is_some_and(|form| form.name.contains(name)), "{name}");
+        }
+        for other in [&b"t1,t4\n1,2\n"[..], b"{ \"title\" : \"x\",\n\"events\" : [\n", b"", b"\xd4\xc3\xb2\xa1"] {
+            assert!(known(other).is_none(), "{}", String::from_utf8_lossy(other));
+        }
+    }
+}
