@@ -30,7 +30,7 @@ const BLOCKED: usize = 6;
 /// What was found in the events of a moment.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Requests whose turns the kernel does not count.
+    /// Requests whose turns the kernel does not count, or that it does not see within a turn.
     pub(super) rows: Vec<RequestRow>,
     /// What is to be told the kernel of connections.
     pub(super) verdicts: Vec<(u64, Verdict)>,
@@ -222,6 +222,8 @@ struct Stream {
     several: bool,
     told: Option<Verdict>,
     paired: u32,
+    /// The turn of the last message that was paired.
+    paired_turn: Option<u32>,
 }
 
 impl Stream {
@@ -242,6 +244,7 @@ impl Stream {
             several: false,
             told: None,
             paired: 0,
+            paired_turn: None,
         }
     }
 
@@ -376,7 +379,9 @@ impl Stream {
             let (Some(there), Some(back)) = (requests.moments(request), replies.moments(reply)) else { break };
             self.paired += 1;
             let service = self.service.unwrap_or(0);
-            let own = self.own_from.is_some_and(|from| *turn >= from);
+            // The kernel counts a turn as one request: the first one. Those behind it are ours, whoever counts turns.
+            let first = self.paired_turn.replace(*turn) != Some(*turn);
+            let own = !first || self.own_from.is_some_and(|from| *turn >= from);
             match row(&there, &back, (request, reply), (service, self.paired)) {
                 Some(row) if own => found.rows.push(row),
                 Some(row) => self.held.push((*turn, row)),

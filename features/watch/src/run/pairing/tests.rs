@@ -190,6 +190,18 @@ proptest! {
         prop_assert_eq!(found.verdicts.as_slice(), if enough { &[(1, Verdict::One)][..] } else { &[] });
     }
 
+    /// Before the kernel has heard that several requests are in flight it counts a turn as one: the others are counted here.
+    #[test]
+    fn no_request_of_a_turn_that_the_kernel_counts_is_missing(batches in vec(batch(), 1..12), from in 0_u32..14) {
+        let mut events = simulated(&batches, false).events;
+        events.iter_mut().filter(|event| event.turns >= from).for_each(|event| event.paired = true);
+        let (found, _) = found(events);
+        let all: usize = batches.iter().map(|batch| batch.works.len()).sum();
+        let by_kernel = batches.len().min(from as usize);
+        prop_assert_eq!(found.rows.len() + by_kernel, all);
+        prop_assert!(found.torn.is_empty() && found.in_flight.is_empty());
+    }
+
     #[test]
     fn any_events_are_answered(events in vec((0_u8..5, any::<bool>(), 0_u32..30, 0_u32..20, vec(any::<u8>(), 0..20), any::<[bool; 4]>()), 0..60)) {
         let mut all = Simulated::new(true);
