@@ -58,9 +58,30 @@ pub(super) fn sample<'a>(rows: &[&'a RequestRow]) -> Vec<&'a RequestRow> {
     sample
 }
 
-/// The row at which the weights of `sample`, which is sorted, reach the share `p`.
-pub(super) fn weighted<'a>(sample: &[&'a RequestRow], p: f64) -> Option<&'a RequestRow> {
-    position(sample, p).map(|at| sample[at])
+/// Rows by their time, each with the number of requests that it stands for: all slow ones have a row of their own, and one of the sample
+/// that is not slow stands for as many as it was sampled from.
+pub(super) fn weights<'a>(rows: &[&'a RequestRow]) -> Vec<(&'a RequestRow, u64)> {
+    let weight = |row: &RequestRow| if row.flags & flag::SLOW != 0 { 1 } else { u64::from(row.weight.max(1)) };
+    let mut all: Vec<_> = rows.iter().map(|row| (*row, weight(row))).collect();
+    all.sort_by_key(|(row, _)| row.total_ns);
+    all
+}
+
+/// The time that the share `p` of the requests takes at most, ns; `None`: no row is slower, so that nothing bounds it.
+pub(super) fn quantile(weights: &[(&RequestRow, u64)], p: f64) -> Option<f64> {
+    let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
+    let (rank, mut seen) = ((p * total as f64).ceil() as u64, 0);
+    let at = weights.iter().position(|(_, weight)| {
+        seen += weight;
+        seen >= rank
+    })?;
+    (p <= 0.5 || at + 1 < weights.len()).then(|| weights[at].0.total_ns as f64)
+}
+
+/// The same of all requests that were counted.
+pub(super) fn of_times(times: &Times, p: f64) -> Option<f64> {
+    let slower = times.total() as f64 * (1.0 - p);
+    times.quantile(p).filter(|_| p <= 0.5 || slower > 1.0 - 1e-6)
 }
 
 fn position(sample: &[&RequestRow], p: f64) -> Option<usize> {
@@ -177,7 +198,45 @@ mod tests {
         let row = |total_ns, weight| RequestRow { total_ns, weight, flags: flag::SAMPLED, ..RequestRow::default() };
         let rows = [row(1, 98), row(5, 1), row(9, 1)];
         let rows: Vec<&RequestRow> = rows.iter().collect();
-        assert_eq!([0.5, 0.99, 1.0].map(|p| weighted(&sample(&rows), p).unwrap().total_ns), [1, 5, 9]);
+        let weights = weights(&rows);
+        assert_eq!([0.5, 0.98, 0.99].map(|p| quantile(&weights, p)), [Some(1.0), Some(1.0), Some(5.0)]);
+        assert_eq!(quantile(&weights, 0.999), None, "no row is slower");
         assert!(Bands::of(&rows, &Times::default(), 0).is_none());
+    }
+
+    #[test]
+    fn a_quantile_of_few_requests_is_none() {
+        let times = |count| Times(vec![(100, count)]);
+        assert!(of_times(&times(91), 0.9).is_some() && of_times(&times(91), 0.99).is_none());
+        assert!(of_times(&times(1000), 0.999).is_some() && of_times(&times(999), 0.999).is_none());
+        assert!(of_times(&times(1), 0.5).is_some() && of_times(&times(0), 0.5).is_none());
+    }
+
+    /// Every slow request has a row, and one in 64 of the others: what is said of two kinds agrees with what was counted of all.
+    #[test]
+    fn parts_and_total_are_of_the_same_requests() {
+        // Any order without a period of 64 or 10.
+        let order: Vec<u64> = (0..10_000).map(|n| n * 7_919 % 10_000).collect();
+        let row = |(n, us): (usize, u64)| {
+            let sampled = if n % 64 == 0 { flag::SAMPLED } else { 0 };
+            let slow = if us >= 9_700 { flag::SLOW } else { 0 };
+            let is_set = us % 10 == 0;
+            let row = RequestRow {
+                total_ns: us * 1_000,
+                weight: 64,
+                flags: sampled | slow,
+                faults: is_set.into(),
+                ..RequestRow::default()
+            };
+            (row.flags != 0).then_some(row)
+        };
+        let rows: Vec<RequestRow> = order.into_iter().enumerate().filter_map(row).collect();
+        let p99 = |kind: u32| {
+            let own: Vec<&RequestRow> = rows.iter().filter(|row| kind > 1 || row.faults == kind).collect();
+            quantile(&weights(&own), 0.99).unwrap() / 1_000.0
+        };
+        let [get, set, all] = [0, 1, 2].map(p99);
+        assert!([get, set, all].iter().all(|us| (us - 9_900.0).abs() < 150.0), "{get} {set} {all}");
+        assert!(get.min(set) <= all && all <= get.max(set), "{get} {set} {all}");
     }
 }

@@ -338,8 +338,8 @@ fn tables(server: &Server) -> Vec<Table> {
         tables.push(table);
     }
     let columns = ["requests", "p50", "p99", "most of the slowest"];
-    let row = |name: Cell, requests: u64, p50_ns: f64, p99_ns: f64, stage: &str| {
-        [name, Cell::count(requests), plain(p50_ns, Cell::Time), plain(p99_ns, Cell::Time), Cell::text(stage)]
+    let row = |name: Cell, requests: u64, p50_ns: f64, p99_ns: Option<f64>, stage: &str| {
+        [name, Cell::count(requests), plain(p50_ns, Cell::Time), time(p99_ns), Cell::text(stage)]
     };
     if !server.by_request.is_empty() {
         let mut table = Table::new("asked", of("What was asked for"), &[&["asked"], &columns[..]].concat());

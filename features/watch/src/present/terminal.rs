@@ -197,11 +197,12 @@ fn asked(page: &mut Page, server: &Server) {
             Span::from(asked.what.as_str()),
             asked.requests.to_string().into(),
             glyphs.time(asked.p50_ns).into(),
-            glyphs.time(asked.p99_ns).into(),
+            asked.p99_ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns)).into(),
             asked.stage.as_str().into(),
         ]);
     }
     page.table(table);
+    page.text(2, "Of the requests that have a row: all slow ones, and a sample of the others.", Paint::Dim);
 }
 
 fn slowest(page: &mut Page, server: &Server) {
@@ -241,7 +242,7 @@ fn evidence(page: &mut Page, summary: &WatchSummary) {
     let counted = [
         (sum(|server| server.incomplete), "not seen from beginning to end"),
         (sum(|server| server.torn), "torn"),
-        (sum(|server| server.in_flight), "with several in flight"),
+        (sum(|server| server.in_flight), "exchanges with several in flight, not told apart"),
         (sum(|server| server.unasked), "unsolicited from servers"),
         (summary.lost, "rows lost"),
         (summary.no_room, "threads or connections without room"),
@@ -337,7 +338,7 @@ pub(crate) fn watching(seconds: f64, services: &[ServiceCounts], rows: &[Request
                 one.client,
                 one.requests,
                 glyphs.time(one.p50_ns),
-                glyphs.time(one.p99_ns),
+                one.p99_ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns)),
                 one.stage
             ))]);
         }

@@ -208,6 +208,7 @@ impl Watching {
         watch.switch(false);
         grace();
         requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
+        requests.end(&sampling, &mut rows);
         writer.requests(&rows)?;
         let (totals, services) = (watch.totals(), requests.services(watch));
         let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });

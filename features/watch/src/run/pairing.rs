@@ -90,12 +90,30 @@ impl Pairing {
         found
     }
 
-    /// Counts the turns that the kernel still leaves to us on a connection that is not followed any more.
+    /// What is left at the end: connections of which events are missing, because there was no room for them, say how many turns were
+    /// not paired.
+    pub(super) fn end(&mut self) -> Found {
+        let mut found = Found::default();
+        for stream in self.streams.values_mut().filter(|stream| !stream.early.is_empty()) {
+            stream.turns = stream.early.values().map(|event| event.turns).fold(stream.turns, u32::max);
+            stream.leave(End::Lost, &mut found);
+        }
+        self.streams.clear();
+        found
+    }
+
+    /// Counts the turns that the kernel still leaves to us on a connection that is not followed any more, or that never was because
+    /// its first event is missing.
     fn not_followed(&mut self, event: &Event, found: &mut Found) {
         if event.what == What::Gone {
             self.left.remove(&event.connection);
-        } else if let (true, Some(service), Some(last)) =
-            (event.paired, event.service, self.left.get_mut(&event.connection))
+            return;
+        }
+        if event.paired && self.left.len() < MOST_STREAMS && !self.left.contains_key(&event.connection) {
+            self.left.insert(event.connection, None);
+            found.verdicts.push((event.connection, Verdict::Unknown));
+        }
+        if let (true, Some(service), Some(last)) = (event.paired, event.service, self.left.get_mut(&event.connection))
             && last.is_none_or(|last| event.turns.wrapping_sub(last).wrapping_sub(1) < u32::MAX / 2)
         {
             *last = Some(event.turns);
@@ -222,8 +240,9 @@ struct Stream {
     several: bool,
     told: Option<Verdict>,
     paired: u32,
-    /// The turn of the last message that was paired.
+    /// The turn of the last message that was paired, and how many turns with such messages are ours.
     paired_turn: Option<u32>,
+    paired_turns: u32,
 }
 
 impl Stream {
@@ -245,6 +264,7 @@ impl Stream {
             told: None,
             paired: 0,
             paired_turn: None,
+            paired_turns: 0,
         }
     }
 
@@ -381,7 +401,9 @@ impl Stream {
             let service = self.service.unwrap_or(0);
             // The kernel counts a turn as one request: the first one. Those behind it are ours, whoever counts turns.
             let first = self.paired_turn.replace(*turn) != Some(*turn);
-            let own = !first || self.own_from.is_some_and(|from| *turn >= from);
+            let counts = self.own_from.is_some_and(|from| *turn >= from);
+            self.paired_turns += u32::from(first && counts);
+            let own = !first || counts;
             match row(&there, &back, (request, reply), (service, self.paired)) {
                 Some(row) if own => found.rows.push(row),
                 Some(row) => self.held.push((*turn, row)),
@@ -439,7 +461,8 @@ impl Stream {
             End::Gone => *found.incomplete.entry(service).or_default() += asked,
             End::Lost => {
                 let turns = u64::from(self.turns.wrapping_sub(from)) + 1;
-                *found.in_flight.entry(service).or_default() += turns.saturating_sub(u64::from(self.paired)).max(asked);
+                *found.in_flight.entry(service).or_default() +=
+                    turns.saturating_sub(u64::from(self.paired_turns)).max(asked);
             }
         }
     }

@@ -62,6 +62,12 @@ impl Requests {
         new
     }
 
+    /// Counts what was not paired at the end: nothing comes any more.
+    pub(super) fn end(&mut self, sampling: &Sampling, rows: &mut Vec<RequestRow>) {
+        let found = self.pairing.end();
+        self.count(found, sampling, rows);
+    }
+
     fn count(&mut self, found: Found, sampling: &Sampling, rows: &mut Vec<RequestRow>) {
         for (of, field) in [
             (found.torn, (|counted| &mut counted.torn) as fn(&mut Counted) -> &mut u64),

@@ -223,6 +223,28 @@ proptest! {
 }
 
 #[test]
+fn events_for_which_there_was_no_room_leave_turns_that_are_counted() {
+    let batches = vec![Batch { works: vec![5; 16], together: [true; 3] }; 20];
+    let mut events = simulated(&batches, true).events;
+    let third = events.iter().position(|event| event.turns == 3).unwrap();
+    events.remove(third);
+    let (mut seen, mut pairing) = found(events.clone());
+    assert_eq!((seen.rows.len(), seen.in_flight.len()), (3 * 16, 0));
+    seen = pairing.end();
+    assert_eq!((seen.rows.len(), seen.in_flight.get(&3)), (0, Some(&17)), "20 turns, 3 of them paired");
+    // The first event is among them: no request of the connection can be paired.
+    let (seen, mut pairing) = found(events.split_off(1));
+    assert_eq!(
+        (seen.rows.len(), seen.in_flight.get(&3), seen.verdicts.as_slice()),
+        (0, Some(&20), &[(1, Verdict::Unknown)][..])
+    );
+    assert!(pairing.end().in_flight.is_empty());
+    // Nothing is missing where all events came.
+    let (_, mut pairing) = found(simulated(&batches, true).events);
+    assert!(pairing.end().in_flight.is_empty());
+}
+
+#[test]
 fn what_is_missing_or_unknown_is_given_up() {
     let batches = vec![Batch { works: vec![5, 6], together: [false; 3] }; 3];
     let mut events = simulated(&batches, true).events;
