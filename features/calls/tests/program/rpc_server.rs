@@ -254,7 +254,7 @@ fn replies_are_those_of_the_labs_server() {
     );
     // Where the lab's server would have closed, this one goes on.
     client.is_served();
-    server.stop().says(&["answered 7 calls on 1 connections, 1 keys at the end", "1 × call of an unknown method"]);
+    server.stop().says(&["answered 7 calls on 1 connection, 1 key at the end", "1 × call of an unknown method"]);
 }
 
 #[test]

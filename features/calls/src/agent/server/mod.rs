@@ -75,9 +75,12 @@ pub struct Totals {
 
 impl std::fmt::Display for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "answered {} calls on {} connections, {} keys at the end", self.calls, self.connections, self.keys)?;
+        let counted = |count: u64, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
+        let (calls, connections) = (counted(self.calls, "call"), counted(self.connections, "connection"));
+        write!(f, "answered {calls} on {connections}, {} at the end", counted(self.keys, "key"))?;
+        // On one line: it is printed with what would command a terminal escaped.
         for (fault, count) in &self.faults {
-            write!(f, "\n  {count} × {}", fault.name())?;
+            write!(f, "; {count} × {}", fault.name())?;
         }
         Ok(())
     }
@@ -350,6 +353,15 @@ mod tests {
     use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES};
 
     use super::*;
+
+    #[test]
+    fn what_a_server_has_done_is_one_line() {
+        let faults = vec![(Fault::ALL[0], 2), (Fault::ALL[1], 1)];
+        let totals = Totals { connections: 1, calls: 3, faults, keys: 0 };
+        let text = totals.to_string();
+        assert!(text.starts_with("answered 3 calls on 1 connection, 0 keys at the end; 2 × "), "{text}");
+        assert_eq!(msgpath_core::foreign::shown(&text), text);
+    }
 
     /// A ping as the lab's client sends it.
     fn ping() -> Vec<u8> {
