@@ -153,7 +153,7 @@ fn json_files_that_are_too_large_together_are_not_read() {
     let home = Home::new();
     for name in ["a.json", "b.json"] {
         let mut file = std::fs::File::create(home.path().join(name)).unwrap();
-        file.write_all(format!("{{ \"title\" : \"{}\"", "a long one ".repeat(8)).as_bytes()).unwrap();
+        file.write_all(format!("{{ \"title\" : \"{}\", \"events\" : [", "a long one ".repeat(8)).as_bytes()).unwrap();
         file.set_len(600 << 20).unwrap(); // nothing of it is on the disk
     }
     let says = ["E13", "the JSON files together have more than 1 GiB", "fewer files at once"];
