@@ -174,7 +174,8 @@ fn delayed(count: Option<u32>) -> bool {
 
 /// The far end is a child of the program, stopped and continued by its pid.
 fn stall(_: Option<u32>) -> bool {
-    let words = ["echo", "-x", PATH, "--rate", "1k", "-t", "60s", "-w", "0", "--no-save", "--no-ablations", "--json"];
+    let words =
+        ["echo", "-x", PATH, "--rate", "1k", "-t", "60s", "-w", "0", "--no-save", "-o", "what-ifs=no", "--json"];
     let child = Command::new(env!("CARGO_BIN_EXE_msgpath")).args(words).stdout(Stdio::piped()).spawn();
     let child = child.expect("the program starts");
     std::thread::sleep(Duration::from_secs(20));

@@ -38,7 +38,7 @@ fn judge(what: &str, values: &mut [f64], unit: &str, target: f64) -> bool {
 fn main() -> ExitCode {
     let home = tempfile::tempdir().expect("a temporary folder");
     let data = home.path().join("data");
-    let line = "echo -x unix:send -c 1000000 -r 20 -w 0 --stamps both --no-ablations --name million -qq";
+    let line = "echo -x unix:send -c 1000000 -r 20 -w 0 -o stamps=both,what-ifs=no --name million -qq";
     let status = Command::new(env!("CARGO_BIN_EXE_msgpath"))
         .args(line.split(' '))
         .env("HOME", home.path())

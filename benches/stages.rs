@@ -17,7 +17,7 @@ use msgpath_sys::watch::count_run_time;
 /// Between two looks at what was counted: it is gone with the process.
 const LOOK: Duration = Duration::from_millis(5);
 /// What is measured.
-const ARGUMENTS: &str = "echo -x tcp:send --stages light -r 20 -w 0 --no-ablations --no-save --json -q";
+const ARGUMENTS: &str = "echo -x tcp:send --stages light -r 20 -w 0 -o what-ifs=no --no-save --json -q";
 
 /// What one run of a program has shown.
 struct Seen {

@@ -131,7 +131,9 @@ fn agreement(program: &str) -> ExitCode {
 fn both(program: &str, service: &str) -> Option<(usize, Vec<[agreement::Times; 2]>)> {
     let home = tempfile::tempdir().ok()?;
     let mut command = Command::new(program);
-    command.args(agreement::arguments(program, service, "1000", "20")).env("XDG_DATA_HOME", home.path());
+    command
+        .args(agreement::arguments(program, &format!("service-time={service}"), "1000", "20"))
+        .env("XDG_DATA_HOME", home.path());
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;
     agreement::messages(&home.path().join("msgpath"), 10_000)
 }

@@ -43,12 +43,12 @@ export HOME="$work/home" XDG_DATA_HOME=
 mkdir "$HOME"
 
 # What is typed stands in the picture: nothing but what a reader would type.
-"$MSGPATH" echo --stamps both -t "${seconds}s" >"$work/echo.txt"
+"$MSGPATH" echo -o stamps=both -t "${seconds}s" >"$work/echo.txt"
 "$MSGPATH" report @last -o "$work/report.html" >/dev/null
 shot "$work/report.html" docs/report-light.png 1280 900 1
 shot "$work/report.html" docs/report-dark.png 1280 900 0
 
-"$MSGPATH" compare --color always -t "${seconds}s" --message-log 0 >"$work/compare.txt"
+"$MSGPATH" compare --color always -t "${seconds}s" -o message-log=0 >"$work/compare.txt"
 # A picture has an end: what is left out is said.
 most=64
 all=$(wc -l <"$work/compare.txt")
@@ -63,7 +63,7 @@ escape=$(printf '\033')
         'body{margin:0;background:#10141a}pre{margin:18px 22px;font:14px/19px "DejaVu Sans Mono","Noto Sans Mono",monospace;color:#d9dee5}' \
         '.c1{font-weight:700;color:#fff}.c2{color:#8f9aa6}.c31{color:#f58a7b}.c32{color:#5fd3a6}.c33{color:#f2c14e}.c34{color:#7cb7ff}' \
         '</style><pre>'
-    printf '<span class="c2">$</span> <b>msgpath compare -t %ss --message-log 0</b>\n' "$seconds"
+    printf '<span class="c2">$</span> <b>msgpath compare -t %ss -o message-log=0</b>\n' "$seconds"
     # The last lines name files of this machine.
     sed -e '/^saved /d' -e '/^report /d' -e 's/&/\&amp;/g' -e 's/</\&lt;/g' -e 's/>/\&gt;/g' \
         -e "s/$escape\[0m/<\/span>/g" -e "s/$escape\[\([0-9]*\)m/<span class=\"c\1\">/g" "$work/compare.txt"

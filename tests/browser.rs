@@ -83,7 +83,7 @@ fn text(browser: &mut Browser, selector: &str) -> String {
 fn the_timeline_answers_pointer_keys_and_buttons() {
     let Some(program) = chromium::installed() else { return };
     let home = Home::new();
-    let report = runs::report(&home, "echo -x tcp:send -c 4000 -r 8 -w 0 --stamps both --name small");
+    let report = runs::report(&home, "echo -x tcp:send -c 4000 -r 8 -w 0 -o stamps=both --name small");
     let mut browser = open(&program, &report);
     browser.until(READY);
     let (from, to) = (state(&mut browser, "from"), state(&mut browser, "to"));
@@ -207,7 +207,7 @@ fn pictures_are_read_off_and_lead_to_the_messages() {
 fn a_hundred_thousand_messages_can_be_used() {
     let Some(program) = chromium::installed() else { return };
     let home = Home::new();
-    let report = runs::report(&home, "echo -x unix:send -c 120000 -r 10 -w 0 --stamps both --name large");
+    let report = runs::report(&home, "echo -x unix:send -c 120000 -r 10 -w 0 -o stamps=both --name large");
     let mut browser = open(&program, &report);
     browser.until(READY);
     assert_eq!(state(&mut browser, "shown"), 100_000.0);
@@ -226,7 +226,7 @@ fn a_hundred_thousand_messages_can_be_used() {
 fn an_open_loop_with_several_connections_shows_its_stages_and_lanes() {
     let Some(program) = chromium::installed() else { return };
     let home = Home::new();
-    let line = "echo -x tcp:send,unix:send -P 2 --rate 4000 -c 1500 -r 5 -w 0 --stamps both --name open";
+    let line = "echo -x tcp:send,unix:send -P 2 --rate 4000 -c 1500 -r 5 -w 0 -o stamps=both --name open";
     let report = runs::report(&home, line);
     let mut browser = open(&program, &report);
     browser.until(READY);
@@ -555,7 +555,7 @@ fn pictures() {
     let Some(program) = chromium::installed() else { return };
     let folder = PathBuf::from(std::env::var_os("MSGPATH_PICTURES").expect("MSGPATH_PICTURES=FOLDER"));
     let home = Home::new();
-    let line = "echo -x tcp:send -P 4 --rate 20000 -t 6s -r 20 -w 0.2s --stamps both --name real";
+    let line = "echo -x tcp:send -P 4 --rate 20000 -t 6s -r 20 -w 0.2s -o stamps=both --name real";
     let report = runs::report(&home, line);
     std::fs::copy(&report, folder.join("report.html")).expect("a folder that can be written");
     for (name, dark) in [("light", false), ("dark", true)] {

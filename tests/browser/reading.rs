@@ -10,7 +10,7 @@ use super::{READY, is_quiet, open, runs, settle, text, unfold};
 fn a_span_of_the_heat_map_is_seen_in_the_other_figures() {
     let Some(program) = chromium::installed() else { return };
     let home = Home::new();
-    let report = runs::report(&home, "echo -x tcp:send -c 4000 -r 20 -w 0 --stamps both --name span");
+    let report = runs::report(&home, "echo -x tcp:send -c 4000 -r 20 -w 0 -o stamps=both --name span");
     let mut browser = open(&program, &report);
     browser.until(READY);
     let (x, y) = browser.point("#fig-heat svg", (0.3, 0.5));
@@ -47,7 +47,7 @@ fn a_span_of_the_heat_map_is_seen_in_the_other_figures() {
 fn every_drawing_is_read_off_by_keys() {
     let Some(program) = chromium::installed() else { return };
     let home = Home::new();
-    let line = "compare -x tcp:send,unix:send,pipe:write --len 64,1K -c 1000 -r 10 -w 0 --no-refine --name keys";
+    let line = "compare -x tcp:send,unix:send,pipe:write --len 64,1K -c 1000 -r 10 -w 0 -o refine=no --name keys";
     let report = runs::report(&home, line);
     let mut browser = open(&program, &report);
     browser.until(READY);

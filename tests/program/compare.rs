@@ -9,7 +9,7 @@ const TINY: &str = "compare tcp:send,unix:send -l 64,1K -r 5 -c 500 -w 0.02s";
 #[test]
 fn the_whole_answer() {
     let home = Home::new();
-    let output = home.run(&format!("{TINY} --csv rows.csv --name whole")).ends_with(0);
+    let output = home.run(&format!("{TINY} --name whole")).ends_with(0);
     let text = output.out;
     for part in [
         "4 cases × 5 rounds",
@@ -25,7 +25,7 @@ fn the_whole_answer() {
     }
     home.run("show whole -v").ends_with(0).shows(&["from which size", "findings", "baseline against itself"]);
     // One row per case and round; the two controls are cases as well.
-    let rows = std::fs::read_to_string(home.path().join("rows.csv")).unwrap();
+    let rows = home.run("export whole --to csv").ends_with(0).out;
     assert_eq!(rows.lines().count(), 1 + 6 * 5);
     let columns = rows.lines().next().unwrap().split(',').count();
     assert!(rows.lines().all(|row| row.split(',').count() == columns), "{rows}");
@@ -75,7 +75,7 @@ fn a_seed_reproduces_the_order_of_the_rounds() {
     let home = Home::new();
     let run = |seed: u32, name: &str| {
         let line = "compare tcp:send,unix:send,pipe:write -l 64,256 -r 4 -c 40 -w 0";
-        home.run(&format!("{line} --seed {seed} --name {name}")).ends_with(0);
+        home.run(&format!("{line} -o seed={seed} --name {name}")).ends_with(0);
         order(&home, name)
     };
     let (first, again, other) = (run(7, "first"), run(7, "again"), run(8, "other"));
@@ -97,7 +97,7 @@ fn a_seed_reproduces_the_order_of_the_rounds() {
 #[test]
 fn restarts_spread_the_rounds_over_fresh_processes() {
     let home = Home::new();
-    home.run("compare tcp:send,unix:send -l 64 -r 4 -t 0.02s -w 0 --restarts 2 --name twice").ends_with(0);
+    home.run("compare tcp:send,unix:send -l 64 -r 4 -t 0.02s -w 0 -o restarts=2 --name twice").ends_with(0);
     let order = order(&home, "twice");
     for (_, pass, restart) in &order {
         assert_eq!(*restart, u64::from(*pass >= 2), "{order:?}");

@@ -159,7 +159,7 @@ fn a_reply_that_differs_ends_the_run_with_the_byte_named() {
 #[test]
 fn a_difference_is_found_whatever_the_load() {
     for options in
-        ["--inflight 4", "-x tcp:writev --pieces 8x8", "-x tcp:send/poll", "-l 1K --reply 1K", "--stamps both"]
+        ["--inflight 4", "-x tcp:writev --pieces 8x8", "-x tcp:send/poll", "-l 1K --reply 1K", "-o stamps=both"]
     {
         let (_, output) = measured(Fault::Byte { message: 20, at: 40 }, options);
         output.ends_with(4).says(&["error[E06]: message 20 came back different: byte 40 sent"]);

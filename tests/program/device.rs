@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::command::{Home, LIMIT, Running};
 use crate::eth;
 
-const SHORT: &str = "-w 0 -c 200 -r 4 --no-ablations --no-extend --no-save --json";
+const SHORT: &str = "-w 0 -c 200 -r 4 -o what-ifs=no,extend=no --no-save --json";
 
 /// What a run between two places of its own lab says; `None`: it cannot be had here, and why not is said.
 fn between(home: &Home, options: &str) -> Option<Value> {
@@ -69,9 +69,9 @@ fn a_queue_that_cannot_be_had_is_said_with_its_cure() {
     // Root of a user namespace may make a pair of devices, but give them no program.
     let refused = run("echo -x udp:send/busy-poll --between lab --link napi=on -c 200 -w 0 --no-save").ends_with(3);
     assert!(["E41", "CAP_BPF", "without napi=on"].iter().all(|part| refused.err.contains(part)), "{}", refused.err);
-    let refused = run("echo -x xdp --interface mp0 --between lab -c 200 -w 0 --no-save").ends_with(3);
+    let refused = run("echo -x xdp -o device=mp0 --between lab -c 200 -w 0 --no-save").ends_with(3);
     assert!(refused.err.contains("XDP is not allowed here"), "{}", refused.err);
-    run("echo -x eth-ring --interface mp0 --between lab -c 200 -r 2 -w 0 --no-save").ends_with(0);
+    run("echo -x eth-ring -o device=mp0 --between lab -c 200 -r 2 -w 0 --no-save").ends_with(0);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_ring_is_received_from_without_a_call() {
 fn af_xdp_says_how_it_got_its_frames() {
     let home = Home::new();
     for path in ["xdp:send", "xdp:send/spin", "xdp:send/epoll"] {
-        let Some(output) = between(&home, &format!("echo -x {path} --interface mp0 -l 1,1400")) else { return };
+        let Some(output) = between(&home, &format!("echo -x {path} -o device=mp0 -l 1,1400")) else { return };
         for case in output["cases"].as_array().unwrap() {
             complete(case);
             assert_eq!(granted(case, "XDP mode"), ["native"; 2], "{path}");
@@ -116,8 +116,8 @@ fn af_xdp_says_how_it_got_its_frames() {
         home.run(&line).ends_with(3).says(&[part]);
     };
     refused("", "lo has one queue");
-    refused("--between lab --interface mp0 -P 2", "one socket on a queue");
-    refused("--between lab --interface mp0 --rate 1k", "one thread on a socket");
-    refused("--between lab --interface mp0 -l 1493", "do not fit in one frame");
-    refused("--between lab --interface mp0 --link napi=on", "an XDP program");
+    refused("--between lab -o device=mp0 -P 2", "one socket on a queue");
+    refused("--between lab -o device=mp0 --rate 1k", "one thread on a socket");
+    refused("--between lab -o device=mp0 -l 1493", "do not fit in one frame");
+    refused("--between lab -o device=mp0 --link napi=on", "an XDP program");
 }

@@ -15,9 +15,25 @@ fn help_is_one_screen_and_goes_to_standard_output() {
     assert!(msgpath(&[]).ends_with(2).err.contains("msgpath compare"));
     assert!(msgpath(&["--version"]).ends_with(0).out.starts_with("msgpath "));
     let echo = msgpath(&["echo", "-h"]).ends_with(0);
-    assert!(echo.out.contains("--path") && !echo.out.contains("--no-nodelay"), "{}", echo.out);
+    assert!(echo.out.contains("--path") && !echo.out.contains("--open-metrics"), "{}", echo.out);
     let echo = msgpath(&["echo", "--help"]).ends_with(0);
-    assert!(echo.out.contains("--no-nodelay") && echo.out.contains("TARGET"), "{}", echo.out);
+    assert!(echo.out.contains("--open-metrics") && echo.out.contains("TARGET"), "{}", echo.out);
+}
+
+#[test]
+fn echo_has_at_most_forty_options() {
+    let help = msgpath(&["echo", "--help"]).ends_with(0).out;
+    let is_option = |line: &&str| line.starts_with('-') && !line.starts_with("- ");
+    let options: Vec<&str> = help.lines().map(str::trim_start).filter(is_option).collect();
+    assert!((30..=40).contains(&options.len()), "{}: {options:#?}", options.len());
+}
+
+#[test]
+fn rare_settings_are_listed_with_their_transports() {
+    let text = msgpath(&["paths", "-o"]).ends_with(0).out;
+    assert!(text.contains("nodelay=yes|no") && text.contains("seed=N"), "{text}");
+    let sndbuf = text.split("sndbuf=SIZE").nth(1).and_then(|rest| rest.split("rcvbuf=SIZE").next()).unwrap_or_default();
+    assert!(sndbuf.contains("unix") && sndbuf.contains("pipe") && !sndbuf.contains("shm"), "{sndbuf}");
 }
 
 #[test]

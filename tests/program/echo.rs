@@ -80,7 +80,11 @@ fn every_wait() {
         }
         assert_eq!(number(&calls["recv_calls"]), 120 + empty, "{path}: {calls}");
     }
-    assert_eq!(one_case("--poll")["case"]["path"], "tcp:send/spin", "--poll means spin where a path names no wait");
+    assert_eq!(
+        one_case("-o wait=spin")["case"]["path"],
+        "tcp:send/spin",
+        "-o wait=spin means spin where a path names no wait"
+    );
 }
 
 #[test]
@@ -100,18 +104,18 @@ fn a_spinning_ring_needs_no_system_call_and_batches_are_said() {
 
 #[test]
 fn both_versions_of_ip() {
-    let four = one_case("-4");
+    let four = one_case("-o ip=4");
     assert_eq!(four["case"]["path"], "tcp:send");
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         eprintln!("skipped: no IPv6 on loopback");
         return;
     }
     for path in ["tcp:send", "udp:send"] {
-        assert_eq!(one_case(&format!("-6 -x {path}"))["delivery"]["lost"], 0);
+        assert_eq!(one_case(&format!("-o ip=6 -x {path}"))["delivery"]["lost"], 0);
     }
     // A local address of one version forces the connection into it; the other version is a contradiction.
-    one_case("-6 -B ::1");
-    echo("-6 -B 127.0.0.1 -c 1").ends_with(2).says(&["error[E11]", "not an address of the family"]);
+    one_case("-o ip=6,bind=::1");
+    echo("-o ip=6,bind=127.0.0.1 -c 1").ends_with(2).says(&["error[E11]", "not an address of the family"]);
 }
 
 #[test]
@@ -146,13 +150,13 @@ fn pieces_take_the_calls_that_the_method_says() {
 
 #[test]
 fn options_are_read_back() {
-    for (typed, held) in [("--nodelay", "true"), ("--no-nodelay", "false"), ("", "true")] {
+    for (typed, held) in [("-o nodelay=yes", "true"), ("-o nodelay=no", "false"), ("", "true")] {
         let case = one_case(typed);
         for end in ["near", "far"] {
             assert_eq!(granted(&case, end, "TCP_NODELAY"), held, "{typed} at the {end} end");
         }
     }
-    let case = one_case("--sndbuf 64K --rcvbuf 32K");
+    let case = one_case("-o sndbuf=64K,rcvbuf=32K");
     for (option, asked) in [("SO_SNDBUF", 64 << 10), ("SO_RCVBUF", 32 << 10)] {
         // The kernel doubles what is asked for, up to its limit: see socket(7).
         let bytes: u64 = granted(&case, "far", option).parse().unwrap();
@@ -164,10 +168,10 @@ fn options_are_read_back() {
 
 #[test]
 fn stamps_at_both_ends_give_one_way() {
-    let case = one_case("--stamps both");
+    let case = one_case("-o stamps=both");
     let one_way = &case["one_way"];
     assert!(one_way.is_object() || one_way.is_array(), "{one_way}");
-    let text = Home::new().run("echo -c 20 -r 1 -w 0 --stamps both").ends_with(0).out;
+    let text = Home::new().run("echo -c 20 -r 1 -w 0 -o stamps=both").ends_with(0).out;
     assert!(text.contains("one way") || text.contains("One way"), "{text}");
     assert!(one_case("")["one_way"].is_null(), "one way is never computed from the round trip");
 }
@@ -220,7 +224,7 @@ fn each_prints_every_trial() {
 #[test]
 fn each_can_take_a_new_connection_for_every_trial() {
     let home = Home::new();
-    home.run("echo -l 10,100 -c 4 --each --fresh -w 0").ends_with(0).shows(&["trial 4"]);
+    home.run("echo -l 10,100 -c 4 --each -o fresh=yes -w 0").ends_with(0).shows(&["trial 4"]);
     let rounds = home.run("export --to json").ends_with(0).json();
     let rounds = rounds["rounds"].as_array().unwrap().clone();
     assert_eq!(rounds.len(), 8, "a round a trial");
@@ -234,7 +238,7 @@ fn each_can_take_a_new_connection_for_every_trial() {
 #[test]
 fn lost_datagrams_are_counted_and_end() {
     // All are sent before the first reply is read, and neither end's buffer holds more than three of them.
-    let output = echo("-u -l 1400 -c 12 -r 1 --rcvbuf 2K --inflight 12 --max-loss 0% --json").ends_with(1);
+    let output = echo("-x udp:send -l 1400 -c 12 -r 1 -o rcvbuf=2K --inflight 12 --max-loss 0% --json").ends_with(1);
     let value = output.json();
     let delivery = &value["cases"][0]["delivery"];
     let (sent, received, lost) = (number(&delivery["sent"]), number(&delivery["received"]), number(&delivery["lost"]));
@@ -249,7 +253,7 @@ fn lost_datagrams_are_counted_and_end() {
 
 #[test]
 fn a_copied_zero_copy_send_is_not_what_it_claims_to_be() {
-    let output = echo("-Z -l 32K -c 40 -r 2 --strict --json");
+    let output = echo("-x tcp:zerocopy -l 32K -c 40 -r 2 --strict --json");
     let value = output.json();
     let Some(counts) = value["cases"][0]["zerocopy"].as_object() else {
         eprintln!("skipped: {}", output.err);
@@ -261,13 +265,10 @@ fn a_copied_zero_copy_send_is_not_what_it_claims_to_be() {
 }
 
 #[test]
-fn quiet_says_less_and_files_get_the_result() {
+fn quiet_says_nothing_and_nothing_is_kept_without_a_record() {
     assert_eq!(echo("-c 20 -r 1 -qq").ends_with(0).out, "");
     let home = Home::new();
-    let output = home.run("echo -c 20 -r 1 -w 0 -o result.txt --csv rows.csv --no-save").ends_with(0);
-    assert_eq!(output.out, "");
-    assert!(std::fs::read_to_string(home.path().join("result.txt")).unwrap().contains("20 round trips"));
-    assert_eq!(std::fs::read_to_string(home.path().join("rows.csv")).unwrap().lines().count(), 2);
+    home.run("echo -c 20 -r 1 -w 0 --no-save").ends_with(0).shows(&["20 round trips"]);
     assert!(!home.runs().exists(), "--no-save keeps no record");
     assert_eq!(std::fs::read_dir(home.temporary()).unwrap().count(), 0, "nothing is left behind");
 }
@@ -275,7 +276,7 @@ fn quiet_says_less_and_files_get_the_result() {
 #[test]
 fn a_run_of_this_machine_can_be_explained_afterwards() {
     let home = Home::new();
-    home.run("echo -c 100 -r 5 -w 0 --no-ablations --name a -qq").ends_with(0);
+    home.run("echo -c 100 -r 5 -w 0 -o what-ifs=no --name a -qq").ends_with(0);
     let explained = home.run("explain a --no-save").ends_with(0);
     explained.shows(&["tcp:send"]).says(&["a was not traced: the same is measured again"]);
 }

@@ -17,7 +17,7 @@ fn messages_go_there_and_back_in_frames() {
     if !there() {
         return;
     }
-    let run = |options: &str| Home::new().run(&format!("echo -w 0 --no-ablations --no-save --json {options}"));
+    let run = |options: &str| Home::new().run(&format!("echo -w 0 -o what-ifs=no --no-save --json {options}"));
     for path in ["eth:send", "eth:sendmsg/poll", "eth:sendmmsg/epoll", "eth:send/sigio", "eth:send/spin"] {
         let output = run(&format!("-x {path} -l 1 -c 200 -r 2")).ends_with(0).json();
         let delivery = &output["cases"][0]["delivery"];
@@ -26,8 +26,8 @@ fn messages_go_there_and_back_in_frames() {
     }
     // Several connections and pieces share an EtherType; a message may be as large as the device takes.
     run("-x eth --pieces 15x100 -P 2 -c 100 -r 2").ends_with(0);
-    run("-x eth -l 65000 -c 20 -r 2 --ethertype 0x88b6").ends_with(0);
-    run("-x eth --rate 1k -t 200ms -r 4 --mac-address broadcast").ends_with(0);
+    run("-x eth -l 65000 -c 20 -r 2 -o ethertype=0x88b6").ends_with(0);
+    run("-x eth --rate 1k -t 200ms -r 4 -o mac=broadcast").ends_with(0);
 }
 
 #[test]
@@ -56,12 +56,12 @@ fn what_cannot_be_had_is_said_with_its_cure() {
         let output = home.run(&format!("echo -w 0 --no-save -x eth {options}")).ends_with(3);
         assert!(parts.iter().all(|part| output.err.contains(part)), "{options}: {}", output.err);
     };
-    refused("--interface nosuch0", &["no interface nosuch0", "ip link"]);
-    refused("--ethertype 0x0800", &["IPv4", "0x88b5"]);
-    refused("--ethertype 0x86dd", &["IPv6"]);
-    refused("--ethertype 0x05dc", &["length of the frame"]);
-    home.run("echo -x eth --ethertype wide").ends_with(2);
-    home.run("echo -x eth --mac-address 1:2").ends_with(2);
+    refused("-o device=nosuch0", &["no interface nosuch0", "ip link"]);
+    refused("-o ethertype=0x0800", &["IPv4", "0x88b5"]);
+    refused("-o ethertype=0x86dd", &["IPv6"]);
+    refused("-o ethertype=0x05dc", &["length of the frame"]);
+    home.run("echo -x eth -o ethertype=wide").ends_with(2);
+    home.run("echo -x eth -o mac=1:2").ends_with(2);
     let large = home.run("echo -w 0 --no-save -x eth -l 1M");
     assert!(large.err.contains("largest"), "{}", large.err);
     let unknown = home.run("echo -x eth:writev").ends_with(2);

@@ -7,7 +7,7 @@ use msgpath_core::schema::{EndReport, EventCounts, FAR, NEAR, RoundRecord};
 
 use crate::command::{Home, Output};
 
-const ECHO: &str = "echo -c 400 -r 8 -w 0 --no-ablations --no-save";
+const ECHO: &str = "echo -c 400 -r 8 -w 0 -o what-ifs=no --no-save";
 
 fn near<'a>(value: &'a serde_json::Value, name: &str, simulated: bool) -> Option<&'a serde_json::Value> {
     let rates = value["cases"][0]["ends"][0]["events"].as_array()?;
@@ -17,7 +17,7 @@ fn near<'a>(value: &'a serde_json::Value, name: &str, simulated: bool) -> Option
 #[test]
 fn switches_are_counted_at_both_ends_and_agree_with_getrusage() {
     let home = Home::new();
-    let value = home.run(&format!("{} --events on --name counted --json", ECHO.replace(" --no-save", "")));
+    let value = home.run(&format!("{} -o events=on --name counted --json", ECHO.replace(" --no-save", "")));
     let value = value.ends_with(0).json();
     for end in [0, 1] {
         let rates = value["cases"][0]["ends"][end]["events"].as_array().unwrap();
@@ -52,14 +52,14 @@ fn switches_are_counted_at_both_ends_and_agree_with_getrusage() {
 
 #[test]
 fn events_can_be_switched_off() {
-    let value = Home::new().run(&format!("{ECHO} --events off --json")).ends_with(0).json();
+    let value = Home::new().run(&format!("{ECHO} -o events=off --json")).ends_with(0).json();
     assert_eq!(value["cases"][0]["ends"][0]["events"], serde_json::json!([]));
 }
 
 #[test]
 fn without_a_cpu_that_counts_nothing_is_counted_unless_it_is_asked_for() {
     let home = Home::new();
-    home.run("echo -c 40 -r 5 -w 0 --no-ablations --name auto -qq").ends_with(0);
+    home.run("echo -c 40 -r 5 -w 0 -o what-ifs=no --name auto -qq").ends_with(0);
     let text = std::fs::read_to_string(home.runs().join("auto/run.json")).unwrap();
     let header: serde_json::Value = serde_json::from_str(&text).unwrap();
     if header["plan"]["events"] == true {
@@ -72,7 +72,7 @@ fn without_a_cpu_that_counts_nothing_is_counted_unless_it_is_asked_for() {
 #[test]
 fn threads_are_recorded_one_by_one() {
     let home = Home::new();
-    home.run("echo -c 400 -r 5 -w 0 -T 2 --no-ablations --events on --name two -qq").ends_with(0);
+    home.run("echo -c 400 -r 5 -w 0 -T 2 -o what-ifs=no,events=on --name two -qq").ends_with(0);
     let bytes = std::fs::read(home.runs().join("two/rounds.mpl")).unwrap();
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("\"threads\":[{\"cpu\":"));
@@ -101,7 +101,7 @@ fn simulated(line: &str) -> Option<Output> {
 
 #[test]
 fn the_loop_is_simulated_and_the_figures_say_so() {
-    let Some(output) = simulated(&format!("{ECHO} --simulate-cache --json")) else { return };
+    let Some(output) = simulated(&format!("{ECHO} -o simulate-cache=yes --json")) else { return };
     let value = output.json();
     let instructions = near(&value, "instructions", true).unwrap();
     if instructions["why"].as_str().is_some_and(|why| why.contains("took more than")) {
@@ -116,7 +116,7 @@ fn the_loop_is_simulated_and_the_figures_say_so() {
 
 #[test]
 fn what_depends_on_time_is_not_simulated() {
-    let Some(output) = simulated(&format!("{ECHO} -x tcp:send/poll,tcp:send/spin --simulate-cache --json")) else {
+    let Some(output) = simulated(&format!("{ECHO} -x tcp:send/poll,tcp:send/spin -o simulate-cache=yes --json")) else {
         return;
     };
     let value = output.json();

@@ -113,7 +113,7 @@ fn run(home: &Home, line: &str, far: &[&str]) -> Output {
     home.msgpath(&words)
 }
 
-const SHORT: &str = "-w 0 -r 10 -c 1000 --no-extend";
+const SHORT: &str = "-w 0 -r 10 -c 1000 -o extend=no";
 
 #[test]
 fn a_program_is_started_measured_and_stopped() {
@@ -166,15 +166,16 @@ fn it_is_found_without_its_port_and_in_every_process_of_its_own() {
 fn messages_are_what_the_program_understands() {
     let Some(home) = home() else { return };
     for mode in ["line", "length"] {
-        let line = format!("echo {SHORT} --frame {mode} -l 5,64,20K");
+        let line = format!("echo {SHORT} -o frame={mode} -l 5,64,20K");
         run(&home, &line, &[&far("framed", mode)]).ends_with(0).shows(&["framed", "20 KiB"]);
     }
-    run(&home, &format!("echo {SHORT} -x tcp:writes --frame line --pieces 3x20"), &[&far("line", "line")]).ends_with(0);
+    run(&home, &format!("echo {SHORT} -x tcp:writes -o frame=line --pieces 3x20"), &[&far("line", "line")])
+        .ends_with(0);
     std::fs::write(home.path().join("ping"), "PING\r\n").unwrap();
-    run(&home, &format!("echo {SHORT} --request-file ping --reply-size 7"), &[&far("pong", "hello")])
+    run(&home, &format!("echo {SHORT} -o request-file=ping --reply 7"), &[&far("pong", "hello")])
         .ends_with(0)
         .shows(&["no payload checked"]);
-    run(&home, &format!("echo {SHORT} --request-file ping"), &[&far("echo", "")]).ends_with(0);
+    run(&home, &format!("echo {SHORT} -o request-file=ping"), &[&far("echo", "")]).ends_with(0);
     run(&home, &format!("echo {SHORT} -P 4 -T 2 --inflight 3"), &[&far("many", "")]).ends_with(0);
     run(&home, "echo -w 0 -t 300ms -r 10 --rate 500", &[&far("scheduled", "")]).ends_with(0);
 }
@@ -182,7 +183,7 @@ fn messages_are_what_the_program_understands() {
 #[test]
 fn programs_are_compared_and_the_slow_one_is_named() {
     let Some(home) = home() else { return };
-    let line = "compare -l 64 -w 0 -r 20 -c 2000 --no-extend --name planted";
+    let line = "compare -l 64 -w 0 -r 20 -c 2000 -o extend=no --name planted";
     let text = run(&home, line, &[&far("quick", ""), &far("slow", "slow")]).ends_with(0).out;
     // On a machine that is busy with other things nothing may be decided, and that is said.
     let busy = text.contains("W46");
@@ -207,7 +208,7 @@ fn programs_are_compared_and_the_slow_one_is_named() {
     let planted = p50("tcp:send@slow") - p50("tcp:send@quick");
     assert!(busy || (250_000.0..50_000_000.0).contains(&planted), "{planted} ns of 300 000");
     // One against the other, without ours.
-    let line = "compare -x tcp:send@quick,tcp:send@slow -l 64 -w 0 -r 10 -c 500 --no-extend --name alone";
+    let line = "compare -x tcp:send@quick,tcp:send@slow -l 64 -w 0 -r 10 -c 500 -o extend=no --name alone";
     let busy = run(&home, line, &[&far("quick", ""), &far("slow", "slow")]).ends_with(0).out.contains("W46");
     let json = home.run("show alone --json").json();
     assert_eq!(json["comparison"]["baseline"], "tcp:send@quick");
@@ -220,7 +221,7 @@ fn a_change_that_made_a_server_slower_fails_in_ci() {
     let Some(home) = home() else { return };
     // A round lasts 0.2 s, longer than a busy machine keeps a program off its CPU: most of a few quick messages could fall into that.
     let measure = |name: &str| {
-        run(&home, &format!("echo -w 0 -r 20 -t 4s --no-extend --name {name}"), &["python3 server.py {port}"])
+        run(&home, &format!("echo -w 0 -r 20 -t 4s -o extend=no --name {name}"), &["python3 server.py {port}"])
             .ends_with(0)
     };
     measure("before");
@@ -245,7 +246,7 @@ fn what_is_no_echo_is_named_and_nothing_hangs() {
         ("hello", "", "of a reply of 64 bytes 7 came"),
         ("once", "", "closes the connection"),
         ("silent", "", "does not answer a message of 64 bytes within 2 s"),
-        ("strip", "--frame line", "of a reply of 64 bytes 63 came"),
+        ("strip", "-o frame=line", "of a reply of 64 bytes 63 came"),
         ("one", "-P 2", "while another connection is open"),
     ];
     for (mode, options, says) in faults {
@@ -255,7 +256,7 @@ fn what_is_no_echo_is_named_and_nothing_hangs() {
         assert!(failed.err.contains("E05") && said, "{mode}: {}", failed.err);
     }
     // In a comparison the others go on.
-    run(&home, "compare -l 64 -c 200 -w 0 -r 5 --no-extend", &[&far("good", ""), &far("silent", "silent")])
+    run(&home, "compare -l 64 -c 200 -w 0 -r 5 -o extend=no", &[&far("good", ""), &far("silent", "silent")])
         .ends_with(0)
         .shows(&["not measured", "does not answer"]);
     nothing_is_left(&home);
@@ -265,7 +266,7 @@ fn what_is_no_echo_is_named_and_nothing_hangs() {
 fn a_fault_in_the_middle_ends_the_run_with_its_cause() {
     let Some(home) = home() else { return };
     // The pilot has a few messages; the faults come later.
-    let line = "echo -c 4000 -w 0 -r 4 --no-extend";
+    let line = "echo -c 4000 -w 0 -r 4 -o extend=no";
     let later = SERVER.replace("count > 50", "count > 1500");
     std::fs::write(home.path().join("server.py"), later).unwrap();
     run(&home, line, &[&far("wrong", "wrong")]).ends_with(4).says(&["E06", "wrong: message", "came back different"]);
@@ -285,12 +286,12 @@ fn what_cannot_be_started_or_never_listens_is_said() {
         (vec!["echo", "--far", "a {port}", "--far", "b {port}"], "one far end"),
         (vec!["compare", "--far", "x=a", "--far", "x=b"], "two programs are called x"),
         (vec!["echo", "--far", "a 'b"], "not closed"),
-        (vec!["echo", "--frame", "line"], "--far"),
+        (vec!["echo", "-o", "frame=line"], "--far"),
         (vec!["stream", "--far", "a"], "acknowledges no stream"),
         (vec!["echo", "--far", "a", "--stages", "light"], "--stages"),
-        (vec!["echo", "--far", "a", "--service-time", "5us"], "--service-time"),
+        (vec!["echo", "--far", "a", "-o", "service-time=5us"], "-o service-time"),
         (vec!["echo", "127.0.0.1", "--far", "a"], "and so is a target"),
-        (vec!["echo", "--far", "a", "--frame", "length", "-l", "4"], "no room for its length"),
+        (vec!["echo", "--far", "a", "-o", "frame=length", "-l", "4"], "no room for its length"),
         (vec!["echo", "-x", "tcp:send@b", "--far", "a=./a"], "names the program b"),
         (vec!["echo", "raw://nobody"], "is not a target"),
         (vec!["echo", "--far", "raw://nobody"], "HOST:PORT"),
@@ -367,7 +368,7 @@ fn start(home: &Home, line: &str, far: &str) -> Running {
 #[test]
 fn a_killed_run_leaves_no_program_and_goes_on_with_the_same() {
     let Some(home) = home() else { return };
-    let line = "echo -t 20s -r 100 -w 0 --no-extend --name cut";
+    let line = "echo -t 20s -r 100 -w 0 -o extend=no --name cut";
     let mut running = start(&home, line, &far("it", ""));
     met(&home, &mut running, 3);
     running.signal("KILL");
@@ -389,7 +390,7 @@ fn a_killed_run_leaves_no_program_and_goes_on_with_the_same() {
 #[test]
 fn examples_in_other_languages_are_built_where_they_can_be() {
     let home = Home::new();
-    let line = "compare -l 64 -c 200 -w 0 -r 5 --no-extend --progress none";
+    let line = "compare -l 64 -c 200 -w 0 -r 5 -o extend=no --progress none";
     // Rust is there wherever this test was built; its folder is that of the tests' user.
     let mut command = home.command(&line.split_whitespace().collect::<Vec<_>>());
     command.args(["--far", "example:rust", "--far", "example:cobol", "--name", "built"]);

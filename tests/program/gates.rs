@@ -3,7 +3,7 @@
 use crate::command::{Home, Output};
 
 /// A short run of enough rounds for a range.
-const SHORT: &str = "-w 0 --no-ablations -x unix:send -c 2000 -r 20";
+const SHORT: &str = "-w 0 -o what-ifs=no -x unix:send -c 2000 -r 20";
 
 /// Measures with these gates.
 #[track_caller]
@@ -47,7 +47,7 @@ fn every_measuring_verb_takes_gates() {
         .ends_with(1)
         .shows(&["failed (sure)  throughput < 1000000 Gbit/s", "passed         throughput < 1 bit/s"])
         .shows(&["passed         rate < 0.001 msg/s"]);
-    let compared = "compare unix:send,pipe:write -l 64 -c 1000 -r 10 -w 0 --no-ablations --no-refine --no-save";
+    let compared = "compare unix:send,pipe:write -l 64 -c 1000 -r 10 -w 0 -o what-ifs=no,refine=no --no-save";
     measured(&home, compared, &["p50 > 1ns"]).ends_with(1).shows(&["and 1 more of 2 cases"]);
     measured(&home, "rpc here -k 500 ping -r 10 --no-save", &["p50 > 1ns", "rate < 0.001 msg/s"])
         .ends_with(1)
@@ -60,7 +60,7 @@ fn every_measuring_verb_takes_gates() {
 #[test]
 fn what_is_not_decided_passes_unless_strict() {
     // Three rounds have no range.
-    let few = "echo -w 0 --no-ablations -x unix:send -c 30 -r 3 --no-save";
+    let few = "echo -w 0 -o what-ifs=no -x unix:send -c 30 -r 3 --no-save";
     let home = Home::new();
     measured(&home, few, &["p50 > 1ns"])
         .ends_with(0)

@@ -6,7 +6,7 @@ use crate::command::Home;
 fn two_runs() -> Home {
     let home = Home::new();
     for name in ["old", "new"] {
-        home.run(&format!("echo -w 0 --no-ablations -x unix:send -t 1s -r 20 --name {name}")).ends_with(0);
+        home.run(&format!("echo -w 0 -o what-ifs=no -x unix:send -t 1s -r 20 --name {name}")).ends_with(0);
     }
     home
 }
@@ -72,7 +72,7 @@ fn two_runs_of_the_same_are_compared_and_gates_judge_them() {
 fn one_run_has_one_median_and_says_what_the_last_runs_had() {
     let home = Home::new();
     let measure = |name: &str| {
-        home.run(&format!("echo -w 0 --no-ablations -x unix:send -t 500ms -r 6 --name {name}")).ends_with(0).out
+        home.run(&format!("echo -w 0 -o what-ifs=no -x unix:send -t 500ms -r 6 --name {name}")).ends_with(0).out
     };
     let (one, two) = (measure("one"), measure("two"));
     let row = |text: &str| text.lines().find(|line| line.trim_start().starts_with("p50 ")).unwrap().to_owned();
@@ -113,7 +113,7 @@ fn every_kind_of_run_has_one_median() {
     };
     let printed = |ns: u64| msgpath_core::units::Glyphs::Unicode.time(ns as f64);
 
-    let compared = "compare unix:send,pipe:write -l 64 -c 300 -r 5 -w 0 --no-ablations --no-refine --name compared";
+    let compared = "compare unix:send,pipe:write -l 64 -c 300 -r 5 -w 0 -o what-ifs=no,refine=no --name compared";
     let text = home.run(compared).ends_with(0).out;
     let p50 = of_case(&show("compared"), &0.into());
     assert!(text.contains(&printed(p50)), "{p50}: {text}");
@@ -149,8 +149,8 @@ fn every_kind_of_run_has_one_median() {
 fn a_worse_run_fails_the_gate() {
     // No message of the second run is faster than its service time, and whatever else runs here, half of those of the first are.
     let home = Home::new();
-    home.run("echo -w 0 --no-ablations -x unix:send -t 2s -r 20 --name old").ends_with(0);
-    home.run("echo -w 0 --no-ablations -x unix:send -t 2s -r 20 --service-time 20ms --name new").ends_with(0);
+    home.run("echo -w 0 -o what-ifs=no -x unix:send -t 2s -r 20 --name old").ends_with(0);
+    home.run("echo -w 0 -o what-ifs=no -x unix:send -t 2s -r 20 -o service-time=20ms --name new").ends_with(0);
     // The service time is part of what was measured, so the two are not the same measurement.
     home.msgpath(&["diff", "old", "new", "--fail-if", "p50 > +20%"]).ends_with(3).says(&["service time"]);
     let gate = ["diff", "old", "new", "--fail-if", "p50 > +20%", "--i-know"];
@@ -172,7 +172,7 @@ fn runs_of_different_machines_are_not_compared_unless_told() {
 fn verify_recomputes_what_was_printed() {
     let home = Home::new();
     for (name, options) in [
-        ("closed", "echo -x unix:send -c 3000 -r 10 --no-ablations"),
+        ("closed", "echo -x unix:send -c 3000 -r 10 -o what-ifs=no"),
         ("open", "echo -x unix:send --rate 2k -t 500ms -r 5"),
         ("bulk", "stream -t 500ms"),
         ("many", "compare unix:send,pipe:write -l 64,1K -t 200ms -r 5"),

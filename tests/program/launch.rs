@@ -13,7 +13,7 @@ use crate::command::{Home, Running, within};
 use crate::serve::{agent_below, is_confined};
 
 const SOON: Duration = Duration::from_secs(60);
-const SHORT: &str = "-c 200 -r 5 -w 0 --no-ablations --no-save --json";
+const SHORT: &str = "-c 200 -r 5 -w 0 -o what-ifs=no --no-save --json";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_msgpath");
 
 /// A program of this home.
@@ -160,7 +160,8 @@ fn what_makes_no_sense_is_a_usage_error() {
 fn lasting(home: &Home, name: &str) -> Running {
     let stays = script(home, "stays", "shift; \"$@\"; echo ended >&2");
     let template = format!("{} {name} {{program}} --host 127.0.0.1", stays.display());
-    let words = ["echo", name, "--launch", &template, "--program", PROGRAM, "-t", "20s", "-w", "0", "--no-ablations"];
+    let words =
+        ["echo", name, "--launch", &template, "--program", PROGRAM, "-t", "20s", "-w", "0", "-o", "what-ifs=no"];
     let mut command = command(home, &words);
     command.args(["--name", "long", "--progress", "line"]).process_group(0);
     let running = Running::new(command);
@@ -202,7 +203,7 @@ fn one_way_between_two_clocks_has_a_bound_and_the_truth_lies_within() {
     let home = Home::new();
     let enter = script(&home, "enter", &format!("exec unshare {moved} \"$@\""));
     let by = format!("{} {{program}}", enter.display());
-    let line = format!("-c 2000 -r 10 -w 0 --no-ablations --stamps both --json --program {PROGRAM}");
+    let line = format!("-c 2000 -r 10 -w 0 -o what-ifs=no,stamps=both --json --program {PROGRAM}");
     let json = echo(&home, "n2", &by, &line).ends_with(0).json();
     let pieces = json["far_clock"]["pieces"].as_array().unwrap();
     assert_eq!(pieces.len(), 1, "{}", json["far_clock"]);
@@ -218,7 +219,7 @@ fn one_way_between_two_clocks_has_a_bound_and_the_truth_lies_within() {
         assert!(case["ways"][way][0]["ns"].as_u64() < case["slowest_ns"].as_u64(), "{way}: {}", case["ways"]);
     }
     // Stages that were asked for are those of the stamps, on one axis.
-    let line = format!("-c 2000 -r 10 -w 0 --no-ablations --stages light --name apart --program {PROGRAM}");
+    let line = format!("-c 2000 -r 10 -w 0 -o what-ifs=no --stages light --name apart --program {PROGRAM}");
     let shows = |output: crate::command::Output, parts: &[&str]| {
         let text = output.ends_with(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
         parts.iter().for_each(|part| assert!(text.contains(part), "{part:?} is not in:\n{text}"));
@@ -252,7 +253,7 @@ fn the_stages_of_both_ends_come_from_the_kernel_of_each() {
     let home = Home::new();
     let enter = script(&home, "enter", &format!("exec unshare {moved} \"$@\""));
     let by = format!("{} {{program}}", enter.display());
-    let line = format!("-c 2000 -r 10 -w 0 --no-ablations --stages light --name both --program {PROGRAM} -qq");
+    let line = format!("-c 2000 -r 10 -w 0 -o what-ifs=no --stages light --name both --program {PROGRAM} -qq");
     echo(&home, "n2", &by, &line).ends_with(0);
     let json = home.run("show both --json").ends_with(0).json();
     let stages = &json["attribution"][0];
@@ -434,7 +435,7 @@ fn what_ssh_says_is_what_the_user_reads() {
 #[test]
 fn an_ssh_that_dies_ends_the_run_and_the_agent() {
     let text = "
-        \"$0\" echo n2 --launch ssh --program \"$0\" -t 600s -w 0 --no-ablations --no-save --progress line 2>errors & run=$!
+        \"$0\" echo n2 --launch ssh --program \"$0\" -t 600s -w 0 -o what-ifs=no --no-save --progress line 2>errors & run=$!
         until grep -q ' left' errors; do kill -0 $run; sleep 0.1; done
         grep -lze '-launche[d]' /proc/[0-9]*/cmdline >&2
         for ssh in $(cat /proc/$run/task/$run/children); do
@@ -456,7 +457,7 @@ fn a_tunnel_carries_no_data_and_the_error_says_what_does() {
         ssh -N -L 5210:127.0.0.1:5210 n2 & tunnel=$!
         for i in $(seq 300); do ss -Hltn sport = 5210 | grep -q . && break; sleep 0.1; done
         for i in $(seq 300); do ip netns exec n2 ss -Hltn sport = 5210 | grep -q . && break; sleep 0.1; done
-        code=0; \"$0\" echo localhost -4 -c 10 --no-save || code=$?
+        code=0; \"$0\" echo localhost -o ip=4 -c 10 --no-save || code=$?
         kill $serve $tunnel; exit $code";
     let Some(output) = beside_sshd(&Home::new(), text) else { return };
     output.ends_with(3).says(&["error[E72]: 127.0.0.1 leads to", "through a tunnel", "--launch ssh"]);

@@ -231,7 +231,7 @@ fn a_run_goes_on_where_too_few_of_its_rounds_are_calm() {
                 counts.insert("cgroup.throttled_usec".into(), 1_000_000);
             }
         });
-        let many = "-l 64 -P 32 -T 32 --cpu none -t 0.1s -w 0 --no-ablations --no-save -v";
+        let many = "-l 64 -P 32 -T 32 --cpu none -t 0.1s -w 0 -o what-ifs=no --no-save -v";
         let output = home.run(&format!("echo {} -x tcp:send {many} {options}", liar.address)).ends_with(0);
         liar.talk.join().unwrap();
         // Where its lines break depends on what else disturbed it.
@@ -239,7 +239,7 @@ fn a_run_goes_on_where_too_few_of_its_rounds_are_calm() {
     };
     let on = rounds("");
     assert!(on.contains("; the run went on for"), "{on}");
-    let planned = rounds("--no-extend");
+    let planned = rounds("-o extend=no");
     assert!(planned.contains("calm rounds:") && !planned.contains("went on for"), "{planned}");
 }
 

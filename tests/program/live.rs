@@ -42,8 +42,8 @@ fn metrics_of_each_verb_go_into_a_file() {
     let home = Home::new();
     let file = home.path().join("metrics.prom").to_str().expect("a plain path").to_owned();
     for (line, family) in [
-        ("echo -x unix:send -c 300 -r 5 -w 0 --no-ablations --events off --no-extend", "msgpath_latency_seconds_count"),
-        ("stream -x unix:send -c 300 -r 5 -w 0 --no-extend --events off", "msgpath_received_bytes_total"),
+        ("echo -x unix:send -c 300 -r 5 -w 0 -o what-ifs=no,events=off,extend=no", "msgpath_latency_seconds_count"),
+        ("stream -x unix:send -c 300 -r 5 -w 0 -o extend=no,events=off", "msgpath_received_bytes_total"),
         ("rpc here -k 200 ping", "msgpath_latency_seconds_count"),
         ("periodic -x udp -n 2 -c 60 --period 5ms", "msgpath_latency_seconds_count"),
     ] {

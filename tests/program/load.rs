@@ -9,7 +9,7 @@ use crate::command::{Home, LIMIT, Output, within};
 
 #[track_caller]
 fn echo(options: &str) -> Output {
-    Home::new().run(&format!("echo -w 0 --no-ablations --no-save {options}"))
+    Home::new().run(&format!("echo -w 0 -o what-ifs=no --no-save {options}"))
 }
 
 #[track_caller]
@@ -47,7 +47,7 @@ fn every_transport_can_be_offered_a_rate() {
 fn a_receive_call_may_take_several_messages_of_an_echo() {
     for load in ["-c 4000 --inflight 16", "-c 4000 --inflight 16 -P 4 -T 2 --reply 300", "--rate 20k -t 500ms"] {
         for how in ["-x tcp:send,pipe:write", "-x tcp:send/epoll,unix:writev/epoll --event-loop"] {
-            let output = echo(&format!("-l 100 {load} {how} -r 5 --read-size 16K --json")).ends_with(0);
+            let output = echo(&format!("-l 100 {load} {how} -r 5 -o read-size=16K --json")).ends_with(0);
             for at in 0..2 {
                 let case = case(&output, at);
                 assert!(number(&case["messages"]) > 0.0, "{load} {how}");
@@ -89,7 +89,7 @@ fn three_times_are_kept_apart_and_a_seed_reproduces_the_schedule() {
     let home = Home::new();
     let run = |name: &str| {
         home.run(&format!(
-            "echo -w 0 --no-ablations -x unix:send --rate 1k -t 200ms -r 4 --seed 7 --name {name} --json"
+            "echo -w 0 -o what-ifs=no -x unix:send --rate 1k -t 200ms -r 4 -o seed=7 --name {name} --json"
         ))
         .ends_with(0);
         let csv = home.path().join(format!("{name}.csv"));
@@ -125,13 +125,13 @@ fn three_times_are_kept_apart_and_a_seed_reproduces_the_schedule() {
 
 #[test]
 fn constant_arrivals_are_equally_far_apart() {
-    let output = echo("-x unix:send --rate 1k --arrivals constant -t 100ms -r 2 --json").ends_with(0);
+    let output = echo("-x unix:send --rate 1k -o arrivals=constant -t 100ms -r 2 --json").ends_with(0);
     assert_eq!(output.json()["cases"][0]["case"]["load"]["open"]["arrivals"], "constant", "{}", output.out);
 }
 
 #[test]
 fn an_overloaded_rate_prints_its_backlog_and_no_latency() {
-    let output = echo("-x unix:send --rate 2k --service-time 2ms -t 2s -r 5 --json").ends_with(0);
+    let output = echo("-x unix:send --rate 2k -o service-time=2ms -t 2s -r 5 --json").ends_with(0);
     let case = case(&output, 0);
     assert_eq!(case["open"]["sustained"], false, "{}", case["open"]);
     assert!(number(&case["open"]["backlog_per_s"]["value"]) > 1_000.0, "{}", case["open"]);
@@ -142,28 +142,28 @@ fn an_overloaded_rate_prints_its_backlog_and_no_latency() {
             .iter()
             .all(|quantile| quantile["range"] != "interval" && quantile["hi_ns"].is_null())
     );
-    let text = echo("-x unix:send --rate 2k --service-time 2ms -t 2s -r 5").ends_with(0);
+    let text = echo("-x unix:send --rate 2k -o service-time=2ms -t 2s -r 5").ends_with(0);
     text.shows(&["not sustained", "backlog"]);
 }
 
 #[test]
 fn the_messages_in_flight_can_be_limited() {
     for path in ["unix:send", "udp:send"] {
-        let line = format!("-x {path} --rate 1k --service-time 2ms --inflight 3 -t 500ms -r 5 --json");
+        let line = format!("-x {path} --rate 1k -o service-time=2ms --inflight 3 -t 500ms -r 5 --json");
         let output = echo(&line).ends_with(0);
         let open = case(&output, 0)["open"].clone();
         assert!(number(&open["most_in_flight"]) <= 3.0, "{path}: {open}");
         // Where other work shares the CPUs, most of the lateness may be its own.
         assert!(number(&open["blocked_share"]) > 0.0, "{path}: the far end is a cause: {open}");
     }
-    let unlimited = echo("-x unix:send --rate 1k --service-time 2ms -t 500ms -r 5 --json").ends_with(0);
+    let unlimited = echo("-x unix:send --rate 1k -o service-time=2ms -t 500ms -r 5 --json").ends_with(0);
     let most = number(&case(&unlimited, 0)["open"]["most_in_flight"]);
     assert!(most > 20.0, "{most}");
 }
 
 #[test]
 fn several_rates_are_a_load_curve() {
-    let output = echo("-x unix:send --rate 250..1k --service-time 100us -t 500ms -r 5 --json").ends_with(0);
+    let output = echo("-x unix:send --rate 250..1k -o service-time=100us -t 500ms -r 5 --json").ends_with(0);
     let value = output.json();
     let rates: Vec<f64> = value["load_curves"][0]["points"]
         .as_array()
@@ -172,7 +172,7 @@ fn several_rates_are_a_load_curve() {
         .map(|point| number(&point["asked_per_s"]))
         .collect();
     assert_eq!(rates, [250.0, 500.0, 1000.0]);
-    echo("-x unix:send --rate 250..1k --service-time 100us -t 500ms -r 5").ends_with(0).shows(&[
+    echo("-x unix:send --rate 250..1k -o service-time=100us -t 500ms -r 5").ends_with(0).shows(&[
         "250",
         "1k",
         "sustained",
@@ -181,7 +181,7 @@ fn several_rates_are_a_load_curve() {
 
 #[test]
 fn work_is_part_of_every_message() {
-    let output = echo("-x unix:send --service-time 3ms -c 40 -r 5 --json").ends_with(0);
+    let output = echo("-x unix:send -o service-time=3ms -c 40 -r 5 --json").ends_with(0);
     let fastest = number(&case(&output, 0)["fastest_ns"]);
     assert!(fastest >= 3e6, "{fastest}");
 }
@@ -201,7 +201,7 @@ fn an_estimate_stands_before_what_was_measured() {
 #[test]
 fn a_far_end_that_stands_still_shows_in_an_open_loop() {
     let home = Home::new();
-    let line = "echo -w 0 --no-ablations --name stall -x unix:send --rate 500 --arrivals constant -t 8s -r 2 --json";
+    let line = "echo -w 0 -o what-ifs=no --name stall -x unix:send --rate 500 -o arrivals=constant -t 8s -r 2 --json";
     let mut running = home.start(line);
     // In the middle of the second round, whenever that begins. The far end is started first.
     assert!(running.meets(&home.runs().join("stall"), 1), "a round is recorded");
@@ -221,7 +221,7 @@ fn a_far_end_that_stands_still_shows_in_an_open_loop() {
 #[test]
 fn ctrl_c_ends_a_slow_schedule_soon() {
     let home = Home::new();
-    let running = home.start("echo -w 0 --no-ablations -x unix:send --every 3s -t 200s --json");
+    let running = home.start("echo -w 0 -o what-ifs=no -x unix:send --rate 0.33 -t 200s --json");
     assert!(within(Duration::from_secs(60), || home.runs().exists()), "the run begins");
     std::thread::sleep(Duration::from_secs(1));
     let begun = Instant::now();
@@ -236,12 +236,11 @@ fn impossible_schedules_are_refused() {
         ("--rate 1G", "rate"),
         ("--rate 0", "rate"),
         ("--rate nonsense", "rate"),
-        ("--rate 10k --every 1ms", "every"),
         ("--rate 1k --each", "each"),
-        ("--service-time never", "service"),
+        ("-o service-time=never", "service"),
         ("--expect soon", "expect"),
         ("--rate 1k -P 4 -T 2", "thread"),
-        ("--working-set 1T", "working"),
+        ("-o working-set=1T", "working"),
     ] {
         let output = echo(options).ends_with(2);
         assert!(output.err.contains(part), "{options}: {}", output.err);

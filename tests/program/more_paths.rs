@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::command::{Home, within};
 
-const SHORT: &str = "-w 0 -c 200 -r 4 --no-ablations --no-extend --no-save";
+const SHORT: &str = "-w 0 -c 200 -r 4 -o what-ifs=no,extend=no --no-save";
 
 /// Whether a path can be had here; else why not is said.
 fn is_here(home: &Home, path: &str) -> bool {
@@ -133,8 +133,8 @@ fn pages_that_are_lent_or_never_touched_come_back_as_they_were() {
         .filter(|path| is_here(&home, path))
         .collect();
     // Often enough that each buffer is used again.
-    let often = format!("stream -x {} -l 8000 --sndbuf 128K --rcvbuf 128K -w 0 -c 3000 -r 2", here.join(","));
-    let output = home.run(&(often + " --no-ablations --no-extend --no-save --json")).ends_with(0).json();
+    let often = format!("stream -x {} -l 8000 -o sndbuf=128K,rcvbuf=128K -w 0 -c 3000 -r 2", here.join(","));
+    let output = home.run(&(often + " -o what-ifs=no,extend=no --no-save --json")).ends_with(0).json();
     for case in output["cases"].as_array().unwrap() {
         assert!(case["delivery"]["verified"].as_u64() > Some(0), "{case}");
     }
@@ -153,7 +153,7 @@ fn datagrams_that_are_handed_over_together_are_taken_with_few_calls() {
         return;
     }
     // The first message of a round starts the clock, and those that came with it take no call any more.
-    let line = "stream -l 1200 -x udp:gso/gro,udp:send/gro,udp:gso --rcvbuf 4M -w 0 -c 8000 -r 4 --no-ablations --no-extend \
+    let line = "stream -l 1200 -x udp:gso/gro,udp:send/gro,udp:gso -o rcvbuf=4M -w 0 -c 8000 -r 4 -o what-ifs=no,extend=no \
                 --no-save --json";
     let output = home.run(line).ends_with(0).json();
     let calls = |case: usize| {

@@ -28,7 +28,7 @@ const OTHER: u32 = 65_534;
 /// A home with a recorded run of this name.
 fn recorded(name: &str) -> Home {
     let home = Home::new();
-    home.run(&format!("echo -x pipe:write -l 64 -c 50 -r 5 -w 0 --no-ablations --message-log 100 --name {name}"))
+    home.run(&format!("echo -x pipe:write -l 64 -c 50 -r 5 -w 0 -o what-ifs=no,message-log=100 --name {name}"))
         .ends_with(0);
     home
 }
@@ -148,8 +148,7 @@ fn a_link_that_others_could_put_under_a_typed_name_is_replaced_and_a_device_is_w
     for (line, name) in [
         ("report whole -o shared/page.html", "page.html"),
         ("export whole -o shared/rounds.csv", "rounds.csv"),
-        ("echo -x pipe:write -l 64 -c 50 -r 2 -w 0 --no-save --csv shared/out.csv -o shared/out.txt", "out.csv"),
-        ("echo -x pipe:write -l 64 -c 50 -r 2 -w 0 --no-save --csv shared/out.csv -o shared/out.txt", "out.txt"),
+        ("echo -x pipe:write -l 64 -c 50 -r 2 -w 0 --no-save --open-metrics shared/out.prom", "out.prom"),
     ] {
         let _ = std::fs::remove_file(shared.join(name));
         symlink(&victim.0, shared.join(name)).unwrap();

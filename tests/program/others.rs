@@ -40,7 +40,7 @@ fn every_kind_of_run_keeps_who_else_used_the_cpus() {
     let _busy = Busy::new();
     for (name, line) in [
         // One round: what was used in it is known only if somebody looked before it.
-        ("echo", "echo -x pipe:write -l 64 -t 2s -r 1 -w 0 --no-ablations"),
+        ("echo", "echo -x pipe:write -l 64 -t 2s -r 1 -w 0 -o what-ifs=no"),
         ("rpc", "rpc here -k 100 --rate 50 ping"),
         ("periodic", "periodic -x udp -n 2 -c 100 --first 0 --period 20ms"),
     ] {

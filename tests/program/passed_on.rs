@@ -56,13 +56,13 @@ fn a_preset_file_neither_writes_nor_starts_nor_reaches_anything() {
         ("compare", "words = ['tcp:send', '--far=leaves-the-mark']\n[run.options]\n", FEW),
         ("compare", "[run.options]\npath = 'tcp:send'\nlen = 64\ntime = '1s'\n", "tools = 'sockperf'"),
         ("echo", "[run.options]\ncount = 20\n", "simulate-cache = true"),
-        ("echo", "[run.options]\ncount = 20\n", "csv = 'MARK'"),
+        ("echo", "[run.options]\ncount = 20\n", "open-metrics = 'MARK'"),
         ("stream", "[run.options]\ncount = 20\n", "out = 'MARK'"),
         ("echo", "[run.options]\ncount = 20\n", "open-metrics = 'MARK'"),
-        ("echo", "[run.options]\ncount = 20\n", "cork = '--csv=MARK'"),
-        ("echo", "[run.options]\ncount = 20\n", "'csv=MARK' = true"),
-        ("echo", "words = ['--csv=MARK']\n[run.options]\n", FEW),
-        ("echo", "words = ['--', '--csv=MARK']\n[run.options]\n", FEW),
+        ("echo", "[run.options]\ncount = 20\n", "each = '--open-metrics=MARK'"),
+        ("echo", "[run.options]\ncount = 20\n", "'open-metrics=MARK' = true"),
+        ("echo", "words = ['--open-metrics=MARK']\n[run.options]\n", FEW),
+        ("echo", "words = ['--', '--open-metrics=MARK']\n[run.options]\n", FEW),
         ("echo", "[run.options]\ncount = 20\n", "name = '../../mark'"),
         ("echo", "[run.options]\ncount = 20\n", "json = true"),
         ("echo", "words = ['127.0.0.1']\n[run.options]\ncount = 20\n", "token-file = '/etc/hostname'"),
@@ -216,7 +216,6 @@ fn a_program_of_a_record_that_others_may_have_written_is_not_started() {
     let far = format!("far={}/bin/far {{port}}", home.path().display());
     let words: Vec<&str> = SHORT.split_whitespace().skip(3).collect();
     let words = [&["compare", "tcp:send,tcp:writev", "-l", "64", "--far", &far][..], &words].concat();
-    let words: Vec<&str> = words.into_iter().filter(|word| *word != "--no-ablations").collect();
     msgpath(&home, &words).ends_with(0);
     assert!(mark(&home).exists(), "the far end is started");
     fs::remove_file(mark(&home)).unwrap();
@@ -296,7 +295,7 @@ fn what_is_written_into_a_record_is_not_written_through_a_link() {
     {
         for hard in [false, true] {
             let home = Home::new();
-            home.run(&SHORT.replace("echo", "compare").replace(" --no-ablations", "")).ends_with(0);
+            home.run(&SHORT.replace("echo", "compare")).ends_with(0);
             if verb == "resume" {
                 cut_short(&home);
             }

@@ -36,8 +36,8 @@ fn queues_of(processes: &[String]) -> Vec<String> {
 fn no_verb_leaves_a_process_or_a_file() {
     let home = Home::new();
     for line in [
-        "compare -x fifo:write,mq,shm,unixgram:send,udp:send -l 64 -c 50 -r 6 -w 0 --no-ablations --no-save",
-        "stream -x fifo:write -c 50 -r 5 -w 0 --no-ablations --no-save",
+        "compare -x fifo:write,mq,shm,unixgram:send,udp:send -l 64 -c 50 -r 6 -w 0 -o what-ifs=no --no-save",
+        "stream -x fifo:write -c 50 -r 5 -w 0 -o what-ifs=no --no-save",
         "periodic -x shm -n 2 -c 20 --first 0 --period 5ms -r 5 --no-save",
         "doctor",
     ] {
@@ -51,9 +51,9 @@ fn no_verb_leaves_a_process_or_a_file() {
 
 /// Verbs that make a folder which does not last, and whether they run until they are ended.
 const UNSAVED: [(&str, bool); 7] = [
-    ("echo -t 60s -w 0 --no-ablations --no-save", true),
-    ("stream -t 60s -w 0 --no-ablations --no-save", true),
-    ("compare -x tcp:send,unix:send,fifo:write -l 64 -t 60s -w 0 --no-ablations --no-save", true),
+    ("echo -t 60s -w 0 -o what-ifs=no --no-save", true),
+    ("stream -t 60s -w 0 -o what-ifs=no --no-save", true),
+    ("compare -x tcp:send,unix:send,fifo:write -l 64 -t 60s -w 0 -o what-ifs=no --no-save", true),
     ("periodic -x shm -n 2 -c 100000 --first 0 --period 5ms -r 5 --no-save", true),
     ("rpc here -rep 1000 -waitms 50 ping --no-save", true),
     ("doctor", false),
@@ -76,7 +76,7 @@ fn met_unsaved(home: &Home, line: &str) -> Running {
 
 #[test]
 fn folders_of_a_killed_program_are_removed_at_the_next_start() {
-    let next = ["paths", "runs", "echo -c 20 -r 5 -w 0 --no-ablations"];
+    let next = ["paths", "runs", "echo -c 20 -r 5 -w 0 -o what-ifs=no"];
     for ((line, lasts), next) in UNSAVED.into_iter().zip(next.into_iter().cycle()) {
         let home = Home::new();
         let running = met_unsaved(&home, line);
@@ -112,7 +112,7 @@ fn folders_of_programs_that_run_stay() {
     let made = names(&home.temporary());
     assert_eq!(made.len(), 1, "{made:?}");
     std::fs::create_dir(home.temporary().join(FOREIGN)).unwrap();
-    home.run("echo -c 20 -r 5 -w 0 --no-ablations --no-save").ends_with(0);
+    home.run("echo -c 20 -r 5 -w 0 -o what-ifs=no --no-save").ends_with(0);
     let mut left = names(&home.temporary());
     left.sort();
     assert_eq!(left, [FOREIGN, made[0].as_str()]);
@@ -131,7 +131,7 @@ fn without_a_home_runs_are_kept_where_nobody_else_writes() {
     };
     // Somebody was here before.
     std::fs::create_dir(home.temporary().join("msgpath")).unwrap();
-    let first = run("echo -c 20 -r 5 -w 0 --no-ablations --name first");
+    let first = run("echo -c 20 -r 5 -w 0 -o what-ifs=no --name first");
     let kept = names(&home.temporary()).into_iter().find(|name| name.starts_with("msgpath-runs-")).unwrap();
     let kept = home.temporary().join(kept);
     first.says(&["neither HOME nor XDG_DATA_HOME", &kept.display().to_string()]);
@@ -145,7 +145,8 @@ fn without_a_home_runs_are_kept_where_nobody_else_writes() {
 
 /// A long run whose first rounds are on the disk.
 fn in_flight(home: &Home, options: &str) -> Running {
-    let mut command = home.command(&["echo", "-t", "60s", "-r", "200", "-w", "0", "--no-ablations", "--name", "long"]);
+    let mut command =
+        home.command(&["echo", "-t", "60s", "-r", "200", "-w", "0", "-o", "what-ifs=no", "--name", "long"]);
     command.args(options.split_whitespace());
     started(home, command)
 }
@@ -189,7 +190,7 @@ fn a_killed_run_can_be_read_and_leaves_nothing_behind() {
 #[test]
 fn a_file_cut_anywhere_is_read_up_to_its_last_whole_block() {
     let home = Home::new();
-    home.run("echo -c 400 -r 8 -w 0 --no-ablations --name cut").ends_with(0);
+    home.run("echo -c 400 -r 8 -w 0 -o what-ifs=no --name cut").ends_with(0);
     let file = home.runs().join("cut/rounds.mpl");
     let whole = std::fs::read(&file).unwrap();
     let mut before = 8;
@@ -262,7 +263,7 @@ fn an_interrupt_before_the_first_round_is_no_result() {
 #[test]
 fn a_run_that_is_not_kept_names_no_way_to_go_on() {
     let home = Home::new();
-    let running = home.start("echo -t 60s -r 200 -w 0 --no-ablations --no-save");
+    let running = home.start("echo -t 60s -r 200 -w 0 -o what-ifs=no --no-save");
     assert!(within(Duration::from_secs(60), || processes_of(&home).len() == 3), "an end was not started");
     std::thread::sleep(Duration::from_secs(2)); // into the rounds; earlier is as good
     let is_end =
@@ -324,7 +325,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
         mount -t tmpfs -o size=256k msgpath-test "$XDG_DATA_HOME"
         echo "mounted"
         code=0
-        "$0" echo -x shm:ring/futex -t 30s -r 8000 -w 0 --no-ablations --name full >measured.txt 2>problem.txt || code=$?
+        "$0" echo -x shm:ring/futex -t 30s -r 8000 -w 0 -o what-ifs=no --name full >measured.txt 2>problem.txt || code=$?
         echo "code $code"
         "$0" show full --json >shown.json
         "$0" export full --to csv >rows.csv
@@ -359,7 +360,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
 #[test]
 fn traced_messages_say_when_their_send_call_returned() {
     let home = Home::new();
-    home.run("echo -x tcp:send -c 400 -r 5 -w 0 --no-ablations --stages light --name traced -qq").ends_with(0);
+    home.run("echo -x tcp:send -c 400 -r 5 -w 0 -o what-ifs=no --stages light --name traced -qq").ends_with(0);
     home.run("report traced -o traced.html").ends_with(0);
     let page = std::fs::read_to_string(home.path().join("traced.html")).unwrap();
     // Traced rounds have stamps in user space also where the kernel cannot be traced.

@@ -5,7 +5,7 @@ use crate::command::Home;
 #[test]
 fn the_report_of_a_run_has_its_pictures_and_its_messages() {
     let home = Home::new();
-    home.run("echo -x unix:send -c 2000 -r 6 -w 0 --stamps both --name one -q").ends_with(0);
+    home.run("echo -x unix:send -c 2000 -r 6 -w 0 -o stamps=both --name one -q").ends_with(0);
     let text = home.run("report").ends_with(0).out;
     let file = home.runs().join("one/report.html");
     assert_eq!(text, format!("report   {}\n", file.display()));

@@ -10,11 +10,11 @@ use msgpath_record::Run;
 use crate::command::{Home, LIMIT, free_port};
 
 /// Two paths, 20 rounds, of 40 messages each; a round takes 120 ms at least, so that the run can be met in its middle.
-const LONG: &str = "echo -x tcp:send,unix:send -c 400 -r 10 -w 0 --service-time 3ms --restarts 2 --no-ablations --no-extend --events off \
+const LONG: &str = "echo -x tcp:send,unix:send -c 400 -r 10 -w 0 -o service-time=3ms,restarts=2,what-ifs=no,extend=no,events=off \
                     --name cut";
 /// The same in no time.
 pub(crate) const SHORT: &str =
-    "echo -x tcp:send,unix:send -c 60 -r 6 -w 0 --no-ablations --no-extend --events off --name cut";
+    "echo -x tcp:send,unix:send -c 60 -r 6 -w 0 -o what-ifs=no,extend=no,events=off --name cut";
 
 fn read(home: &Home) -> Run {
     msgpath_record::read(&home.runs().join("cut")).unwrap()
@@ -263,7 +263,7 @@ fn a_run_goes_on_in_its_second_phase() {
 #[test]
 fn a_run_that_goes_on_is_not_resumed_by_a_second_process() {
     let home = Home::new();
-    let mut running = home.start("echo -t 60s -r 200 -w 0 --no-ablations --name cut");
+    let mut running = home.start("echo -t 60s -r 200 -w 0 -o what-ifs=no --name cut");
     assert!(running.meets(&home.runs().join("cut"), 1));
     home.run("resume cut").ends_with(3).says(&["error[E59]", "is still being recorded"]);
     running.signal("KILL");

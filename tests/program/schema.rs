@@ -36,7 +36,7 @@ fn every_verb_prints_what_the_schema_says() {
         fits(&schema, "Run", &output.json());
     }
     let lines =
-        home.run("compare tcp:send,unix:send -l 64 -c 60 -r 5 -w 0 --no-ablations --jsonl --no-save").ends_with(0).out;
+        home.run("compare tcp:send,unix:send -l 64 -c 60 -r 5 -w 0 -o what-ifs=no --jsonl --no-save").ends_with(0).out;
     let lines: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("a line is an object")).collect();
     let (run, rounds) = lines.split_last().expect("lines");

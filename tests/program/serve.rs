@@ -56,7 +56,7 @@ fn it_answers_on_loopback_only_unless_told_otherwise() {
     let value = home.run(&format!("echo 127.0.0.1:{port} {SHORT}")).ends_with(0).json();
     assert_eq!(value["target"], format!("127.0.0.1:{port}"));
     assert_eq!(value["cases"][0]["delivery"]["lost"], 0);
-    home.run(&format!("echo localhost -p {port} -u {SHORT}")).ends_with(0);
+    home.run(&format!("echo localhost:{port} -x udp:send {SHORT}")).ends_with(0);
     home.run(&format!("stream tcp://127.0.0.1:{port} -R -l 4K {SHORT}")).ends_with(0);
     running.signal("INT");
     running.finish(LIMIT).ends_with(0).says(&[": begins", ": ends"]);
@@ -70,7 +70,7 @@ fn it_answers_over_ipv6() {
     }
     let (home, port) = (Home::new(), free_port());
     let _running = serve(&home, &format!("[::1]:{port}"));
-    for options in ["", "-6", "-u"] {
+    for options in ["", "-o ip=6", "-x udp:send"] {
         let value = home.run(&format!("echo [::1]:{port} {options} {SHORT}")).ends_with(0).json();
         assert_eq!(value["cases"][0]["delivery"]["lost"], 0, "{options}");
     }
@@ -467,11 +467,11 @@ fn memory_limit_holds_for_what_is_resident() {
         "echo {to} -l 64K -P 64 -T 64 -r 2 -c 20",
         "stream {to} -l 1M -P 8 -T 8 -r 2 -c 50",
         "stream {to} -R -l 1M -P 8 -T 8 -r 2 -c 50",
-        "echo {to} --stamps both -P 8 -T 8 -r 2 -c 200000",
-        "echo {to} -u -l 1K -r 2 -c 2000",
+        "echo {to} -o stamps=both -P 8 -T 8 -r 2 -c 200000",
+        "echo {to} -x udp:send -l 1K -r 2 -c 2000",
     ];
     let ended = |line: &str| {
-        let line = format!("{} -w 0 --no-ablations --no-save -q", line.replace("{to}", &format!("127.0.0.1:{port}")));
+        let line = format!("{} -w 0 -o what-ifs=no --no-save -q", line.replace("{to}", &format!("127.0.0.1:{port}")));
         home.start(&line)
     };
     for line in rounds {

@@ -5,7 +5,7 @@ use crate::command::Home;
 #[test]
 fn signals_are_counted_on_every_transport_that_has_them() {
     for path in ["tcp:send", "udp:send", "unix:send", "pipe:write"] {
-        let output = Home::new().run(&format!("echo -w 0 --no-ablations --no-save --json -x {path}/sigio -c 500 -r 5"));
+        let output = Home::new().run(&format!("echo -w 0 -o what-ifs=no --no-save --json -x {path}/sigio -c 500 -r 5"));
         let case = output.ends_with(0).json()["cases"][0].clone();
         assert_eq!(case["delivery"]["received"], 500, "{path}");
         for end in [0, 1] {
@@ -23,9 +23,9 @@ fn signals_are_counted_on_every_transport_that_has_them() {
 #[test]
 fn the_table_says_what_was_merged_and_real_time_signals_are_had() {
     let home = Home::new();
-    let text = home.run("echo -w 0 --no-ablations --no-save -x unix:send/sigio -c 300 -r 5").ends_with(0).out.clone();
+    let text = home.run("echo -w 0 -o what-ifs=no --no-save -x unix:send/sigio -c 300 -r 5").ends_with(0).out.clone();
     assert!(text.contains("signals for"), "{text}");
-    home.run("echo -w 0 --no-ablations --no-save -x udp:send/sigio --queued-signals -c 300 -r 5").ends_with(0);
+    home.run("echo -w 0 -o what-ifs=no --no-save -x udp:send/sigio -o queued-signals=yes -c 300 -r 5").ends_with(0);
     home.run("stream -w 0 --no-save -x unixgram:send/sigio -l 64 -t 200ms -r 2").ends_with(0);
 }
 

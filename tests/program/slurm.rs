@@ -35,12 +35,12 @@ pub(crate) fn beside_slurm(home: &Home, nodes: u32, text: &str) -> Option<Output
 #[test]
 fn a_real_srun_starts_the_far_end_and_nothing_stays() {
     let text = r#"
-        "$0" echo n1 --launch slurm --program "$0" -x tcp:send,udp:send -c 200 -r 5 -w 0 --no-ablations --name two -qq
+        "$0" echo n1 --launch slurm --program "$0" -x tcp:send,udp:send -c 200 -r 5 -w 0 -o what-ifs=no --name two -qq
         echo "code $?"
         "$0" show two --json >two.json
         # Ctrl-C ends the run in order, and kill -9 at once: either way the step goes.
         for signal in INT KILL; do
-            "$0" echo n1 --launch slurm --program "$0" -t 600s -w 0 --no-ablations --no-save --progress line 2>errors & run=$!
+            "$0" echo n1 --launch slurm --program "$0" -t 600s -w 0 -o what-ifs=no --no-save --progress line 2>errors & run=$!
             until grep -q ' left' errors; do kill -0 $run || exit 1; sleep 0.1; done
             kill -$signal $run
             wait $run

@@ -31,8 +31,9 @@ fn under<'a>(message: &'a [(String, String)], code: &str) -> &'a str {
 
 #[test]
 fn nagle_is_named_with_its_counters_and_its_cure() {
-    let output =
-        Home::new().run("echo -x tcp:writes --pieces 2x32 --no-nodelay -t 2s -r 10 -w 0 --no-save --json").ends_with(0);
+    let output = Home::new()
+        .run("echo -x tcp:writes --pieces 2x32 -o nodelay=no -t 2s -r 10 -w 0 --no-save --json")
+        .ends_with(0);
     let json = output.json();
     // One wait of 40 ms or two, as far as this machine lets them be so long.
     let p50 = json["cases"][0]["quantiles"][0]["ns"].as_f64().unwrap();
@@ -49,7 +50,7 @@ fn nagle_is_named_with_its_counters_and_its_cure() {
 
 #[test]
 fn a_cork_that_is_never_released_is_named() {
-    let message = message("echo --hold-cork -c 30 -r 6");
+    let message = message("echo -o cork=held -c 30 -r 6");
     assert!(under(&message, "W31").contains("200"), "{message:#?}");
 }
 
@@ -88,7 +89,7 @@ fn waking_is_compared_with_not_waking() {
 
 #[test]
 fn a_rate_beyond_the_far_end_is_named() {
-    let message = message("echo -x unix:send --rate 2k --service-time 2ms -t 2s -r 5");
+    let message = message("echo -x unix:send --rate 2k -o service-time=2ms -t 2s -r 5");
     under(&message, "W52");
 }
 
@@ -101,7 +102,7 @@ fn other_work_on_the_cpus_is_named() {
             std::thread::spawn(move || while !stop.load(std::sync::atomic::Ordering::Relaxed) {})
         })
         .collect();
-    let message = message("echo -x unix:send --no-ablations -t 2s -r 10");
+    let message = message("echo -x unix:send -o what-ifs=no -t 2s -r 10");
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     burners.into_iter().for_each(|burner| burner.join().unwrap());
     under(&message, "W46");
@@ -119,14 +120,14 @@ fn doctors_stop_is_repeated_with_every_run() {
 
 #[test]
 fn datagrams_lost_in_a_small_buffer_are_counted_there() {
-    let message = message("stream -x udp:send -l 8K --rcvbuf 8K -t 500ms -r 5");
+    let message = message("stream -x udp:send -l 8K -o rcvbuf=8K -t 500ms -r 5");
     let text = under(&message, "W37");
     assert!(text.contains("receive buffer"), "{text}");
 }
 
 #[test]
 fn restarts_are_a_level_of_their_own() {
-    let message = message("echo -x unix:send --no-ablations -t 2s -r 20 --restarts 4");
+    let message = message("echo -x unix:send -o what-ifs=no -t 2s -r 20 -o restarts=4");
     under(&message, "V12");
 }
 
@@ -143,7 +144,7 @@ fn slow_start_after_idle_is_seen_in_the_window() {
     }
     let home = Home::new();
     let line =
-        "echo -x tcp:send --congestion cubic --rate 2 --arrivals constant -l 1M -t 5s -r 2 -w 0 --name idle --json";
+        "echo -x tcp:send -o congestion=cubic --rate 2 -o arrivals=constant -l 1M -t 5s -r 2 -w 0 --name idle --json";
     let output = home.run(line).ends_with(0);
     // On a busy machine the window may never have grown beyond what the kernel falls back to.
     let run = msgpath_record::read(&home.runs().join("idle")).unwrap();
@@ -206,7 +207,7 @@ fn a_quota_that_stops_the_run_is_named() {
     }
     let home = Home::new();
     let script = format!(
-        "echo $$ > {}/cgroup.procs && exec \"$MSGPATH\" echo -x shm:ring/spin -w 0 --no-ablations -t 2s -r 5 --no-save --json",
+        "echo $$ > {}/cgroup.procs && exec \"$MSGPATH\" echo -x shm:ring/spin -w 0 -o what-ifs=no -t 2s -r 5 --no-save --json",
         folder.display()
     );
     let mut command = Command::new("sh");

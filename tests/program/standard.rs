@@ -89,7 +89,7 @@ const VERBS: [&str; 30] = [
     "echo 127.0.0.1:1 -c 60 -r 2",
     "echo --no-such-option",
     "stream -l 4K -c 60 -r 2 -w 0 --progress line --name {name}",
-    "compare tcp:send,unix:send -l 64 -c 60 -r 2 -w 0 --no-ablations --no-refine --progress line --name {name}",
+    "compare tcp:send,unix:send -l 64 -c 60 -r 2 -w 0 -o what-ifs=no,refine=no --progress line --name {name}",
     "explain -c 60 -r 2 -w 0 --progress line --name {name}",
     "rpc here -k 20 ping -r 2 --progress line --name {name}",
     "periodic -x udp -n 2 -c 20 --first 5 --period 10ms -r 2 --name {name}",
@@ -202,7 +202,7 @@ fn a_server_that_cannot_write_standard_error_goes_on_serving() {
         let mut server = faulty(&home, &["serve", &listen], 2, fault, Stdio::null()).spawn().map(Ended).unwrap();
         let listens = || TcpStream::connect(&listen).is_ok();
         assert!(within(LIMIT, listens), "{fault:?}: it does not listen");
-        for line in ["echo", "stream", "echo -u"] {
+        for line in ["echo", "stream", "echo -x udp:send"] {
             home.run(&format!("{line} {listen} -c 60 -r 2 -w 0 --no-save")).ends_with(0);
         }
         assert!(server.0.try_wait().unwrap().is_none(), "{fault:?}: it has ended");

@@ -52,7 +52,7 @@ fn the_far_end_can_send() {
 #[test]
 fn write_shapes_count_reads_and_segments_beside_a_reference() {
     let home = Home::new();
-    let line = "stream --pieces 100x15 --repeat 200 -x tcp:writes,tcp:writev,tcp:send -w 0";
+    let line = "stream --pieces 100x15 -c 200 -x tcp:writes,tcp:writev,tcp:send -w 0";
     let text = home.run(line).ends_with(0).out;
     for part in ["#reads", "full", "short", "empty", "segments", "reference", "100x15", "tcp:writes", "Gbit/s"] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
@@ -78,7 +78,7 @@ fn write_shapes_count_reads_and_segments_beside_a_reference() {
 fn a_receive_call_may_ask_for_more_than_a_message() {
     let paths = "tcp:send,unix:send/epoll,pipe:write/spin,tcp:uring/uring,unixseq:send";
     for options in ["", "-P 4 -T 2", "-R"] {
-        let cases = cases(&format!("-l 100 -c 20000 -r 2 --read-size 128K -x {paths} {options}"));
+        let cases = cases(&format!("-l 100 -c 20000 -r 2 -o read-size=128K -x {paths} {options}"));
         for case in &cases {
             let calls = case["ends"][if options == "-R" { 0 } else { 1 }]["calls"].clone();
             let (full, messages) = (number(&calls["recv_full"]), number(&case["messages"]));
@@ -89,11 +89,11 @@ fn a_receive_call_may_ask_for_more_than_a_message() {
         }
     }
     let home = Home::new();
-    for line in ["stream --read-size 17M", "echo --read-size 0"] {
+    for line in ["stream -o read-size=17M", "echo -o read-size=0"] {
         assert!(home.run(line).ends_with(2).err.contains("16 MiB"));
     }
     assert!(
-        home.run("stream --pieces 100x15 -c 100 -r 2 -w 0 --read-size 64K")
+        home.run("stream --pieces 100x15 -c 100 -r 2 -w 0 -o read-size=64K")
             .ends_with(0)
             .out
             .contains("receive calls of up to 64 KiB")
@@ -102,7 +102,7 @@ fn a_receive_call_may_ask_for_more_than_a_message() {
 
 #[test]
 fn nagle_and_cork_are_write_shapes_too() {
-    for options in ["--no-nodelay", "--cork"] {
+    for options in ["-o nodelay=no", "-o cork=yes"] {
         let cases = cases(&format!("--pieces 100x15 -c 100 -r 1 -x tcp:writes {options}"));
         let case = cases.iter().find(|case| case["case"]["role"] == "measured").unwrap();
         let segments = number(&case["ends"][0]["tcp"]["data_segs_out"]);
@@ -122,7 +122,7 @@ fn binary_units_are_beside_the_others_and_named() {
 #[test]
 fn a_stream_of_datagrams_ends_whatever_is_lost() {
     for options in ["", "-R", "-P 2"] {
-        let line = format!("stream -u -l 1400 -c 1000 -r 1 -w 0 --rcvbuf 4K --json {options}");
+        let line = format!("stream -x udp:send -l 1400 -c 1000 -r 1 -w 0 -o rcvbuf=4K --json {options}");
         let value = Home::new().run(&line).ends_with(0).json();
         let delivery = &value["cases"][0]["delivery"];
         let count = |name: &str| number(&delivery[name]);

@@ -9,7 +9,7 @@ use crate::command::{Home, LIMIT, Output};
 
 #[track_caller]
 fn echo(options: &str) -> Output {
-    Home::new().run(&format!("echo -w 0 --no-ablations --no-save {options}"))
+    Home::new().run(&format!("echo -w 0 -o what-ifs=no --no-save {options}"))
 }
 
 #[track_caller]
@@ -28,8 +28,8 @@ fn one_event_loop_serves_every_connection() {
         ("tcp:send/epoll", "-P 8 -T 1 -c 800 -r 5"),
         ("unix:write/epoll", "-P 16 -T 2 --inflight 4 -c 1600 -r 5"),
         ("pipe:writev/epoll", "-P 4 -T 1 -l 1M -c 40 -r 5"),
-        ("tcp:send/epoll", "-P 16 -T 1 -l 1M -c 80 -r 5 --stamps both"),
-        ("unix:send/epoll", "-P 2 -T 1 --service-time 20us -c 200 -r 5"),
+        ("tcp:send/epoll", "-P 16 -T 1 -l 1M -c 80 -r 5 -o stamps=both"),
+        ("unix:send/epoll", "-P 2 -T 1 -o service-time=20us -c 200 -r 5"),
     ] {
         let all = cases(&echo(&format!("-x {path} --event-loop {options} --json")).ends_with(0));
         let case = &all[0];
@@ -154,7 +154,7 @@ fn more_threads_than_cpus_claim_no_factor() {
 #[test]
 fn threads_need_not_be_pinned() {
     let home = Home::new();
-    home.run("echo -w 0 -x unix:send --cpu none -c 200 -r 5 --no-ablations --name free")
+    home.run("echo -w 0 -x unix:send --cpu none -c 200 -r 5 -o what-ifs=no --name free")
         .ends_with(0)
         .shows(&["near not pinned, far not pinned"]);
     echo("-x unix:send --cpu nobody -c 10").ends_with(2).says(&["error[E11]", "or none"]);

@@ -9,7 +9,7 @@ use msgpath_agent::wire::{self, Admits, Nonce, Opening, Proves, ToEnd};
 
 use crate::command::{Home, Running, free_port};
 
-const SHORT: &str = "-c 100 -r 5 -w 0 --no-ablations --no-save -q";
+const SHORT: &str = "-c 100 -r 5 -w 0 -o what-ifs=no --no-save -q";
 
 /// A `serve` that asks for the token in `file`, and its port.
 fn serve(home: &Home, file: &str) -> (Running, u16) {
@@ -55,7 +55,7 @@ fn a_run_that_was_cut_short_goes_on_with_its_token() {
     let (_serve, port) = serve(&home, "token");
     // A round takes 60 ms at least, so that the run can be met in its middle.
     let line = format!(
-        "echo 127.0.0.1:{port} --token-file token -c 400 -r 20 -w 0 --service-time 3ms --no-ablations --no-extend --name long"
+        "echo 127.0.0.1:{port} --token-file token -c 400 -r 20 -w 0 -o service-time=3ms,what-ifs=no,extend=no --name long"
     );
     let mut running = home.start(&line);
     if !running.meets(&home.runs().join("long"), 1) {

@@ -11,14 +11,15 @@ fn refused(arguments: &str, code: &str, parts: &[&str]) {
 
 #[test]
 fn values_that_cannot_be() {
-    refused("echo hostB -p 78400", "E11", &["78400", "12864"]);
+    refused("echo hostB:78400", "E11", &["78400", "12864"]);
     refused("echo hostB:78400", "E11", &["12864"]);
     refused("echo -l 0", "E11", &["0 bytes", "try:"]);
     refused("echo -l 99999999999G", "E11", &["64 bits"]);
     refused("echo -l 1M -c 99999999999999", "E11", &["not a run"]);
     refused("stream --pieces 1000x4G", "E11", &["1 GiB"]);
     refused("echo -t soon", "E11", &["-t", "a time"]);
-    refused("echo -o no/such/folder/file", "E11", &["cannot be written"]);
+    refused("echo --open-metrics no/such/folder/file", "E11", &["cannot be written"]);
+    refused("echo -o no/such/folder/file", "E11", &["no key", "msgpath paths -o"]);
     refused("echo -P 3 -T 2", "E11", &["shared evenly", "-P 4"]);
     refused("echo -P 0", "E11", &["--connections", "from 1"]);
     refused("serve -p 78400", "E11", &["78400", "12864"]);
@@ -62,8 +63,8 @@ fn paths_and_targets_that_do_not_fit() {
     refused("echo -x tcp:sned", "E09", &["\"tcp:sned\" is not a message path", "tcp:send", "msgpath paths"]);
     refused("echo -x tcp:splise", "E09", &["\"tcp:splise\" is not a message path", "msgpath paths"]);
     refused("echo -x unix:zerocopy", "E09", &["zerocopy does not work on unix"]);
-    refused("echo -u -l 1M", "E07", &["1M does not fit", "try: -l"]);
-    refused("echo -u -l 64 --reply 1M", "E07", &["1M does not fit"]);
+    refused("echo -x udp:send -l 1M", "E07", &["1M does not fit", "try: -l"]);
+    refused("echo -x udp:send -l 64 --reply 1M", "E07", &["1M does not fit"]);
     refused("echo -x shm:ring -l 1G", "E07", &["1G does not fit"]);
     refused("echo -x unix:send 10.0.0.2", "E10", &["unix:send cannot reach 10.0.0.2", "tcp:send"]);
     refused("echo -x tcp:send udp://10.0.0.2", "E10", &["udp"]);

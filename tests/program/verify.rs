@@ -100,7 +100,7 @@ fn mesh(folder: &Path) {
 /// A record of each kind.
 fn recorded() -> Home {
     let home = Home::new();
-    home.run("compare -x tcp:send,unix:send -l 64 -c 40 -r 3 -w 0 --no-ablations --name run");
+    home.run("compare -x tcp:send,unix:send -l 64 -c 40 -r 3 -w 0 -o what-ifs=no --name run");
     assert!(folder(&home, "run").is_dir());
     mesh(&folder(&home, "mesh"));
     watched(&folder(&home, "watch"), 40);

@@ -182,7 +182,7 @@ fn is_forbidden(error: &io::Error) -> bool {
 
 /// Why an event is not counted. `no_pmu`: no hardware event at all is.
 fn reason(error: &io::Error, paranoid: Option<i64>, no_pmu: bool) -> Unavailable {
-    let machine = "a machine, or a virtual one whose host passes the PMU through; --simulate-cache meanwhile";
+    let machine = "a machine, or a virtual one whose host passes the PMU through; -o simulate-cache=yes meanwhile";
     match error.raw_os_error() {
         Some(errno::ENOENT) if no_pmu => Unavailable::new("no PMU driver: ENOENT", machine),
         Some(errno::ENODEV) if no_pmu => Unavailable::new("no PMU driver: ENODEV", machine),

@@ -370,7 +370,7 @@ pub fn problem(error: &ThreadError, end: &str) -> Problem {
             std::io::ErrorKind::TimedOut => {
                 Problem::new("E18", Exit::Unfinished, format!("no progress at the {end} end for too long"))
                     .why("both ends may be waiting for each other, or the other end stands still")
-                    .hint("fewer messages in flight, or a larger --sndbuf")
+                    .hint("fewer messages in flight, or a larger -o sndbuf")
             }
             _ => Problem::new("E17", Exit::Unfinished, format!("the connection broke at the {end} end: {io}"))
                 .why("the other end vanished or closed in the middle of a round"),

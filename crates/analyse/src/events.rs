@@ -125,8 +125,11 @@ fn look_up(case: &CaseSummary, end: usize, event: &str, simulated: bool) -> Resu
     let parts: Vec<&Estimate> = own.iter().filter_map(|rate| rate.per_message.as_ref()).collect();
     let Some((first, rest)) = parts.split_first() else {
         let why = own.iter().find_map(|rate| rate.why.clone());
-        let none =
-            if simulated { "it was not simulated (--simulate-cache)" } else { "no events were counted (--events off)" };
+        let none = if simulated {
+            "it was not simulated (-o simulate-cache=yes)"
+        } else {
+            "no events were counted (-o events=off)"
+        };
         return Err(why.unwrap_or_else(|| none.into()));
     };
     // Threads run on cores of every type that there is, so a type that is not counted leaves a hole.
@@ -237,7 +240,7 @@ mod tests {
         let case = counted(&[("cycles", 4000.0)]);
         assert_eq!(find(&case, NEAR, LAST_LEVEL_MISSES), Err("this PMU does not have it: ENOENT".into()));
         assert_eq!(find(&case, FAR, CYCLES), Err("no PMU driver: ENOENT".into()));
-        assert_eq!(find(&case, NEAR, INSTRUCTIONS), Err("no events were counted (--events off)".into()));
+        assert_eq!(find(&case, NEAR, INSTRUCTIONS), Err("no events were counted (-o events=off)".into()));
         assert_eq!(cycles_per_byte(&case, FAR), Err("no PMU driver: ENOENT".into()));
         assert!(find_simulated(&case, NEAR, CYCLES).is_err(), "a counted figure is not a simulated one");
         let mut run = Build::echo(&["tcp:send"], &[64]).run();

@@ -284,12 +284,12 @@ fn missing(run: &Run, case: &Case, empty: bool) -> String {
         return why.into();
     }
     if plan.message_log == 0 {
-        return format!("the run kept no messages; without --message-log 0 it does: {}", again("--stamps both"));
+        return format!("the run kept no messages; without -o message-log=0 it does: {}", again("-o stamps=both"));
     }
     if run.rounds.iter().any(|round| round.case == case.id && round.batch > 1) {
-        return "several messages share a pair of clock readings, so no message has stages; --stamps both times each of them: "
+        return "several messages share a pair of clock readings, so no message has stages; -o stamps=both times each of them: "
             .to_owned()
-            + &again("--stamps both");
+            + &again("-o stamps=both");
     }
     if empty {
         return "no message of this case was logged and arrived".into();
@@ -301,7 +301,7 @@ fn missing(run: &Run, case: &Case, empty: bool) -> String {
             "the two ends have no common clock, and no stamps that bound the difference of theirs".into()
         };
     }
-    format!("the far end took no stamps; this command records them: {}", again("--stamps both"))
+    format!("the far end took no stamps; this command records them: {}", again("-o stamps=both"))
 }
 
 #[cfg(test)]
@@ -362,10 +362,10 @@ mod tests {
         let mut near_only = rows(1_000);
         near_only.iter_mut().for_each(|row| row.far_ns = None);
         let why = stages(&run, &case, &near_only).unwrap_err();
-        assert!(why.ends_with("msgpath echo --stamps both"), "{why}");
+        assert!(why.ends_with("msgpath echo -o stamps=both"), "{why}");
         assert!(stages(&run, &case, &NO_MESSAGES).unwrap_err().contains("no message"));
         run.header.plan.message_log = 0;
-        assert!(stages(&run, &case, &NO_MESSAGES).unwrap_err().contains("--message-log"));
+        assert!(stages(&run, &case, &NO_MESSAGES).unwrap_err().contains("message-log=0"));
         // An open loop knows how long a message waited, stamps or not.
         near_only.iter_mut().for_each(|row| row.late_ns = Some(1_000));
         assert_eq!(stages(&run, &case, &near_only).unwrap().stages, [Stage::Waiting, Stage::Whole]);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The wait that is not written.
 pub const DEFAULT_WAIT: &str = "block";
 
-/// How a TCP socket treats small packets: what `--vary` goes through.
+/// How a TCP socket treats small packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Setting {
     /// TCP_NODELAY on: every packet goes at once.

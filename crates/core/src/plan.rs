@@ -386,9 +386,9 @@ pub enum Family {
     /// Whatever the name resolves to; 127.0.0.1 on this machine.
     #[default]
     Any,
-    /// `-4`.
+    /// IPv4 only.
     V4,
-    /// `-6`.
+    /// IPv6 only.
     V6,
 }
 
@@ -888,7 +888,7 @@ impl Plan {
         if self.rounds == 0 || self.restarts == 0 || self.restarts > self.rounds || self.fewest_rounds > self.rounds {
             return usage(
                 format!("{} rounds cannot be spread over {} restarts", self.rounds, self.restarts),
-                "use at least one round a restart, for example -r 40 --restarts 3",
+                "use at least one round a restart, for example -r 40 -o restarts=3",
             );
         }
         if self.total_rounds() > MAX_ROUNDS {
@@ -914,18 +914,18 @@ impl Plan {
         self.cases.iter().try_for_each(|case| self.validate_case(case))?;
         let times = self.cases.iter().filter_map(|case| case.service_time).chain(self.service_time);
         if times.into_iter().any(|time| time.mean_ns > MAX_SERVICE_TIME_NS) {
-            return usage("a service time is at most 10 s".into(), "--service-time 10s or less");
+            return usage("a service time is at most 10 s".into(), "-o service-time=10s or less");
         }
         if let Some(bytes) = self.options.read_size {
             if !self.workload.in_rounds {
-                return usage("--read-size is about echoes and streams".into(), "leave out --read-size");
+                return usage("-o read-size is about echoes and streams".into(), "leave out -o read-size");
             }
             if !(1..=MAX_READ_SIZE).contains(&bytes) {
-                return usage("a receive call asks for 1 byte to 16 MiB".into(), "--read-size 128K");
+                return usage("a receive call asks for 1 byte to 16 MiB".into(), "-o read-size=128K");
             }
         }
         if self.working_set > MAX_WORKING_SET {
-            return usage("buffers are rotated over at most 1 GiB".into(), "--working-set 1G or less");
+            return usage("buffers are rotated over at most 1 GiB".into(), "-o working-set=1G or less");
         }
         if let Extent::Count(count) = self.extent {
             let bytes = self.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(0).checked_mul(count);

@@ -240,15 +240,6 @@ pub fn parse_shares(text: &str) -> Result<Vec<u32>, ParseError> {
     Ok(shares)
 }
 
-/// The gap between two messages, as the rate that it is: `100us` is 10 000 messages a second.
-///
-/// # Errors
-/// Not a time, or one that is not a rate: 0, or more than 1000 s.
-pub fn parse_gap(text: &str) -> Result<Rate, ParseError> {
-    let ns = parse_time(text)?;
-    Rate::per_second(1e9 / ns as f64).ok_or_else(|| wrong("a time from 10ns to 1000s", text))
-}
-
 /// A list of small whole numbers such as `1,2,4,8`.
 ///
 /// # Errors
@@ -529,11 +520,6 @@ mod tests {
         {
             assert!(typed(text).is_err(), "{text}");
         }
-        assert_eq!(parse_gap("100us").unwrap().to_string(), "10k/s");
-        assert_eq!(parse_gap("2s").unwrap().to_string(), "0.5/s");
-        for text in ["0us", "100", "1h", "9ns", "soon"] {
-            assert!(parse_gap(text).is_err(), "{text}");
-        }
     }
 
     #[test]
@@ -597,7 +583,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,24}") {
             let _ = (parse_size(&text), parse_time(&text), parse_sizes(&text), parse_pieces(&text), parse_count(&text));
-            let _ = (parse_rates(&text), parse_gap(&text));
+            let _ = parse_rates(&text);
         }
 
         #[test]

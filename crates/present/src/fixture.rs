@@ -274,7 +274,7 @@ pub fn build(verb: &str, workload: &'static Workload, cases: Vec<(Case, f64)>) -
                 "V05",
                 Confidence::Likely,
                 "The hump at 55 µs is the receiver being woken from sleep (7 % of messages), which a receiver that spins does not need.",
-                &["msgpath explain test-data", "msgpath echo 10.0.0.2 --poll"],
+                &["msgpath explain test-data", "msgpath echo 10.0.0.2 -o wait=spin"],
             ),
             finding("V09", Confidence::CantTell, "p99.99: three bursts decide it.", &["msgpath echo 10.0.0.2 -t 3m"]),
         ],

@@ -68,7 +68,7 @@ pub(crate) fn prove(pair: &mut Pair, host: &str, plan: &Plan, stop: &AtomicBool)
     });
     if let Some(far) = wrong_family {
         let what = format!("{host} was found at {far}, which is not an address of the family asked for");
-        return Err(Problem::new("E72", Exit::CannotStart, what).hint("--address ADDR, or without -4 and -6"));
+        return Err(Problem::new("E72", Exit::CannotStart, what).hint("--address ADDR, or without -o ip"));
     }
     let first = plan.cases.iter().find(|case| traits(&case.path).inet);
     let Some(meta) = first.and_then(|case| transport(&case.path.transport)).map(|found| found.meta()) else {
@@ -100,5 +100,5 @@ fn no_connection(pair: &Pair, host: &str, why: &str) -> Problem {
     let what = format!("no data connection from {} here to {} on {host}{found}", address(near), address(far));
     Problem::new("E72", Exit::CannotStart, what)
         .why(why)
-        .hint("--address ADDR   another address of that host; -B ADDRESS   another one of this end")
+        .hint("--address ADDR   another address of that host; -o bind=ADDRESS   another one of this end")
 }

@@ -504,7 +504,7 @@ fn deadlock_check(order: &RoundOrder, room: Option<u64>) -> Result<(), Problem> 
         ),
     )
     .why("both ends would wait for each other to read")
-    .hint(format!("--inflight {} or less, or a larger --sndbuf", room / order.reply.max(1) + 1)))
+    .hint(format!("--inflight {} or less, or a larger -o sndbuf", room / order.reply.max(1) + 1)))
 }
 
 /// The stamps of each thread of the far end: arrivals, and where it was told to stamp them as many departures.

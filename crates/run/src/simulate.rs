@@ -1,4 +1,4 @@
-//! `--simulate-cache`: the near end's loop of each case once more under cachegrind (valgrind), where no PMU counts.
+//! `-o simulate-cache`: the near end's loop of each case once more under cachegrind (valgrind), where no PMU counts.
 //!
 //! What comes out is simulated and says so: user mode only, so nothing of what the kernel does and copies, on caches
 //! that are modelled after this machine's. Two runs of different length are compared, so that start and end of the program

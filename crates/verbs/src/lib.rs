@@ -26,6 +26,7 @@ pub mod report;
 pub mod request;
 pub mod runs;
 pub mod servers;
+pub mod settings;
 mod strip;
 pub mod typed;
 pub mod verb;

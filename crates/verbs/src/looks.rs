@@ -14,7 +14,7 @@ pub fn stdout(look: &Look) -> Style {
     Style {
         width: width(terminal.then_some(stdout)),
         color: color(look.color, terminal, &environment),
-        glyphs: glyphs(look),
+        glyphs: glyphs(),
         ..Style::default()
     }
 }
@@ -25,13 +25,13 @@ pub fn color_by_default() -> bool {
 }
 
 /// The style of a result in a file: no colour, the full width.
-pub fn file(look: &Look) -> Style {
-    Style { width: width(None::<std::io::Stdout>), color: false, glyphs: glyphs(look), ..Style::default() }
+pub fn file() -> Style {
+    Style { width: width(None::<std::io::Stdout>), color: false, glyphs: glyphs(), ..Style::default() }
 }
 
-/// Unicode, unless `--ascii` or a locale that is not UTF-8 says otherwise.
-pub fn glyphs(look: &Look) -> Glyphs {
-    if look.ascii || !is_utf8(&environment) { Glyphs::Ascii } else { Glyphs::Unicode }
+/// Unicode, unless the locale is not UTF-8.
+pub fn glyphs() -> Glyphs {
+    if !is_utf8(&environment) { Glyphs::Ascii } else { Glyphs::Unicode }
 }
 
 /// Columns of the terminal that standard error writes to.

@@ -21,7 +21,7 @@ use msgpath_stats::quantile::Range;
 use msgpath_sys::say;
 
 use crate::options::{Look, Options};
-use crate::output::{self, OutputFile, write_typed};
+use crate::output::{self, OutputFile};
 use crate::place::Place;
 use crate::places::Places;
 use crate::request::{Request, Verb};
@@ -94,9 +94,6 @@ pub fn recorded(
     execute: impl FnOnce(&Place, &AtomicBool) -> Result<(), Problem>,
 ) -> Result<ExitCode> {
     let result = &options.result;
-    for file in [&result.out, &result.csv].into_iter().flatten() {
-        output::can_be_written(file)?;
-    }
     let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
     let stop = msgpath_sys::signal::stop_flag();
     execute(&place, stop)?;
@@ -112,9 +109,6 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
     let result = &options.result;
     let mut run = runs::read(folder)?;
     let trials = if each { Some(runs::each_message(&run)?) } else { None };
-    if let Some(file) = &result.csv {
-        runs::export_to(&run, &msgpath_record::export::Csv, &OutputFile::Typed(file.clone()))?;
-    }
     let logs = runs::logs(&run)?;
     let mut summary = summarise_with(&run, &logs);
     if result.no_save {
@@ -136,10 +130,9 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
         units: result.units.into(),
         look,
     };
-    let mut text = text(&run, &summary, &view, result.out.is_some());
+    let mut text = text(&run, &summary, &view);
     for (beside, _) in options.evidence.besides.asked().filter(|_| result.quiet == 0) {
-        let style = if result.out.is_some() { looks::file(look) } else { looks::stdout(look) };
-        text += &beside.text(&run, &summary, folder, style)?;
+        text += &beside.text(&run, &summary, folder, looks::stdout(look))?;
     }
     if let Some(folder) = keep.filter(|_| verb == "compare") {
         let report = folder.join("report.html");
@@ -148,10 +141,7 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
             text += &format!("report {}\n", report.display());
         }
     }
-    match &result.out {
-        Some(file) => write_typed(file, text)?,
-        None => output::print(&text)?,
-    }
+    output::print(&text)?;
     let held = verdict(run.header.plan.workload, &summary, options)
         .and_then(|()| gates::verdict(&summary.gates, options.evidence.strict));
     Ok(code_of(held, &summary.gates, result.quiet))
@@ -205,10 +195,9 @@ pub struct View<'a> {
 }
 
 /// The result as text or JSON.
-pub fn text(run: &Run, summary: &Summary, view: &View<'_>, to_file: bool) -> String {
+pub fn text(run: &Run, summary: &Summary, view: &View<'_>) -> String {
     use msgpath_present::{Style, json, terminal};
-    let style = if to_file { looks::file(view.look) } else { looks::stdout(view.look) };
-    let style = Style { verbose: view.verbose, warnings: view.warnings, ..style };
+    let style = Style { verbose: view.verbose, warnings: view.warnings, ..looks::stdout(view.look) };
     let units = view.units;
     if view.look.json {
         return json::summary_json(run, summary) + "\n";

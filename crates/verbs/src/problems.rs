@@ -64,16 +64,10 @@ pub fn not_a_path(text: &str) -> Problem {
 
 /// E51: a setting of TCP on a path that has no TCP socket.
 pub fn no_setting(path: &PathName) -> Problem {
-    let named = path.setting.map_or("--vary".into(), |setting| format!("+{}", setting.name()));
-    Problem::new("E51", Exit::Usage, format!("{named} has no meaning for {}", path.clone().with(None)))
+    let named = path.setting.map_or("", |setting| setting.name());
+    Problem::new("E51", Exit::Usage, format!("+{named} has no meaning for {}", path.clone().with(None)))
         .why("nodelay, nagle and cork are settings of TCP sockets")
-        .hint("-x tcp:writes --vary nodelay,nagle,cork")
-}
-
-/// E51: a path that names its setting, and `--vary`.
-pub fn setting_twice(path: &PathName) -> Problem {
-    Problem::new("E51", Exit::Usage, format!("{path} names its setting, and --vary names others"))
-        .hint("one of the two")
+        .hint(format!("-x tcp:writes+{named}"))
 }
 
 /// E07: a message larger than the transport carries.

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
 use msgpath_core::gate::Gate;
-use msgpath_core::path::{PathSpec, Setting};
-use msgpath_core::plan::{Distribution, Expectation, Metric, Placement, ServiceTime};
-use msgpath_core::program::{Framing, Program};
+use msgpath_core::path::PathSpec;
+use msgpath_core::plan::{Expectation, Metric, Placement};
+use msgpath_core::program::Program;
 use msgpath_core::schedule::Rate;
 use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::units::{self, Pieces};
@@ -214,39 +214,12 @@ pub enum Offered {
     Share(u32),
 }
 
-/// `--vary`: each setting once.
-pub fn settings(text: &str) -> Result<List<Setting>, Problem> {
-    let bad = || problems::bad_value("--vary", format!("nodelay, nagle and cork, each at most once, got {text:?}"));
-    let mut settings = Vec::new();
-    for name in text.split(',') {
-        match Setting::find(name.trim()) {
-            Some(setting) if !settings.contains(&setting) => settings.push(setting),
-            _ => return Err(bad()),
-        }
-    }
-    Ok(List(settings))
-}
-
 /// `--rate`.
 pub fn rates(text: &str) -> Result<List<Offered>, units::ParseError> {
     Ok(List(match text.contains('%') {
         true => units::parse_shares(text)?.into_iter().map(Offered::Share).collect(),
         false => units::parse_rates(text)?.into_iter().map(Offered::Rate).collect(),
     }))
-}
-
-/// `--service-time`: `5us`, or `exp:5us`.
-pub fn service_time(text: &str) -> Result<ServiceTime, Problem> {
-    let (distribution, time) = match text.split_once(':') {
-        Some(("exp", time)) => (Some(Distribution::Exponential), time),
-        Some(_) => (None, text),
-        None => (Some(Distribution::Constant), text),
-    };
-    let mean_ns = units::parse_time(time).ok().filter(|ns| *ns > 0);
-    distribution
-        .zip(mean_ns)
-        .map(|(distribution, mean_ns)| ServiceTime { mean_ns, distribution })
-        .ok_or_else(|| problems::bad_value("--service-time", format!("a time such as 5us or exp:5us, got {text:?}")))
 }
 
 /// `--expect`: a time, or bits per second with the letter that a time does not have.
@@ -259,35 +232,6 @@ pub fn expectation(text: &str) -> Result<Expectation, Problem> {
     };
     expected.ok_or_else(|| {
         problems::bad_value("--expect", format!("a time such as 50us, or bits per second such as 10G, got {text:?}"))
-    })
-}
-
-/// `--ethertype`: hexadecimal with 0x, or decimal.
-pub fn ethertype(text: &str) -> Result<u16, Problem> {
-    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => u16::from_str_radix(digits, 16).ok(),
-        Some(_) => None,
-        None => text.parse().ok(),
-    };
-    number.ok_or_else(|| problems::bad_value("--ethertype", format!("a number such as 0x88b5, got {text:?}")))
-}
-
-/// `--mac-address`.
-pub fn mac_address(text: &str) -> Result<String, Problem> {
-    match msgpath_paths::transports::eth::parse_mac(text) {
-        Some(_) => Ok(text.into()),
-        None => Err(problems::bad_value(
-            "--mac-address",
-            format!("six bytes such as 02:00:00:00:00:01, or broadcast, got {text:?}"),
-        )),
-    }
-}
-
-/// `--frame`.
-pub fn framing(text: &str) -> Result<Framing, Problem> {
-    Framing::find(text).ok_or_else(|| {
-        let names: Vec<&str> = Framing::ALL.iter().map(|framing| framing.name()).collect();
-        problems::bad_value("--frame", format!("{}, got {text:?}", names.join(", ")))
     })
 }
 
@@ -355,27 +299,6 @@ mod tests {
         for bad in ["", "%", "101%", "-1", "nan", "inf", "x"] {
             assert!(share(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn work_has_a_distribution() {
-        assert_eq!(service_time("5us"), Ok(ServiceTime { mean_ns: 5_000, distribution: Distribution::Constant }));
-        assert_eq!(
-            service_time("exp:1.5ms"),
-            Ok(ServiceTime { mean_ns: 1_500_000, distribution: Distribution::Exponential })
-        );
-        for bad in ["", "5", "0us", "exp:", "exp:0us", "exp", "uniform:5us", "5us:exp", "-5us"] {
-            assert!(service_time(bad).unwrap_err().to_string().contains("exp:5us"), "{bad}");
-        }
-    }
-
-    #[test]
-    fn an_ethertype_is_a_number_of_16_bits() {
-        assert_eq!((ethertype("0x88b5"), ethertype("2048")), (Ok(0x88b5), Ok(2048)));
-        for bad in ["", "0x", "0x10000", "70000", "-1", "0x+1", "eth"] {
-            assert!(ethertype(bad).is_err(), "{bad}");
-        }
-        assert!(mac_address("broadcast").is_ok() && mac_address("02:00").is_err());
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
     if !imported.quiet && !imported.look.json {
         text = notes.iter().map(|line| shown(line)).collect::<Vec<_>>().join("\n") + "\n\n";
     }
-    text += &measure::text(&run, &summary, &view, false);
+    text += &measure::text(&run, &summary, &view);
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

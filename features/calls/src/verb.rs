@@ -34,7 +34,7 @@ use msgpath_sys::say;
 
 use msgpath_verbs::measure::{self, View};
 use msgpath_verbs::options::{ArrivalsArg, Options, ResultOptions};
-use msgpath_verbs::output::{self, OutputFile, write_typed};
+use msgpath_verbs::output::{self, OutputFile};
 use msgpath_verbs::place::Place;
 use msgpath_verbs::places::{Asked, Places, Terms};
 use msgpath_verbs::problems::{self, cannot_write, nothing_came, usage};
@@ -152,7 +152,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATE", value_parser = units::parse_count, help_heading = "Calls")]
     wire: Option<u64>,
     /// Print what the lab's client prints, on one stream, in its order
-    #[arg(long, conflicts_with_all = ["json", "jsonl", "out"], help_heading = "Result")]
+    #[arg(long, conflicts_with_all = ["json", "jsonl"], help_heading = "Result")]
     legacy: bool,
     /// Write the lab's binary log to FILE; with an empty FILE its name is made as in the lab
     #[arg(long, value_name = "FILE", value_parser = file_or_none, value_hint = clap::ValueHint::FilePath, help_heading = "Result")]
@@ -532,12 +532,8 @@ The words of a command, and more examples: msgpath rpc --help.",
     }
 }
 
-/// What a run says, kept beside it, and its rounds as CSV where they were asked for.
+/// What a run says, kept beside it.
 fn kept(run: &mut Run, result: &ResultOptions) -> Result<Summary> {
-    if let Some(file) = &result.csv {
-        let csv = &msgpath_record::export::Csv;
-        runs::export_to(run, csv, &OutputFile::Typed(file.clone()))?;
-    }
     let summary = runs::summarise(run)?;
     if result.no_save {
         run.folder.clear(); // nothing may name a folder that is about to be removed
@@ -567,9 +563,6 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     if result.quiet == 0 {
         notes.iter().for_each(|note| say!("note: {}", shown(note)));
     }
-    for file in [&result.out, &result.csv].into_iter().flatten() {
-        output::can_be_written(file)?;
-    }
     let connections = arguments.connections.or(arguments.threads).unwrap_or(1);
     let place = if result.no_save { Place::temporary()? } else { Place::kept(result.name.as_deref())? };
     let verbose = script.verbose;
@@ -598,7 +591,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     };
     let log = arguments.lab_log.as_deref().map(lab_log).transpose()?;
     let mut console = Console { legacy: arguments.legacy, verbose, log, connected: None, texts: Vec::new() };
-    let glyphs = looks::glyphs(&result.look);
+    let glyphs = looks::glyphs();
     let stop = msgpath_sys::signal::stop_flag();
     let mut progress = match arguments.legacy || verbose {
         true => progress::quietly(result, metrics),
@@ -623,16 +616,13 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
             units: result.units.into(),
             look: &result.look,
         };
-        let mut text = measure::text(&run, &summary, &view, result.out.is_some());
+        let mut text = measure::text(&run, &summary, &view);
         if !result.look.json && result.quiet == 0 {
             text += &sums(arguments, &run, &rows, &console, &outcome, glyphs);
         }
         text
     };
-    match &result.out {
-        Some(file) => write_typed(file, text)?,
-        None => output::print(&text)?,
-    }
+    output::print(&text)?;
     console.end_log(result.quiet)?;
     let name = (!result.no_save).then_some(run.header.name.as_str());
     let held = verdict(arguments, result, (&summary, name), outcome.problem);

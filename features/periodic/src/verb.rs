@@ -15,6 +15,7 @@ use msgpath_sys::say;
 use msgpath_verbs::options::{Options, ResultOptions};
 use msgpath_verbs::places::{Asked, Terms};
 use msgpath_verbs::request::{channel_of, random_seed, resolve};
+use msgpath_verbs::settings::Set;
 use msgpath_verbs::typed::{self, List, PathArg};
 use msgpath_verbs::verb::{Group, Planned};
 use msgpath_verbs::{gates, looks, measure, progress};
@@ -61,15 +62,6 @@ pub(crate) struct Arguments {
     /// Rounds: slices of a session
     #[arg(short = 'r', long, value_name = "N", value_parser = typed::number, default_value_t = 10)]
     rounds: u32,
-    /// Sessions of each engine, all processes started anew, in turn
-    #[arg(long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
-    restarts: u32,
-    /// Reproduces jitter and the order of the sessions [default: random, recorded]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Messages that the per-message log keeps; histograms count all of them [default: 2M]
-    #[arg(long, value_name = "N", value_parser = units::parse_count)]
-    message_log: Option<u64>,
     /// Fail (exit 1) when an engine loses a larger share of its messages: 0.1%
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     max_loss: Option<f64>,
@@ -78,24 +70,14 @@ pub(crate) struct Arguments {
     fail_if: Vec<Gate>,
     #[command(flatten, next_help_heading = "Connection and place")]
     places: Asked<Processes>,
-    /// Device of the transport eth [default: lo]
-    #[arg(long, value_name = "NAME", help_heading = "Connection and place")]
-    interface: Option<String>,
-    /// EtherType of the transport eth [default: 0x88b5]
-    #[arg(long, value_name = "NUMBER", value_parser = typed::ethertype, help_heading = "Connection and place")]
-    ethertype: Option<u16>,
-    /// MAC address that the transport eth sends to [default: broadcast]
-    #[arg(long, value_name = "MAC", value_parser = typed::mac_address, help_heading = "Connection and place")]
-    mac_address: Option<String>,
-    /// Receive buffer to ask for [default: 4M]
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, help_heading = "Connection and place")]
-    rcvbuf: Option<u64>,
-    /// The wait sigio takes a queued real-time signal for every event (F_SETSIG), not SIGIO, of which one stands for many
-    #[arg(long, help_heading = "Connection and place")]
-    queued_signals: bool,
+    #[command(flatten, next_help_heading = "Connection and place")]
+    set: Set,
     #[command(flatten)]
     result: ResultOptions,
 }
+
+/// Keys of `-o` that it takes.
+const KEYS: [&str; 8] = ["rcvbuf", "queued-signals", "device", "ethertype", "mac", "restarts", "seed", "message-log"];
 
 /// `--start`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -154,27 +136,27 @@ impl Arguments {
     pub(super) fn planned(&self) -> Planned {
         let cases = self.paths.0.len() as u64;
         let session = (self.period.saturating_mul(self.count)).saturating_add(1_000_000_000);
-        Planned::Time { cases, ns: cases * u64::from(self.restarts) * session }
+        Planned::Time { cases, ns: cases * u64::from(self.set.settings().restarts) * session }
     }
 
     /// The options that other verbs have as well, where the shared code looks for them.
     fn shared(&self) -> Options {
-        let mut options = Options { result: self.result.clone(), ..Options::default() };
+        let mut options = Options { result: self.result.clone(), settings: self.set.settings(), ..Options::default() };
         // The last line is the object that --json prints.
         options.result.look.json |= options.result.jsonl;
         options.evidence.max_loss = self.max_loss;
-        options.connection.busy_poll_us = 50;
-        options.connection.interface = self.interface.clone();
-        options.connection.ethertype = self.ethertype;
-        options.connection.mac_address = self.mac_address.clone();
-        options.connection.rcvbuf = self.rcvbuf;
-        options.connection.queued_signals = self.queued_signals;
         options
     }
 
     fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
         periodic.validate(self.len)?;
         gates::of_one_run(&self.fail_if, &crate::workload::PERIODIC)?;
+        let settings = &options.settings;
+        settings.only("periodic", &KEYS)?;
+        if settings.is_typed("device") && self.places.is_asked() {
+            return Err(msgpath_verbs::problems::usage("-o device cannot be used with --between, which has its own")
+                .hint("leave out one of the two"));
+        }
         let size = u32::try_from(self.len).map_err(|_| msgpath_verbs::problems::usage("a message is at most 1 MiB"))?;
         let mut cases: Vec<Case> = Vec::new();
         for path in &self.paths.0 {
@@ -182,7 +164,7 @@ impl Arguments {
                 return Err(msgpath_verbs::problems::usage("periodic takes engines by their names")
                     .hint("-x eth/sigio,shm,udp"));
             };
-            let path = resolve(spec, false, &msgpath_core::Target::Local)?;
+            let path = resolve(spec, None, &msgpath_core::Target::Local)?;
             if cases.iter().any(|case| case.path == path) {
                 continue;
             }
@@ -196,19 +178,21 @@ impl Arguments {
                 ..Case::new(path, Pieces::whole(size))
             });
         }
+        let paths: Vec<_> = cases.iter().map(|case| case.path.clone()).collect();
+        settings.fit(&paths)?;
         if cases.is_empty() {
             return Err(msgpath_verbs::problems::usage("nothing to measure").hint("-x eth/sigio,shm"));
         }
         let plan = Plan {
-            rounds: periodic.slices.saturating_mul(self.restarts),
-            restarts: self.restarts,
-            seed: self.seed.unwrap_or_else(random_seed),
+            rounds: periodic.slices.saturating_mul(settings.restarts),
+            restarts: settings.restarts,
+            seed: settings.seed.unwrap_or_else(random_seed),
             extent: Extent::Count(self.count),
             trim: periodic.first,
-            options: channel_of(options)?,
+            options: channel_of(settings)?,
             stamps: Stamps::Both,
             gates: self.fail_if.clone(),
-            message_log: self.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
+            message_log: settings.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
             ..Plan::new(&crate::workload::PERIODIC, cases)
         };
         plan.validate()?;
@@ -225,7 +209,7 @@ impl Terms for Processes {
         "Network namespaces of the two halves of the processes: ",
         ". Frames of eth cross the link between them; shm knows no network",
     );
-    const EXCLUDES: &'static [&'static str] = &["interface"];
+    const EXCLUDES: &'static [&'static str] = &[];
 }
 
 impl msgpath_verbs::verb::Verb for Arguments {
@@ -267,7 +251,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         plan.options.between = Some(places.between.clone());
     }
     let quiet = options.result.quiet > 0 || options.result.look.json;
-    let glyphs = looks::glyphs(&options.result.look);
+    let glyphs = looks::glyphs();
     let ended = measure::recorded("periodic", false, &options, |place, stop| {
         let request = Request {
             plan,

@@ -9,7 +9,7 @@ use msgpath_core::schema::RunHeader;
 use msgpath_core::{CaseRole, Plan, Problem, Target};
 
 use msgpath_verbs::measure::{self, View};
-use msgpath_verbs::options::{EvidenceOptions, Options, StagesArg};
+use msgpath_verbs::options::{Common, EvidenceOptions, Options, StagesArg, TimedOptions};
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::{Request, Verb, layers, request};
 use msgpath_verbs::verb::Group;
@@ -32,20 +32,22 @@ pub struct Arguments {
     /// A run: @last, a name, a folder. Left out: something is measured now, as by echo
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Layer breakdown, the same message over ever fewer layers: a handler with its service time (--service-time, 20us), the socket with each wait, raw
+    /// Layer breakdown, the same message over ever fewer layers: a handler with its service time (-o service-time=20us), the socket with each wait, raw
     /// Ethernet, shared memory; prints what each layer adds
     #[arg(long, conflicts_with = "run", help_heading = "Message and path")]
     layers: bool,
     #[command(flatten)]
-    options: Options,
+    common: Common,
+    #[command(flatten)]
+    timed: TimedOptions,
 }
 
 impl Arguments {
-    /// The options with stages on.
+    /// The options with stages on, unless layers are taken away instead.
     fn options(&self) -> Options {
-        let mut options = self.options.clone();
-        if options.evidence.stages == StagesArg::Off {
-            options.evidence.stages = StagesArg::Light;
+        let mut options = Options { timed: self.timed.clone(), ..self.common.options() };
+        if options.timed.stages == StagesArg::Off && !self.layers {
+            options.timed.stages = StagesArg::Light;
         }
         options
     }
@@ -53,7 +55,7 @@ impl Arguments {
     /// What will be measured where no run is named.
     fn request(&self) -> Result<Request, Problem> {
         if self.layers {
-            return layers(&self.options);
+            return layers(&self.options());
         }
         request(TRACED, &self.options(), None)
     }
@@ -64,7 +66,7 @@ impl msgpath_verbs::verb::Verb for Arguments {
     const GROUP: Group = Group::Understand;
     const BEFORE: Option<&str> = Some("diff");
     const SHORT: Option<(&str, &str)> =
-        Some(("path len time rounds rate layers service-time stages between cpu json verbose", ""));
+        Some(("path len time rounds rate layers stages between cpu set json verbose", ""));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
         run(self, words)
@@ -75,7 +77,7 @@ impl msgpath_verbs::verb::Verb for Arguments {
     }
 
     fn asked(&self) -> (bool, EvidenceOptions) {
-        (false, self.options.evidence.clone())
+        (false, self.common.evidence().clone())
     }
 
     // Explaining is splitting into stages: there it is never off.
@@ -89,8 +91,7 @@ impl msgpath_verbs::verb::Verb for Arguments {
 
 fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let Some(name) = &arguments.run else {
-        let options = if arguments.layers { arguments.options.clone() } else { arguments.options() };
-        return measure::measure(TRACED, arguments.request()?, &options, words);
+        return measure::measure(TRACED, arguments.request()?, &arguments.options(), words);
     };
     let run = runs::read(&runs::find(name)?)?;
     if !run.header.plan.workload.is_echoed() {
@@ -102,12 +103,12 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         .into());
     }
     if run.header.plan.stages.is_some() {
-        if let Some(gate) = arguments.options.evidence.fail_if.first() {
+        if let Some(gate) = arguments.common.evidence().fail_if.first() {
             let what = format!("--fail-if '{gate}' is about what is measured now, and {name} was measured before");
             return Err(usage(what).hint(format!("msgpath explain --fail-if '{gate}'")).into());
         }
         let summary = runs::summarise(&run)?;
-        let result = &arguments.options.result;
+        let result = arguments.options().result;
         let view = View {
             trials: None,
             whole: Some(explain),
@@ -117,7 +118,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
             units: result.units.into(),
             look: &result.look,
         };
-        output::print(measure::text(&run, &summary, &view, false))?;
+        output::print(measure::text(&run, &summary, &view))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut options = arguments.options();
@@ -125,7 +126,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let typed = again::Typed {
         launch: launch.launch.clone(),
         program: launch.program.clone(),
-        far: options.far.far.clone(),
+        far: Vec::new(),
         target: None,
         between: connection.places.named().filter(|_| run.header.plan.options.between.is_some()).map(str::to_owned),
         token_file: launch.token_file.clone(),
@@ -162,7 +163,7 @@ fn again(plan: &Plan, options: &Options) -> Result<Plan, Problem> {
     for (id, case) in plan.cases.iter_mut().enumerate() {
         case.id = id as u32;
     }
-    plan.stages = options.evidence.stages.into();
+    plan.stages = options.timed.stages.into();
     plan.refine = false;
     plan.options.between = None;
     plan.try_causes = plan.cases.len() == 1;

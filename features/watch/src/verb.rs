@@ -313,7 +313,7 @@ struct LiveView {
 impl LiveView {
     fn new(arguments: &Arguments) -> Self {
         let wanted = std::io::stderr().is_terminal() && !arguments.quiet;
-        let style = looks::file(&arguments.look);
+        let style = looks::file();
         Self { style: wanted.then(|| Style { width: looks::stderr_columns() as u16, ..style }), lines: 0 }
     }
 

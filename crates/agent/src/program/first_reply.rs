@@ -145,9 +145,9 @@ impl Fault {
         let (sent, reply, seconds) = (order.pieces.total(), order.reply, PATIENCE.as_secs());
         let framing = program.talk.framing;
         let frames = match framing {
-            Framing::Bytes => "does it wait for a line, or for a length? --frame line, or --frame length",
-            Framing::Line => "does it wait for bytes, or for a length? --frame length, or leave out --frame",
-            Framing::Length => "does it wait for a line, or for bytes? --frame line, or leave out --frame",
+            Framing::Bytes => "does it wait for a line, or for a length? -o frame=line, or -o frame=length",
+            Framing::Line => "does it wait for bytes, or for a length? -o frame=length, or leave out -o frame",
+            Framing::Length => "does it wait for a line, or for bytes? -o frame=line, or leave out -o frame",
         };
         let (why, hint) = match self {
             Fault::Full(taken) => (

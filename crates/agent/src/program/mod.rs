@@ -82,7 +82,7 @@ fn resolve(address: &str, family: Family) -> Result<SocketAddr, Unavailable> {
     // Where a name has both, most servers listen for IPv4 alone.
     found.sort_by_key(SocketAddr::is_ipv6);
     found.first().copied().ok_or_else(|| {
-        Unavailable::new(format!("{address} has no address of the family that was asked for"), "leave out -4 and -6")
+        Unavailable::new(format!("{address} has no address of the family that was asked for"), "leave out -o ip")
     })
 }
 

@@ -122,7 +122,7 @@ fn level_table(runs: u32) -> String {
          that the run saw for two rounds or more, each counted once. A run cannot know of levels that it never saw: where the\n\
          level jumps every 40 rounds, 4 runs in 10 see a single one, look as steady as runs that never jump, and no procedure\n\
          can make their interval hold the others. Whoever asks about the next run needs the range between runs (below), or\n\
-         `--restarts`. What is left under *holds seen* are mostly runs with a level of two to four rounds, which are\n\
+         `-o restarts`. What is left under *holds seen* are mostly runs with a level of two to four rounds, which are\n\
          taken for slow rounds. *Any range*: runs whose range, of whatever kind, holds the median of the levels seen."
     );
     let head = [

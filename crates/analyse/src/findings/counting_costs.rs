@@ -41,7 +41,7 @@ fn say(input: &Input, replica: &Case) -> Option<Sentence> {
     );
     let numbers = [("log_ratio", center), ("low", low), ("high", high), ("counted_rounds", d.len() as f64)];
     let why = "their times are in no result; the counts are those of slower messages";
-    Some(warning("W105", text, why, "--events auto", numbers))
+    Some(warning("W105", text, why, "-o events=auto", numbers))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::paired::paired;
 use msgpath_stats::steady::halves_agree;
 
-use super::wording::{again, finding, measured, prefix, range, sentence};
+use super::wording::{again_set, finding, measured, prefix, range, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::{first, throughput};
@@ -69,7 +69,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let confidence = if certain { Confidence::Sure } else { Confidence::Likely };
     let header = &input.run.header;
     let whole = input.plan.spans(&case.case, None).is_some() && case.case.role == CaseRole::Measured;
-    let next = if whole && thrown_ns(input, case).is_some() { vec![again(header, &[], "--burst")] } else { vec![] };
+    let next = if whole && thrown_ns(input, case).is_some() { vec![again_set(header, "burst=yes")] } else { vec![] };
     vec![finding("V11", confidence, sentence(&text) + ".", numbers, next)]
 }
 

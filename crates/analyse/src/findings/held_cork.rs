@@ -48,7 +48,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         ("mode_ns", waiting.mean_ns()),
         ("timeouts", timeouts.map_or(f64::NAN, |timeouts| timeouts as f64)),
     ];
-    let next = vec![again_without(&input.run.header, &["--cork", "--hold-cork"])];
+    let next = vec![again_without(&input.run.header, "cork")];
     let confidence = if sure { Confidence::Sure } else { Confidence::Likely };
     Some(finding("W31", confidence, sentence(&text) + ".", numbers, next))
 }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn is_sure_where_it_was_tried_without() {
         let mut run = build("tcp:send", 208.0, 0.03).ablation(0, Change::NoCork).run();
-        run.header.command = ["msgpath", "echo", "--hold-cork", "-c", "100"].map(String::from).to_vec();
+        run.header.command = ["msgpath", "echo", "-o", "cork=held", "-c", "100"].map(String::from).to_vec();
         let summary = summarise(&run);
         let finding = summary.findings.iter().find(|finding| finding.code == "W31").unwrap();
         assert!(finding.text.contains("Tried here: no cork brings p50 from 20"), "{}", finding.text);

@@ -6,7 +6,7 @@ use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::{halves_agree, halves_within};
 use msgpath_stats::verdict::Verdict;
 
-use super::wording::{about_size, again, finding, measured, message};
+use super::wording::{about_size, again_set, finding, measured, message};
 use super::{Detector, Input, Sentence};
 use crate::summary::{AblationResult, CaseSummary, Confidence};
 use crate::words::paired_in_words;
@@ -53,7 +53,7 @@ fn say(input: &Input, case: &CaseSummary, cache: u64) -> Option<Sentence> {
             format!(
                 "{buffers_in}, the {metric} differs ({ratio}): expect that for a program whose data is not in the cache."
             ),
-            vec![again(&input.run.header, &["--working-set"], &format!("--working-set {}", size_short(bytes)))],
+            vec![again_set(&input.run.header, &format!("working-set={}", size_short(bytes)))],
         ),
         Verdict::Equivalent if halves_within(&d, margin) => {
             (format!("{buffers_in}, the {metric} is the same ({ratio}): the cache does not flatter it."), Vec::new())
@@ -98,7 +98,7 @@ mod tests {
         );
         assert_eq!(
             (finding.confidence.word(), finding.next.as_slice()),
-            ("sure", &["msgpath echo -t 10s --working-set 64M".to_string()][..])
+            ("sure", &["msgpath echo -t 10s -o working-set=64M".to_string()][..])
         );
     }
 

@@ -28,14 +28,14 @@ const LIMITS: [Limit; 2] = [
     Limit {
         name: "the receiver's window held the sender back",
         cure: "the receiver reads too slowly, or its buffer is short (net.ipv4.tcp_rmem)",
-        fixed: "--rcvbuf was given, which switches the kernel's own sizing off",
+        fixed: "-o rcvbuf was given, which switches the kernel's own sizing off",
         is_fixed: |input| input.plan.options.receive_buffer.is_some(),
         of: |tcp| tcp.rwnd_limited_us,
     },
     Limit {
         name: "the send buffer held the sender back",
         cure: "it is short for this path (net.ipv4.tcp_wmem)",
-        fixed: "--sndbuf was given, which switches the kernel's own sizing off",
+        fixed: "-o sndbuf was given, which switches the kernel's own sizing off",
         is_fixed: |input| input.plan.options.send_buffer.is_some(),
         of: |tcp| tcp.sndbuf_limited_us,
     },
@@ -125,7 +125,7 @@ mod tests {
         let mut fixed = stream().reverse();
         fixed.plan.options.send_buffer = Some(4096);
         let both = texts(fixed, |_| 0.3, 0.5);
-        assert!(both.len() == 2 && both[1].contains("--sndbuf was given"), "{both:?}");
+        assert!(both.len() == 2 && both[1].contains("-o sndbuf was given"), "{both:?}");
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
         text.push_str(&charged);
     }
     text.push_str(if counts[0] > Some(0) {
-        ". A larger receive buffer (--rcvbuf, net.core.rmem_max) or fewer messages in flight helps"
+        ". A larger receive buffer (-o rcvbuf, net.core.rmem_max) or fewer messages in flight helps"
     } else if counts[2] > Some(0) {
         ". A longer backlog (net.core.netdev_max_backlog) helps"
     } else if unexplained > 0 {

@@ -7,7 +7,7 @@ use msgpath_stats::verdict::Verdict;
 
 use super::slow_start_after_idle::congestion;
 use super::trying::{ablation, from_to, halves_agree};
-use super::wording::{again_with_congestion, finding, measured, prefix, sentence};
+use super::wording::{again_set, finding, measured, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::words::paired_in_words;
@@ -56,7 +56,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     );
     let agree = halves_agree(input, ablation);
     let numbers = [("ratio", ratio.value), ("low", low), ("high", high), ("p", ablation.p.unwrap_or(f64::NAN))];
-    let next = if better { vec![again_with_congestion(&input.run.header, other)] } else { Vec::new() };
+    let next = if better { vec![again_set(&input.run.header, &format!("congestion={other}"))] } else { Vec::new() };
     let confidence = if agree { Confidence::Sure } else { Confidence::Likely };
     Some(finding("W35", confidence, sentence(&text) + ".", numbers, next))
 }

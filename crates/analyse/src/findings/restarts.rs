@@ -4,7 +4,7 @@ use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_stats::restarts::{most_between, p_value};
 use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
-use super::wording::{again, finding, measured, percent, prefix, sentence};
+use super::wording::{again, finding, measured, percent, prefix, sentence, without_key};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
@@ -31,8 +31,9 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         let restarts = if found.restarts < MANY { MANY } else { 2 * found.restarts };
         let rounds = (restarts * per_restart).max(u64::from(input.plan.rounds));
         let possible = rounds * input.plan.cases.len() as u64 <= MAX_ROUNDS;
-        let options = format!("--restarts {restarts} -r {rounds}");
-        possible.then(|| again(&input.run.header, &["--restarts", "-r", "--rounds"], &options)).into_iter().collect()
+        let options = format!("-o restarts={restarts} -r {rounds}");
+        let header = without_key(&input.run.header, "restarts");
+        possible.then(|| again(&header, &["-r", "--rounds"], &options)).into_iter().collect()
     };
     let (confidence, text, next) = if p < LEVEL && found.dominate {
         let text = format!("restarts dominate: {differ}; more rounds will not help, more restarts will");
@@ -86,7 +87,7 @@ mod tests {
         let mut run = Build::echo(&["tcp:send"], &[64]).restarts(4).run();
         relevel(&mut run, |pass| 20_000.0 * [1.0, 1.3, 0.9, 1.1][pass as usize / 10]);
         let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V12").unwrap();
-        assert_eq!(finding.next, ["msgpath echo -t 10s --restarts 10 -r 40"]);
+        assert_eq!(finding.next, ["msgpath echo -t 10s -o restarts=10 -r 40"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use msgpath_stats::paired::{log_ratios, paired};
 use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
-use super::wording::{again_with_congestion, finding, measured, percent, prefix, sentence};
+use super::wording::{again_set, finding, measured, percent, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::results::seed;
 use crate::summary::{CaseSummary, Confidence};
@@ -105,7 +105,7 @@ fn smaller_window(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Senten
         ("segments_of_a_message", segments.map_or(f64::NAN, |segments| segments as f64)),
         ("retransmitted_segments", again.map_or(f64::NAN, |again| again as f64)),
     ];
-    let next = vec![again_with_congestion(&input.run.header, "bbr")];
+    let next = vec![again_set(&input.run.header, "congestion=bbr")];
     let confidence = if lossless { Confidence::Likely } else { Confidence::CantTell };
     Some(finding("W32", confidence, sentence(&text) + ".", numbers, next))
 }

@@ -7,7 +7,7 @@ use msgpath_core::units::Glyphs;
 use msgpath_stats::pooled::Pooled;
 
 use super::conditions::{of_rounds, one_machine};
-use super::wording::{again, again_joined, finding, measured, percent, prefix, sentence};
+use super::wording::{again_joined, again_set, finding, measured, percent, prefix, sentence};
 use super::{DETECTORS, Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence, Summary};
 
@@ -145,7 +145,7 @@ fn next(input: &Input, case: &CaseSummary, timer: &Timer) -> Vec<String> {
         return vec!["msgpath doctor".into()];
     }
     if !input.plan.options.nodelay {
-        return vec![again(header, &[], "--nodelay")];
+        return vec![again_set(header, "nodelay=yes")];
     }
     let joined = again_joined(header, &case.case);
     joined.filter(|_| case.case.pieces.count > 1).into_iter().collect()

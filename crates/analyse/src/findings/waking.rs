@@ -10,7 +10,7 @@ use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::Verdict;
 
 use super::conditions::{ends, of_rounds, used_by_others};
-use super::wording::{again, again_over, finding, measured, percent, prefix, sentence};
+use super::wording::{again, again_over, again_set, finding, measured, percent, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{AblationResult, CaseSummary, Confidence};
 use crate::words::{paired_in_words, range_in_words};
@@ -126,10 +126,10 @@ fn next(input: &Input, case: &CaseSummary, best: &AblationResult) -> Vec<String>
         };
         return vec![again(header, &["--cpu"], &format!("--cpu {pair}"))];
     }
-    // `--poll` is for paths that name no wait.
+    // The setting is for paths that name no wait.
     let path = &case.case.path;
     if path.wait == DEFAULT_WAIT {
-        return vec![again(header, &[], "--poll")];
+        return vec![again_set(header, "wait=spin")];
     }
     let spinning = PathName { wait: case.case.traits.spinning_wait.clone(), ..path.clone() };
     again_over(header, &spinning.to_string()).into_iter().collect()
@@ -167,7 +167,7 @@ mod tests {
         assert!(text.contains(" times faster, 95 %: 3."), "{text}");
         assert!(text.contains("with both ends on one CPU (paired by pass 2.2"), "{text}");
         assert!(text.ends_with(" Waking the other CPU and being woken by it takes 12.3 µs here."), "{text}");
-        assert_eq!(finding.next, ["msgpath echo -t 10s --poll"]);
+        assert_eq!(finding.next, ["msgpath echo -t 10s -o wait=spin"]);
     }
 
     #[test]

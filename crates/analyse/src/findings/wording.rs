@@ -153,11 +153,13 @@ pub fn sentence(text: &str) -> String {
 }
 
 /// Options that say how long to measure; a new one replaces the old.
-const EXTENT: [&str; 5] = ["-t", "--time", "-c", "--count", "--repeat"];
+const EXTENT: [&str; 4] = ["-t", "--time", "-c", "--count"];
 /// Options that name the path.
 const PATH: [&str; 2] = ["-x", "--path"];
 /// Options that say in how many rounds.
 const ROUNDS: [&str; 2] = ["-r", "--rounds"];
+/// The option that sets a rare setting.
+const SET: [&str; 2] = ["-o", "--set"];
 /// The option that names the run: a name is taken once.
 const NAME: &str = "--name";
 
@@ -193,16 +195,34 @@ pub fn again_joined(header: &RunHeader, case: &Case) -> Option<String> {
     (!method.is_empty()).then(|| again_over(header, &PathName { method, ..case.path.clone() }.to_string())).flatten()
 }
 
-/// The command of the run once more with another congestion control.
-pub fn again_with_congestion(header: &RunHeader, name: &str) -> String {
-    again(header, &["--congestion"], &format!("--congestion {name}"))
+/// The command of the run once more with this setting, `KEY=VALUE`, in place of what it says of the key.
+pub fn again_set(header: &RunHeader, setting: &str) -> String {
+    again(&without_key(header, setting.split('=').next().unwrap_or_default()), &[], &format!("-o {setting}"))
 }
 
-/// The command of the run once more without these options, which take no value.
-pub fn again_without(header: &RunHeader, options: &[&str]) -> String {
+/// The command of the run once more without what it says of a key of `-o`.
+pub fn again_without(header: &RunHeader, key: &str) -> String {
+    again(&without_key(header, key), &[], "")
+}
+
+/// The header with a command that does not set a key.
+pub fn without_key(header: &RunHeader, key: &str) -> RunHeader {
     let mut header = header.clone();
-    header.command.retain(|word| !options.contains(&word.as_str()));
-    again(&header, &[], "")
+    let mut words = Vec::new();
+    let mut typed = header.command.into_iter();
+    while let Some(word) = typed.next() {
+        if !SET.contains(&word.as_str()) {
+            words.push(word);
+            continue;
+        }
+        let settings = typed.next().unwrap_or_default();
+        let kept: Vec<&str> = settings.split(',').filter(|one| one.split('=').next() != Some(key)).collect();
+        if !kept.is_empty() {
+            words.extend([word, kept.join(",")]);
+        }
+    }
+    header.command = words;
+    header
 }
 
 /// The command of the run once more with `option` in place of the options `replaced`.
@@ -262,10 +282,12 @@ mod tests {
         header.plan.extent = Extent::Time(2_000_000_000);
         header.command = ["msgpath", "compare", "-t", "2s"].map(String::from).to_vec();
         assert_eq!(again_with_rounds(&header, 80), "msgpath compare -t 8s");
-        header.command = ["msgpath", "stream", "--repeat", "9", "--name", "otter", "-R"].map(String::from).to_vec();
+        header.command = ["msgpath", "stream", "-c", "9", "--name", "otter", "-R"].map(String::from).to_vec();
         assert_eq!(again_for(&header, 2.0), "msgpath stream -R -t 2s");
-        assert_eq!(again_without(&header, &["-R"]), "msgpath stream --repeat 9");
-        assert_eq!(again_with_congestion(&header, "cubic"), "msgpath stream --repeat 9 -R --congestion cubic");
+        assert_eq!(again_set(&header, "congestion=cubic"), "msgpath stream -c 9 -R -o congestion=cubic");
+        header.command = ["msgpath", "echo", "-o", "cork=yes,seed=7", "--set", "cork=held"].map(String::from).to_vec();
+        assert_eq!(again_without(&header, "cork"), "msgpath echo -o seed=7");
+        assert_eq!(again_set(&header, "cork=no"), "msgpath echo -o seed=7 -o cork=no");
         header.command.clear();
         assert_eq!(again_over(&header, "tcp:writev").unwrap(), "msgpath echo -x tcp:writev");
     }

@@ -25,7 +25,7 @@ impl Part for Sendfile {
         summary: "one sendfile() of a file in memory: its pages go into the socket, the receiver copies them out",
         manual: "The sender copies nothing: the socket holds pages of the file, on this machine until the receiver has copied them. \
                  A file that is changed before that sends what it was changed to, without an error (W121). msgpath writes each \
-                 message to another place of a memfd, as many in turn as both socket buffers can hold (--sndbuf, --rcvbuf; else what \
+                 message to another place of a memfd, as many in turn as both socket buffers can hold (-o sndbuf, rcvbuf; else what \
                  tcp_wmem and tcp_rmem let them grow to), where nobody answers; else as many as are in flight.",
     };
     const LENDS: bool = true;
@@ -69,9 +69,9 @@ fn unread(channel: &Socket, options: &ChannelOptions) -> Option<u64> {
 
 impl NewMethod<Socket> for Sendfile {
     fn new(channel: &mut Socket, layout: Layout, options: &ChannelOptions) -> Result<Self, Unavailable> {
-        let unknown = || Unavailable::new("how much both sockets hold is not known", "--sndbuf and --rcvbuf");
+        let unknown = || Unavailable::new("how much both sockets hold is not known", "-o sndbuf=256K,rcvbuf=256K");
         let layout = layout.lent(unread(channel, options).ok_or_else(unknown)? / layout.pieces.total().max(LEAST) + 2);
-        let smaller = "--sndbuf 256K --rcvbuf 256K, or larger messages";
+        let smaller = "-o sndbuf=256K,rcvbuf=256K, or larger messages";
         if layout.copies as u64 > MOST {
             let why = format!("{} messages may be on their way unread, each with a place of its own", layout.copies);
             return Err(Unavailable::new(why, smaller));

@@ -46,7 +46,7 @@ impl<C: Fds> NewMethod<C> for Splice {
         let size = layout.pieces.total();
         if let Some(room) = channel.room().filter(|room| size > *room) {
             let why = format!("{size} bytes do not fit into the {room} bytes that this end may send ahead");
-            return Err(Unavailable::new(why, "a smaller -l, or a larger --sndbuf"));
+            return Err(Unavailable::new(why, "a smaller -l, or a larger -o sndbuf"));
         }
         let (out, into) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| Unavailable::new(format!("a pipe: {error}"), "ulimit -n"))?;

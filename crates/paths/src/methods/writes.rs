@@ -23,7 +23,7 @@ impl Part for Writes {
         summary: "one write() a piece",
         manual: "A message of N pieces costs N calls and, with TCP_NODELAY, up to N segments. Without TCP_NODELAY the \
                  second piece may wait for the acknowledgement of the first (Nagle's algorithm), which the receiver \
-                 delays. --cork sets TCP_CORK before the first piece and releases it after the last.",
+                 delays. -o cork=yes sets TCP_CORK before the first piece and releases it after the last.",
     };
     const APART: bool = true;
 

@@ -26,7 +26,7 @@ static META: TransportMeta = TransportMeta {
         manual: "One frame a message: 14 bytes of Ethernet header, 8 bytes by which the kernel's filter knows the \
                  connection and the receiver the length (a frame below 60 bytes is padded on a real link), then the \
                  message, at most the MTU less 8 bytes. EtherTypes 0x88B5 there and 0x88B6 back (local experimental) \
-                 unless --ethertype names another; interface by --interface, lo by default; MAC address by --mac-address. Needs \
+                 unless -o ethertype names another; device by -o device, lo by default; MAC address by -o mac. Needs \
                  CAP_NET_RAW. What finds no room in the receiver's buffer is dropped and counted (PACKET_STATISTICS). On lo \
                  a frame passes every packet socket of the machine; those of others and the sender's own copies are \
                  dropped by the filter.",
@@ -73,7 +73,7 @@ fn mac_text(mac: [u8; 6]) -> String {
 /// # Errors
 /// Why it cannot be used, and which can.
 pub fn check_ethertype(ethertype: u16) -> Result<(), Unavailable> {
-    let hint = "--ethertype 0x88b5 or 0x88b6: set aside for local experiments";
+    let hint = "-o ethertype=0x88b5 or 0x88b6: set aside for local experiments";
     let owner = match ethertype {
         0x0800 => "IPv4",
         0x0806 => "ARP",
@@ -124,7 +124,7 @@ pub fn interface(options: &ChannelOptions, largest: u64) -> Result<Interface, Un
     if !found.ethernet {
         return Err(Unavailable::new(
             format!("the frames of {name} have no Ethernet header"),
-            "--interface with lo, a veth or a NIC",
+            "-o device with lo, a veth or a NIC",
         ));
     }
     if !found.running {
@@ -309,7 +309,7 @@ impl Transport for Eth {
         check_ethertype(ethertypes(options).0)?;
         let found = interface(options, largest)?;
         if let Some(text) = options.mac_address.as_ref().filter(|text| parse_mac(text).is_none()) {
-            let hint = "--mac-address 02:00:00:00:00:01, or --mac-address broadcast";
+            let hint = "-o mac=02:00:00:00:00:01, or -o mac=broadcast";
             return Err(Unavailable::new(format!("{text:?} is not a MAC address"), hint));
         }
         packet::open(found.index, ethertypes(options).0, Wanted { tag: 0, not_from: None })

@@ -17,9 +17,9 @@ static META: TransportMeta = TransportMeta {
     meta: Meta {
         name: "eth-ring",
         summary: "the same frames as eth, received out of a ring in memory (PACKET_RX_RING, TPACKET_V2); may be lost",
-        manual: "Frames, EtherTypes, --interface and --mac-address as for eth, and sent as there. The kernel puts what arrives into \
+        manual: "Frames, EtherTypes, -o device and mac as for eth, and sent as there. The kernel puts what arrives into \
                  memory that the program sees: the receiver looks there, which is not a system call, and sleeps in poll() or not at \
-                 all. --rcvbuf is the size of the ring, 4 MiB by default. What finds it full is dropped and counted \
+                 all. -o rcvbuf is the size of the ring, 4 MiB by default. What finds it full is dropped and counted \
                  (PACKET_STATISTICS). Version 2 of the ring: version 3 hands over whole blocks, and one message waits for the \
                  block's timer. Needs CAP_NET_RAW.",
     },

@@ -19,7 +19,7 @@ static META: TransportMeta = TransportMeta {
         name: "pipe",
         summary: "two anonymous pipes, one for each direction",
         manual: "A byte stream in pages: the writer copies in, the reader copies out. A pipe holds 64 KiB unless \
-                 asked otherwise (--sndbuf sets F_SETPIPE_SZ); a larger message is handed over in parts.",
+                 asked otherwise (-o sndbuf sets F_SETPIPE_SZ); a larger message is handed over in parts.",
     },
     family: Family::Pipe,
     framed: false,

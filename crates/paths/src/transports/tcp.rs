@@ -74,7 +74,7 @@ fn socket_of(
     Ok(fd)
 }
 
-/// The address of `--bind`, port chosen by the kernel.
+/// The address of `-o bind`, port chosen by the kernel.
 pub(crate) fn bind_address(need: &Need) -> io::Result<Option<SocketAddr>> {
     let Some(text) = &need.options.bind else { return Ok(None) };
     let ip =

@@ -27,8 +27,8 @@ static META: TransportMeta = TransportMeta {
     meta: Meta {
         name: "xdp",
         summary: "raw Ethernet frames past the stack (AF_XDP), in memory shared with the kernel; may be lost",
-        manual: "The frames of eth, --ethertype and --mac-address included, between queue 0 of a device at each end: --between lab \
-                 --interface mp0, or two NICs (a NIC with several queues must bring the frames to the first). An XDP program hands \
+        manual: "The frames of eth, -o ethertype and mac included, between queue 0 of a device at each end: --between lab \
+                 -o device=mp0, or two NICs (a NIC with several queues must bring the frames to the first). An XDP program hands \
                  them to the socket, in the driver where that runs programs, else behind it; all others pass. Receiving is a look \
                  into memory, sending one sendto() without bytes. The kernel copies each frame unless the driver has zero copy, \
                  which a virtual link has not: what was granted is shown (XDP mode, XDP_OPTIONS; W127). At most 3818 bytes, one \
@@ -61,7 +61,7 @@ fn interface(options: &ChannelOptions, largest: u64) -> Result<Interface, Unavai
     if found.loopback {
         return Err(Unavailable::new(
             format!("{} has one queue, and each end of AF_XDP needs one for itself", found.name),
-            "--between lab --interface mp0, or the NICs of two machines",
+            "--between lab -o device=mp0, or the NICs of two machines",
         ));
     }
     Ok(found)

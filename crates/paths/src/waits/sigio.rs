@@ -24,7 +24,7 @@ impl Part for SigIo {
         summary: "O_ASYNC: sleep until a signal comes, then receive until nothing is left",
         manual: "F_SETOWN_EX directs the signal at the receiving thread, which lets it in only while it sleeps in ppoll(): \
                  no wake-up is lost between the look and the sleep. SIGIO is not queued: one stands for many messages, \
-                 and msgpath counts how many. --queued-signals asks for a real-time signal by F_SETSIG, of which each \
+                 and msgpath counts how many. -o queued-signals=yes asks for a real-time signal by F_SETSIG, of which each \
                  event queues one.",
     };
     const SIGNALS: bool = true;

@@ -208,7 +208,7 @@ fn margin(diff: &Diff) -> String {
     format!(
         "Verdicts are about these two runs. The intervals are those of each value by itself; 'better' and 'worse' stand after Holm's \
          correction for all {} values as well. The runs followed each other, so what changed on the machine between them counts as well; \
-         intervals contain the drift within each, and with --restarts 5 what differs from start to start. The margin is {margin} \
+         intervals contain the drift within each, and with -o restarts=5 what differs from start to start. The margin is {margin} \
          ({basis}).{unseen}",
         diff.rows.len()
     )

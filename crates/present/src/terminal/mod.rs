@@ -36,7 +36,7 @@ pub use ladder::ladder;
 pub use machines::machines;
 pub use nothing::nothing;
 pub use page::{Page, Paint, Span, Style, width, wrap};
-pub use paths::{PathRow, paths};
+pub use paths::{PathRow, SettingRow, paths, settings};
 pub use runs::{RunRow, runs};
 pub(crate) use sections::cost_cells;
 pub use sections::{findings, verdict, warnings};

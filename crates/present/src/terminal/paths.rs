@@ -20,6 +20,32 @@ pub struct PathRow {
     pub notes: String,
 }
 
+/// A rare setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingRow {
+    /// As typed, `sndbuf=SIZE`.
+    pub name: String,
+    /// What it means.
+    pub doc: String,
+    /// Transports that take it; empty: it is about the run.
+    pub transports: Vec<String>,
+}
+
+/// The settings of `-o`: those of transports, then those of a run.
+pub fn settings(rows: &[SettingRow], style: Style) -> String {
+    let mut page = Page::new(style);
+    for (heading, of_paths) in [("of sockets and paths", true), ("of a run", false)] {
+        page.heading(heading);
+        let mut table = Table::new().column("", Align::Left).column("", Align::Left).wrap_last();
+        for row in rows.iter().filter(|row| row.transports.is_empty() != of_paths) {
+            let takes = if of_paths { format!(" ({})", row.transports.join(" ")) } else { String::new() };
+            table.row([Paint::Green.span(&row.name), Span::from(format!("{}{takes}", row.doc))]);
+        }
+        page.table(table);
+    }
+    page.finish()
+}
+
 /// One line per transport with the waits of its first method, and one per send method, which names its waits where they
 /// are others; paths that do not work follow with the reason.
 pub fn paths(rows: &[PathRow], style: Style) -> String {

@@ -172,7 +172,7 @@ pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result
     }
     if last.kind() == io::ErrorKind::AddrNotAvailable {
         return Err(Problem::new("E01", Exit::CannotStart, format!("{host} has no address of the family asked for"))
-            .hint("without -4 or -6, or an address instead of the name"));
+            .hint("without -o ip, or an address instead of the name"));
     }
     let serve = if host == "localhost" || host.starts_with("127.") || host == "::1" {
         "msgpath serve".to_owned()

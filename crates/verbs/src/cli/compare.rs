@@ -8,7 +8,7 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{EvidenceOptions, Options};
+use crate::options::{Common, ComparedOptions, EvidenceOptions, FarOptions, FlowOptions, Options, TimedOptions};
 use crate::request::{Request, Verb, ladder, request};
 use crate::typed::{self, List, PathArg};
 use crate::verb::Group;
@@ -31,7 +31,15 @@ pub(crate) struct Arguments {
     #[arg(help_heading = "Message and path")]
     layers: Option<List<PathArg>>,
     #[command(flatten)]
-    pub(super) options: Options,
+    common: Common,
+    #[command(flatten)]
+    timed: TimedOptions,
+    #[command(flatten)]
+    flow: FlowOptions,
+    #[command(flatten)]
+    far: FarOptions,
+    #[command(flatten)]
+    options: ComparedOptions,
 }
 
 impl Arguments {
@@ -39,14 +47,24 @@ impl Arguments {
         Verb::Compare { stream: self.stream }
     }
 
+    fn options(&self) -> Options {
+        let mut options = Options {
+            timed: self.timed.clone(),
+            flow: self.flow.clone(),
+            far: self.far.clone(),
+            compared: self.options.clone(),
+            ..self.common.options()
+        };
+        options.message.paths = options.message.paths.or_else(|| self.compared.clone());
+        options.in_units(self.flow.units)
+    }
+
     /// What will be measured.
     pub(super) fn request(&self) -> Result<Request, Problem> {
         if let Some(paths) = &self.layers {
-            return ladder(paths, &self.options, self.target.as_ref());
+            return ladder(paths, &self.options(), self.target.as_ref());
         }
-        let mut options = self.options.clone();
-        options.message.paths = options.message.paths.or_else(|| self.compared.clone());
-        request(self.verb(), &options, self.target.as_ref())
+        request(self.verb(), &self.options(), self.target.as_ref())
     }
 }
 
@@ -63,7 +81,7 @@ impl crate::verb::Verb for Arguments {
     ));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
-        measure::measure(self.verb(), Arguments::request(self)?, &self.options, words)
+        measure::measure(self.verb(), Arguments::request(self)?, &self.options(), words)
     }
 
     fn request(&self) -> Option<Result<Request, Problem>> {
@@ -71,6 +89,6 @@ impl crate::verb::Verb for Arguments {
     }
 
     fn asked(&self) -> (bool, EvidenceOptions) {
-        (false, self.options.evidence.clone())
+        (false, self.common.evidence().clone())
     }
 }

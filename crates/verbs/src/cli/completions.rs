@@ -91,7 +91,7 @@ mod tests {
         for shell in Shell::value_variants() {
             let text = String::from_utf8(generated(*shell)).unwrap();
             assert!(!text.contains("__agent"), "{shell}: a hidden verb");
-            assert!(text.contains("compare") && text.contains("no-nodelay"), "{shell}");
+            assert!(text.contains("compare") && text.contains("no-save"), "{shell}");
         }
     }
 }

@@ -42,13 +42,10 @@ pub(crate) struct Arguments {
     /// Where the far end is [default: started here, on another CPU]
     #[arg(value_name = "TARGET", value_parser = typed::target)]
     target: Option<Target>,
-    /// Port of the far end [default: 5210]
-    #[arg(short = 'p', long, value_name = "PORT", value_parser = typed::port)]
-    port: Option<u16>,
     /// What starts the far end
     #[command(flatten)]
     launch: LaunchOptions,
-    /// Judge as for receivers that spin (--poll of the measuring verbs)
+    /// Judge as for receivers that spin (-o wait=spin of the measuring verbs)
     #[arg(long)]
     poll: bool,
     /// Print the commands that help, each with what takes it back; nothing is changed
@@ -74,7 +71,7 @@ impl crate::verb::Verb for Arguments {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let target = request::with_port(arguments.target.as_ref(), arguments.port)?;
+    let target = arguments.target.clone().unwrap_or(Target::Local);
     if arguments.apply {
         needs_root()?;
     }

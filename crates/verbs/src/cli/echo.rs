@@ -8,7 +8,7 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{EvidenceOptions, Options};
+use crate::options::{Common, EvidenceOptions, FarOptions, Options, TimedOptions};
 use crate::request::{Request, Verb, request};
 use crate::typed;
 use crate::verb::Group;
@@ -22,21 +22,26 @@ pub(crate) struct Arguments {
     /// One row per message and one column per size, from the very first message on (with -c N)
     #[arg(long, help_heading = "Evidence")]
     each: bool,
-    /// With --each: a new connection for every message
-    #[arg(long, help_heading = "Evidence", requires = "each")]
-    fresh: bool,
     #[command(flatten)]
-    options: Options,
+    common: Common,
+    #[command(flatten)]
+    timed: TimedOptions,
+    #[command(flatten)]
+    far: FarOptions,
 }
 
 impl Arguments {
     fn verb(&self) -> Verb {
-        Verb::Echo { each: self.each, fresh: self.fresh }
+        Verb::Echo { each: self.each, fresh: self.common.settings().fresh }
+    }
+
+    fn options(&self) -> Options {
+        Options { timed: self.timed.clone(), far: self.far.clone(), ..self.common.options() }
     }
 
     /// What will be measured.
     pub(super) fn request(&self) -> Result<Request, Problem> {
-        request(self.verb(), &self.options, self.target.as_ref())
+        request(self.verb(), &self.options(), self.target.as_ref())
     }
 }
 
@@ -44,7 +49,7 @@ impl crate::verb::Verb for Arguments {
     const NAME: &str = "echo";
     const GROUP: Group = Group::Measure;
     const SHORT: Option<(&str, &str)> = Some((
-        "path len time rounds connections rate far each launch cpu json verbose",
+        "path len time rounds connections rate far each launch set json verbose",
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
   msgpath echo HOST --launch ssh             to another machine, by ssh
@@ -54,7 +59,7 @@ impl crate::verb::Verb for Arguments {
     ));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
-        measure::measure(self.verb(), Arguments::request(self)?, &self.options, words)
+        measure::measure(self.verb(), Arguments::request(self)?, &self.options(), words)
     }
 
     fn request(&self) -> Option<Result<Request, Problem>> {
@@ -62,6 +67,6 @@ impl crate::verb::Verb for Arguments {
     }
 
     fn asked(&self) -> (bool, EvidenceOptions) {
-        (self.each, self.options.evidence.clone())
+        (self.each, self.common.evidence().clone())
     }
 }

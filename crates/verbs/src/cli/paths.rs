@@ -7,11 +7,12 @@ use clap::Args;
 use msgpath_core::units::size;
 use msgpath_paths::Entry;
 use msgpath_present::json;
-use msgpath_present::terminal::{PathRow, paths};
+use msgpath_present::terminal::{PathRow, SettingRow, paths, settings};
 
 use crate::looks;
 use crate::options::Look;
 use crate::output;
+use crate::settings::{KEYS, Key};
 use crate::typed::{List, PathArg};
 use crate::verb::Group;
 
@@ -21,6 +22,9 @@ pub(crate) struct Arguments {
     /// Only these [default: all]
     #[arg(value_name = "PATHS", hide_possible_values = true)]
     only: Option<List<PathArg>>,
+    /// The rare settings that the measuring verbs take as -o KEY=VALUE, what they mean, and for which transports
+    #[arg(short = 'o', long, conflicts_with_all = ["only", "json"])]
+    options: bool,
     #[command(flatten)]
     look: Look,
 }
@@ -35,6 +39,11 @@ impl crate::verb::Verb for Arguments {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.options {
+        let rows: Vec<SettingRow> = KEYS.iter().map(setting).collect();
+        output::print(&settings(&rows, looks::stdout(&arguments.look)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut only = Vec::new();
     for path in arguments.only.iter().flat_map(|List(paths)| paths) {
         match path {
@@ -48,6 +57,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         if arguments.look.json { json::paths(&rows) + "\n" } else { paths(&rows, looks::stdout(&arguments.look)) };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn setting(key: &Key) -> SettingRow {
+    SettingRow { name: format!("{}={}", key.name, key.value), doc: key.doc.into(), transports: key.transports() }
 }
 
 /// A path and what this kernel answers when it is tried.

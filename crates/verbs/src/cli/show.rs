@@ -71,6 +71,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         units: arguments.units.into(),
         look: &arguments.look,
     };
-    output::print(measure::text(&run, &summary, &view, false))?;
+    output::print(measure::text(&run, &summary, &view))?;
     Ok(ExitCode::SUCCESS)
 }

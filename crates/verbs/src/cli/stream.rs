@@ -8,7 +8,7 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{EvidenceOptions, Options};
+use crate::options::{Common, EvidenceOptions, FlowOptions, Options};
 use crate::request::{Request, Verb, request};
 use crate::typed;
 use crate::verb::Group;
@@ -20,7 +20,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "TARGET", value_parser = typed::target)]
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) options: Options,
+    common: Common,
+    #[command(flatten)]
+    flow: FlowOptions,
 }
 
 impl Arguments {
@@ -28,9 +30,13 @@ impl Arguments {
         Verb::Stream
     }
 
+    fn options(&self) -> Options {
+        Options { flow: self.flow.clone(), ..self.common.options() }.in_units(self.flow.units)
+    }
+
     /// What will be measured.
     pub(super) fn request(&self) -> Result<Request, Problem> {
-        request(self.verb(), &self.options, self.target.as_ref())
+        request(self.verb(), &self.options(), self.target.as_ref())
     }
 }
 
@@ -46,7 +52,7 @@ impl crate::verb::Verb for Arguments {
     ));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
-        measure::measure(self.verb(), Arguments::request(self)?, &self.options, words)
+        measure::measure(self.verb(), Arguments::request(self)?, &self.options(), words)
     }
 
     fn request(&self) -> Option<Result<Request, Problem>> {
@@ -54,6 +60,6 @@ impl crate::verb::Verb for Arguments {
     }
 
     fn asked(&self) -> (bool, EvidenceOptions) {
-        (false, self.options.evidence.clone())
+        (false, self.common.evidence().clone())
     }
 }

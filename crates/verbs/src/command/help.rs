@@ -203,6 +203,22 @@ mod tests {
     }
 
     #[test]
+    fn echo_has_at_most_forty_options() {
+        let help = rendered(&["msgpath", "echo", "--help"]);
+        let options: Vec<&str> =
+            help.lines().map(str::trim_start).filter(|line| line.starts_with('-') && !line.starts_with("- ")).collect();
+        assert!(options.len() <= 40 && options.len() > 20, "{}: {options:#?}", options.len());
+        let takes = |verb: &str, long: &str| {
+            let command = command();
+            let known = command.find_subcommand(verb).unwrap().get_arguments().any(|arg| arg.get_long() == Some(long));
+            known
+        };
+        for (verb, option) in [("stream", "rate"), ("stream", "reply"), ("echo", "metric"), ("echo", "reverse")] {
+            assert!(!takes(verb, option), "{verb} --{option}");
+        }
+    }
+
+    #[test]
     fn every_option_says_what_it_does() {
         let command = command();
         for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {

@@ -7,7 +7,8 @@ use msgpath_core::Problem;
 use msgpath_core::path::nearest;
 
 use crate::problems::{bad_value, usage};
-use crate::verb;
+use crate::settings::KEYS;
+use crate::verb::{self, AnyVerb, Group};
 
 /// An error lists so many possible values at most.
 const MOST_VALUES: usize = 20;
@@ -35,6 +36,11 @@ pub fn from_clap(error: &clap::Error) -> Option<Problem> {
         return Some(problem);
     }
     let rendered = error.render().to_string();
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(problem) = of_another_verb(&argument, &verb_of(&rendered))
+    {
+        return Some(problem);
+    }
     let mut lines =
         rendered.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_string();
@@ -49,16 +55,21 @@ pub fn from_clap(error: &clap::Error) -> Option<Problem> {
         .find_map(text)
         // What is hardly alike leads astray.
         .filter(|near| error.kind() != ErrorKind::UnknownArgument || nearest(&argument, [near.as_str()]).is_some())
-        .or_else(|| known_elsewhere(&argument).map(str::to_owned))
-        .unwrap_or_else(|| help_of(&rendered));
+        .or_else(|| known_elsewhere(&argument).map(str::to_owned));
+    let suggestion = as_setting(&argument).or(suggestion).unwrap_or_else(|| help_of(&rendered));
     Some(usage(first).why(rest.join(" ")).hint(suggestion))
 }
 
 /// The help of the verb whose usage clap has printed, or else of the one that was typed.
 fn help_of(rendered: &str) -> String {
+    [&["msgpath".into()], &verb_of(rendered)[..], &["-h".into()]].concat().join(" ")
+}
+
+/// That verb; empty: none.
+fn verb_of(rendered: &str) -> Vec<String> {
     let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
     let typed = || std::env::args().nth(1).filter(|word| verb::all().any(|verb| verb.name == word));
-    let verb: Vec<String> = match usage {
+    match usage {
         Some(usage) => usage
             .split(' ')
             .skip(1)
@@ -66,8 +77,26 @@ fn help_of(rendered: &str) -> String {
             .map(Into::into)
             .collect(),
         None => typed().into_iter().collect(),
+    }
+}
+
+/// An option of a measuring verb that another one of them takes.
+fn of_another_verb(argument: &str, verb: &[String]) -> Option<Problem> {
+    let measures = |verb: &&AnyVerb| verb.group == Group::Measure;
+    let name = argument.split('=').next()?;
+    let typed = verb::named(verb.first()?).filter(measures)?;
+    if known_elsewhere(name).is_some() || as_setting(name).is_some() {
+        return None;
+    }
+    let takes = |verb: &&AnyVerb| {
+        (verb.command)().get_arguments().any(|arg| {
+            arg.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long))
+                || arg.get_short().is_some_and(|short| name.chars().eq(['-', short]))
+        })
     };
-    [&["msgpath".into()], &verb[..], &["-h".into()]].concat().join(" ")
+    let other = verb::all().filter(measures).find(takes)?;
+    let what = format!("{name} is an option of {}; {} does not take it", other.name, typed.name);
+    Some(usage(what).hint(format!("msgpath {} -h", other.name)))
 }
 
 /// Options of other tools that are called otherwise here.
@@ -77,10 +106,18 @@ fn known_elsewhere(argument: &str) -> Option<&'static str> {
         "--size" | "--length" | "--bytes" | "--payload" => "-l SIZE, --len SIZE",
         "--messages" | "--requests" | "--iterations" => "-c N, --count N",
         "--qps" | "--rps" => "--rate N",
-        "--output" => "-o FILE, --out FILE",
+        "-p" | "--port" => "HOST:PORT as the target",
+        "--output" | "--out" => "> FILE, or --json > FILE",
         "--parallel" | "--clients" => "-P N, --connections N",
         _ => return None,
     })
+}
+
+/// A rare setting, typed as an option.
+fn as_setting(argument: &str) -> Option<String> {
+    let name = argument.strip_prefix("--")?;
+    let key = KEYS.iter().find(|key| Some(key.name) == name.split('=').next())?;
+    Some(format!("-o {}={}", key.name, key.value))
 }
 
 /// Letters that ping, iperf3 and others use in different senses.
@@ -88,7 +125,7 @@ fn left_out_on_purpose(argument: &str) -> Option<Problem> {
     let (why, hint) = match argument.get(..2)? {
         "-i" => (
             "ping means the gap between messages by it, iperf3 the time between reports",
-            "--every TIME for the gap, --progress line for a report each second",
+            "--rate N for the gap (10 a second: --rate 10), --progress line for a report each second",
         ),
         "-s" => ("ping means the size by it, iperf3 the server", "-l SIZE for the size, or the verb: msgpath serve"),
         "-n" => (
@@ -120,6 +157,9 @@ mod tests {
         assert_eq!(hint("msgpath echo --nothing-like-it"), "msgpath echo -h");
         assert_eq!(hint("msgpath verify -t 2s"), "msgpath verify -h");
         assert_eq!(hint("msgpath echo --tiem 3"), "--time");
+        assert_eq!(hint("msgpath echo --sndbuf 64K"), "-o sndbuf=SIZE");
+        assert_eq!(hint("msgpath echo HOST -p 7"), "HOST:PORT as the target");
+        assert_eq!(hint("msgpath echo --metric p99"), "msgpath compare -h");
         assert_eq!(hint("msgpath ech"), "echo");
     }
 

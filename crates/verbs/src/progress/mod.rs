@@ -43,7 +43,7 @@ pub fn open(result: &ResultOptions) -> Result<Option<Metrics>, Problem> {
 pub fn progress(result: &ResultOptions, metrics: Option<Metrics>) -> Box<dyn Progress> {
     let terminal = std::io::stderr().is_terminal();
     let usual = if terminal { ProgressStyle::Block } else { ProgressStyle::Line };
-    let so_far = SoFar::new(looks::glyphs(&result.look), result.units.into());
+    let so_far = SoFar::new(looks::glyphs(), result.units.into());
     let block = |so_far| Box::new(Block { so_far, screen: Screen::default(), drawn: None });
     let shown: Box<dyn Progress> = match result.progress.unwrap_or(usual) {
         _ if result.quiet > 1 && result.progress.is_none() => Box::new(Silent),

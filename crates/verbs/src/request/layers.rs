@@ -30,22 +30,22 @@ const WORK_NS: u64 = 20_000;
 /// As [`request`]; options that choose paths, or a service time that is not constant.
 pub fn layers(options: &Options) -> Result<Request, Problem> {
     let message = &options.message;
-    if message.paths.is_some() || message.udp || message.zerocopy || message.poll {
+    if message.paths.is_some() || options.settings.wait.is_some() {
         return Err(usage("--layers has its own paths, the stack with most layers first").hint("leave out -x"));
     }
-    if message.rate.is_some() || message.every.is_some() {
+    if options.timed.rate.is_some() {
         return Err(usage("--layers sends one message after the other").hint("leave out --rate"));
     }
-    let service_ns = match message.service_time {
+    let service_ns = match options.settings.service_time {
         None => WORK_NS,
         Some(time) if time.distribution == Distribution::Constant => time.mean_ns,
         Some(_) => {
-            return Err(usage("--layers takes a service time that is always the same").hint("--service-time 20us"));
+            return Err(usage("--layers takes a service time that is always the same").hint("-o service-time=20us"));
         }
     };
     let mut options = options.clone();
-    options.message.service_time = None;
-    options.evidence.no_refine = true;
+    options.settings.service_time = None;
+    options.settings.refine = false;
     let known = |layer: &&&str| layer.parse().is_ok_and(|spec| msgpath_paths::resolve(&spec, None).is_ok());
     let layers = LAYERS.iter().filter(known).map(|layer| PathArg::Spec(layer.parse().expect("a well-formed path")));
     options.message.paths = Some(List(layers.collect()));
@@ -74,11 +74,11 @@ pub fn ladder(List(typed): &List<PathArg>, options: &Options, target: Option<&Ta
         let problem = Problem::new("E05", Exit::CannotStart, "this msgpath was built without layers");
         return Err(problem.hint("cargo install msgpath --features layers"));
     }
-    if options.evidence.metric.is_some_and(|metric| metric != Metric::P50) {
+    if options.compared.metric.is_some_and(|metric| metric != Metric::P50) {
         return Err(usage("--layers says what a layer adds to the median").hint("leave out --metric"));
     }
     let mut options = options.clone();
-    options.evidence.no_refine = true;
+    options.settings.refine = false;
     options.message.len.get_or_insert(List(vec![64]));
     let all = || every_layer().into_iter().map(|name| PathArg::Spec(name.parse().expect("a well-formed path")));
     let paths = typed.iter().flat_map(|path| match path {

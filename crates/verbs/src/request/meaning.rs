@@ -9,82 +9,35 @@ use crate::problems::usage;
 
 /// An option that a verb would silently ignore is an error.
 pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Result<(), Problem> {
-    let message = &options.message;
-    if message.reverse && verb.workload().is_echoed() {
-        return Err(usage("-R has no meaning here: an echo goes both ways").hint("msgpath stream -R"));
-    }
-    if !verb.workload().timed {
-        if message.reply.is_some() {
-            return Err(usage("--reply has no meaning here: a stream is answered once, at its end")
-                .hint("msgpath echo --reply SIZE"));
-        }
-        if message.inflight.as_ref().is_some_and(|depths| depths.0 != [1]) {
-            return Err(usage("--inflight has no meaning here: a stream has as much in flight as the path holds")
-                .hint("leave it out"));
-        }
-        if message.rate.is_some() || message.every.is_some() {
-            return Err(
-                usage("a stream has no rate: it sends as fast as the path takes").hint("msgpath echo --rate 10k")
-            );
-        }
-        if message.service_time.is_some() {
-            return Err(usage("--service-time has no meaning here: a stream is answered once, at its end")
-                .hint("msgpath echo --service-time 5us"));
-        }
-    }
-    if message.inflight.as_ref().is_some_and(|depths| depths.0.len() > 1)
-        && (verb.is_compare() || verb.each().is_some() || evidence_is_traced(verb, options))
+    let (timed, far, settings) = (&options.timed, &options.far, &options.settings);
+    refuse_of_streams(verb, options)?;
+    if timed.inflight.as_ref().is_some_and(|depths| depths.0.len() > 1)
+        && (verb.is_compare() || verb.each().is_some() || is_traced(verb, options))
     {
         return Err(usage("a list of --inflight belongs to echo, which has a row for each").hint("one number"));
     }
-    if message.event_loop {
+    if far.event_loop {
         refuse_beside_an_event_loop(verb, options)?;
     }
-    if message.arrivals.is_some() && message.rate.is_none() && message.every.is_none() {
-        return Err(usage("--arrivals has no meaning without a schedule").hint("--rate 10k, or leave it out"));
+    if settings.arrivals.is_some() && timed.rate.is_none() {
+        return Err(usage("-o arrivals has no meaning without a schedule").hint("--rate 10k, or leave it out"));
     }
-    let evidence = &options.evidence;
-    match (evidence.metric, verb) {
-        (None, _) => {}
-        (Some(_), Verb::Echo { .. } | Verb::Stream | Verb::Traced(_)) => {
-            return Err(usage("--metric belongs to compare").hint("msgpath compare --metric p99"));
-        }
-        (Some(Metric::Throughput), Verb::Compare { stream: false }) => {
-            return Err(usage("--metric throughput belongs to streams").hint("msgpath compare --stream"));
-        }
-        (Some(metric @ (Metric::P50 | Metric::P99 | Metric::Mean)), Verb::Compare { stream: true }) => {
-            return Err(usage(format!("--metric {} has no meaning here: a stream has no round trips", metric.name()))
-                .hint("--metric throughput, or leave out --stream"));
-        }
-        (Some(_), Verb::Compare { .. }) => {}
+    if settings.channel.bind.is_some() && options.connection.places.is_asked() {
+        return Err(usage("-o bind is for a network, and --between has its own addresses").hint("leave out -o bind"));
     }
-    match (evidence.expect, verb.workload().timed) {
-        (Some(Expectation::Bits(_)), true) => {
-            return Err(usage("--expect takes a time here: an echo is timed").hint("--expect 50us"));
-        }
-        (Some(Expectation::Time(_)), false) => {
-            return Err(usage("--expect takes bits per second here: a stream is counted").hint("--expect 10G"));
-        }
-        _ => {}
-    }
-    if evidence.stages != StagesArg::Off {
-        if !verb.workload().timed {
-            return Err(usage("--stages has no meaning here: the messages of a stream are not timed one by one")
-                .hint("msgpath echo --stages light"));
-        }
-        if verb.each().is_some() {
-            return Err(usage("--stages needs rounds, and --each has one").hint("leave out one of the two"));
-        }
+    if timed.stages != StagesArg::Off && verb.each().is_some() {
+        return Err(usage("--stages needs rounds, and --each has one").hint("leave out one of the two"));
     }
     if options.result.jsonl && matches!(verb, Verb::Traced(_)) {
         return Err(usage(format!("--jsonl has no meaning with {}", verb.name())).hint("msgpath echo --jsonl"));
     }
-    if evidence.no_refine && !verb.is_compare() {
-        return Err(
-            usage("--no-refine belongs to compare, which alone adds sizes near a crossing").hint("leave it out")
-        );
+    if settings.is_typed("refine") && !verb.is_compare() {
+        return Err(usage("-o refine belongs to compare, which alone adds sizes near a crossing").hint("leave it out"));
     }
-    if verb.each().is_some() && (message.rate.is_some() || message.every.is_some()) {
+    if settings.fresh && verb.each().is_none() {
+        return Err(usage("-o fresh has no meaning without --each").hint("msgpath echo -c 10 --each -o fresh=yes"));
+    }
+    if verb.each().is_some() && timed.rate.is_some() {
         return Err(usage("--each prints single messages one after the other, not those of a schedule")
             .hint("msgpath echo --rate 10k, then msgpath show --each"));
     }
@@ -92,20 +45,72 @@ pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Resul
         if options.evidence.count.is_none() {
             return Err(usage("--each prints every trial, so it needs their number").hint("msgpath echo -c 10 --each"));
         }
-        if options.evidence.rounds.is_some() || options.evidence.restarts > 1 {
-            return Err(usage("--each has one round (with --fresh, one a trial)").hint("leave out -r and --restarts"));
+        if options.evidence.rounds.is_some() || settings.restarts > 1 {
+            return Err(
+                usage("--each has one round (with -o fresh=yes, one a trial)").hint("leave out -r and -o restarts")
+            );
         }
-        if options.evidence.message_log == Some(0) {
-            return Err(usage("--each prints the per-message log, and --message-log 0 keeps none")
-                .hint("leave out --message-log"));
+        if settings.message_log == Some(0) {
+            return Err(usage("--each prints the per-message log, and -o message-log=0 keeps none")
+                .hint("leave out -o message-log"));
         }
     }
     Ok(())
 }
 
+/// What `compare` takes for round trips or for streams alone, and a setting or an estimate of the other kind.
+fn refuse_of_streams(verb: Verb, options: &Options) -> Result<(), Problem> {
+    let (timed, settings) = (&options.timed, &options.settings);
+    let is_timed = verb.workload().timed;
+    let no = |what: &str, hint: &str| Err(usage(what.to_owned()).hint(hint));
+    if is_timed && options.flow.reverse {
+        return no("-R has no meaning here: an echo goes both ways", "msgpath compare --stream -R");
+    }
+    if !is_timed && timed.reply.is_some() {
+        return no("--reply has no meaning here: a stream is answered once, at its end", "leave out --stream");
+    }
+    if !is_timed && timed.inflight.is_some() {
+        return no("--inflight has no meaning here: a stream has as much in flight as the path holds", "leave it out");
+    }
+    if !is_timed && timed.rate.is_some() {
+        return no("a stream has no rate: it sends as fast as the path takes", "msgpath echo --rate 10k");
+    }
+    if !is_timed && timed.stages != StagesArg::Off {
+        return no(
+            "--stages has no meaning here: the messages of a stream are not timed one by one",
+            "msgpath echo --stages light",
+        );
+    }
+    if !is_timed && settings.service_time.is_some() {
+        return no(
+            "-o service-time has no meaning here: a stream is answered once, at its end",
+            "msgpath echo -o service-time=5us",
+        );
+    }
+    match (options.compared.metric, is_timed) {
+        (Some(Metric::Throughput), true) => {
+            return no("--metric throughput belongs to streams", "msgpath compare --stream");
+        }
+        (Some(metric @ (Metric::P50 | Metric::P99 | Metric::Mean)), false) => {
+            return no(
+                &format!("--metric {} has no meaning here: a stream has no round trips", metric.name()),
+                "--metric throughput, or leave out --stream",
+            );
+        }
+        _ => {}
+    }
+    match (options.evidence.expect, is_timed) {
+        (Some(Expectation::Bits(_)), true) => no("--expect takes a time here: an echo is timed", "--expect 50us"),
+        (Some(Expectation::Time(_)), false) => {
+            no("--expect takes bits per second here: a stream is counted", "--expect 10G")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether messages are split into stages.
-fn evidence_is_traced(verb: Verb, options: &Options) -> bool {
-    options.evidence.stages != StagesArg::Off || matches!(verb, Verb::Traced(_))
+fn is_traced(verb: Verb, options: &Options) -> bool {
+    options.timed.stages != StagesArg::Off || matches!(verb, Verb::Traced(_))
 }
 
 /// What one event loop does not do.
@@ -117,7 +122,7 @@ fn refuse_beside_an_event_loop(verb: Verb, options: &Options) -> Result<(), Prob
             "msgpath echo -x tcp:send/epoll --event-loop",
         );
     }
-    if evidence_is_traced(verb, options) {
+    if is_traced(verb, options) {
         return no(
             "cannot be split into stages: a thread that waits for all connections waits for none",
             "leave out --event-loop",

@@ -8,9 +8,10 @@ mod schedules;
 pub use layers::{ladder, layers};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::IpAddr;
 
 use msgpath_core::Workload;
-use msgpath_core::path::{PathSpec, Setting};
+use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{
     ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, FEWEST_ROUNDS, Family, Load,
     MAX_ROUNDS, MAX_SIZE, MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
@@ -22,8 +23,9 @@ use msgpath_core::{Case, CaseRole, Launch, PathName, Plan, Problem, Target};
 use msgpath_paths::traits;
 
 use crate::gates;
-use crate::options::{EventsArg, LaunchOptions, Options, StagesArg};
+use crate::options::{LaunchOptions, Options, StagesArg};
 use crate::problems::{self, usage};
+use crate::settings::{Events, Settings};
 use crate::typed::{List, PathArg};
 
 use programs::Programs;
@@ -102,10 +104,12 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     gates::of_one_run(&options.evidence.fail_if, verb.workload())?;
     let mut target = target.cloned();
     let programs = Programs::of(verb, options, &mut target)?;
-    let target = with_port(target.as_ref(), options.connection.port)?;
+    let target = target.unwrap_or(Target::Local);
     let mut notes = Vec::new();
-    let paths = programs.paths(verb, varied(paths(verb, options, &target, &programs)?, options, &mut notes)?);
-    if options.message.event_loop {
+    let paths = programs.paths(verb, paths(verb, options, &target, &programs)?);
+    let settings = &options.settings;
+    settings.fit(&paths)?;
+    if options.far.event_loop {
         meaning::an_event_loop_fits(&paths)?;
     }
     let baseline = baseline(options, &paths, &target)?;
@@ -131,47 +135,47 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     let sizes: std::collections::BTreeSet<u64> = shapes.iter().map(|shape| shape.total()).collect();
     let measured = cases.iter().filter(|case| case.role == CaseRole::Measured).count();
     let plan = Plan {
-        reverse: options.message.reverse,
+        reverse: options.flow.reverse,
         baseline,
         rounds: effort.rounds,
         fewest_rounds: fewest_rounds(verb, options, &effort),
-        state: if options.evidence.burst { State::Burst } else { State::Steady },
-        restarts: options.evidence.restarts.max(1),
-        seed: options.evidence.seed.unwrap_or_else(random_seed),
+        state: if settings.burst { State::Burst } else { State::Steady },
+        restarts: settings.restarts,
+        seed: settings.seed.unwrap_or_else(random_seed),
         extent: effort.extent,
         warmup_ns: effort.warmup_ns,
         trim: if verb.each().is_some() { 0 } else { DEFAULT_TRIM },
-        options: reached(&options.connection.launch, &target, channel_of(options)?)?,
+        options: reached(&options.connection.launch, &target, channel_of(settings)?)?,
         placement: options.connection.cpu.clone().unwrap_or_default(),
         unpinned: options.connection.cpu == Some(Placement::default()),
-        stamps: options.evidence.stamps.into(),
-        message_log: options.evidence.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
-        service_time: options.message.service_time,
-        working_set: options.message.working_set.unwrap_or(0),
-        wire: options.connection.wire.filter(|bits| *bits > 0),
-        metric: options.evidence.metric,
+        stamps: settings.stamps,
+        message_log: settings.message_log.unwrap_or(DEFAULT_MESSAGE_LOG),
+        service_time: settings.service_time,
+        working_set: settings.working_set,
+        wire: settings.wire,
+        metric: options.compared.metric,
         expect: options.evidence.expect,
         gates: options.evidence.fail_if.clone(),
-        stages: options.evidence.stages.into(),
-        simulate: options.evidence.simulate_cache,
+        stages: options.timed.stages.into(),
+        simulate: settings.simulate_cache,
         // Events are counted in the threads of msgpath.
-        events: options.evidence.events != EventsArg::Off && programs.each.is_empty(),
-        events_forced: options.evidence.events == EventsArg::On,
+        events: settings.events != Events::Off && programs.each.is_empty(),
+        events_forced: settings.events == Events::On,
         // An ablation is judged by its interval, so it needs a case with one.
-        try_causes: !options.evidence.no_ablations
+        try_causes: settings.what_ifs
             && !verb.is_compare()
             && verb.each().is_none()
-            && !options.message.event_loop
+            && !options.far.event_loop
             && programs.each.is_empty()
             && measured == 1
             && effort.rounds >= MIN_ROUNDS_FOR_CLAIMS,
         // Who says how many rounds, or of how many messages, gets them. The log of traced rounds has no room for more.
-        extend: !options.evidence.no_extend
+        extend: settings.extend
             && verb.each().is_none()
             && options.evidence.rounds.is_none()
-            && options.evidence.stages == StagesArg::default()
+            && options.timed.stages == StagesArg::default()
             && matches!(effort.extent, Extent::Time(_)),
-        refine: !options.evidence.no_refine
+        refine: settings.refine
             && verb.is_compare()
             && paths.len() > 1
             && sizes.len() > 1
@@ -192,7 +196,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
 fn fewest_rounds(verb: Verb, options: &Options, effort: &Effort) -> u32 {
     let may = options.evidence.rounds.is_none() && verb.each().is_none() && matches!(effort.extent, Extent::Time(_));
     let least = if verb.workload().is_echoed() { FEWEST_ROUNDS } else { MIN_ROUNDS_FOR_CLAIMS };
-    if may { least.max(options.evidence.restarts).min(effort.rounds) } else { 0 }
+    if may { least.max(options.settings.restarts).min(effort.rounds) } else { 0 }
 }
 
 /// Each path with each shape, rate and number of threads; and, where one carries no such message, why. With `all` it is left out and
@@ -215,10 +219,10 @@ fn cases(
             let offered = |pieces| offers.iter().map(move |offer| (pieces, offer));
             for (pieces, (load, of_capacity, inflight)) in shapes.iter().flat_map(offered) {
                 let case = Case {
-                    reply: options.message.reply.unwrap_or(pieces.total()),
+                    reply: options.timed.reply.unwrap_or(pieces.total()),
                     connections,
                     threads,
-                    dispatch: if options.message.event_loop { Dispatch::EventLoop } else { Dispatch::Turns },
+                    dispatch: if options.far.event_loop { Dispatch::EventLoop } else { Dispatch::Turns },
                     inflight: *inflight,
                     load: *load,
                     of_capacity: of_capacity.clone(),
@@ -244,12 +248,12 @@ fn cases(
 
 /// The path that the others are compared with.
 fn baseline(options: &Options, paths: &[PathName], target: &Target) -> Result<PathName, Problem> {
-    let Some(List(typed)) = &options.evidence.baseline else { return Ok(paths[0].clone()) };
+    let Some(List(typed)) = &options.compared.baseline else { return Ok(paths[0].clone()) };
     let [PathArg::Spec(spec)] = &typed[..] else {
         return Err(problems::bad_value("--baseline", "one path".into()));
     };
-    let name = resolve(spec, options.message.poll, target)?;
-    // With --vary a path is measured with several settings; the first of them stands for it.
+    let name = resolve(spec, options.settings.wait.as_deref(), target)?;
+    // A path may be measured with several settings; the first of them stands for it.
     let first = paths.iter().find(|path| **path == name || (*path).clone().with(None) == name);
     first.cloned().ok_or_else(|| {
         usage(format!("the baseline {name} is not among the paths measured")).hint(format!("add {name} to the paths"))
@@ -278,34 +282,12 @@ fn say_effort(verb: Verb, options: &Options, cases: &[Case], effort: &mut Effort
     }
 }
 
-/// The target with `-p` put in.
-///
-/// # Errors
-/// Two ports, or a port where there is none.
-pub fn with_port(target: Option<&Target>, port: Option<u16>) -> Result<Target, Problem> {
-    match (target.cloned().unwrap_or(Target::Local), port) {
-        (target, None) => Ok(target),
-        (Target::Host { host, port: typed, transport }, Some(port)) if typed == DEFAULT_PORT || typed == port => {
-            Ok(Target::Host { host, port, transport })
-        }
-        (Target::Host { port: typed, .. }, Some(port)) => {
-            Err(usage(format!("the target names port {typed}, -p names {port}")).hint("name the port once"))
-        }
-        (Target::Local, Some(port)) => Err(usage(format!("-p {port} names the port of a far end, and none was named"))
-            .why("without a target the far end is started here, on ports of its own")
-            .hint(format!("msgpath echo localhost -p {port}"))),
-        (target, Some(_)) => Err(usage(format!("{target} has no port")).hint("leave out -p")),
-    }
-}
-
 /// The paths that were asked for, each once, in the order typed.
 fn paths(verb: Verb, options: &Options, target: &Target, programs: &Programs) -> Result<Vec<PathName>, Problem> {
     let message = &options.message;
     let spec = |text: &str| PathArg::Spec(text.parse().expect("a well-formed path"));
     let typed = match (&message.paths, target.transport()) {
         (Some(List(paths)), _) => paths.clone(),
-        _ if message.udp => vec![spec("udp:send")],
-        _ if message.zerocopy => vec![spec("tcp:zerocopy")],
         (_, Some(transport)) => vec![spec(transport)],
         _ if verb.is_compare() && programs.each.is_empty() => COMPARED.map(spec).to_vec(),
         _ => vec![spec("tcp:send")],
@@ -313,7 +295,7 @@ fn paths(verb: Verb, options: &Options, target: &Target, programs: &Programs) ->
     let mut names: Vec<PathName> = Vec::new();
     for path in &typed {
         let found = match path {
-            PathArg::Spec(spec) => vec![resolve(spec, message.poll, target)?],
+            PathArg::Spec(spec) => vec![resolve(spec, options.settings.wait.as_deref(), target)?],
             PathArg::All => {
                 msgpath_paths::all().into_iter().map(|entry| entry.name).filter(|name| reaches(name, target)).collect()
             }
@@ -330,41 +312,10 @@ fn paths(verb: Verb, options: &Options, target: &Target, programs: &Programs) ->
     Ok(names)
 }
 
-/// Every TCP path once with each setting of `--vary`. Only `writes` hands a message over in parts that a cork could hold
-/// together; other paths have nothing to vary and are measured once.
-fn varied(paths: Vec<PathName>, options: &Options, notes: &mut Vec<String>) -> Result<Vec<PathName>, Problem> {
-    let Some(List(settings)) = &options.connection.vary else { return Ok(paths) };
-    if let Some(path) = paths.iter().find(|path| path.setting.is_some()) {
-        return Err(problems::setting_twice(path));
-    }
-    if paths.iter().all(|path| !traits(path).segments) {
-        return Err(problems::no_setting(&paths[0]));
-    }
-    let mut out = Vec::new();
-    for path in paths {
-        let fits = |setting: &&Setting| **setting != Setting::Cork || traits(&path).apart;
-        if !traits(&path).segments {
-            notes.push(format!("{path} is measured once: --vary is about tcp"));
-            out.push(path);
-            continue;
-        }
-        out.extend(settings.iter().filter(fits).map(|setting| path.clone().with(Some(*setting))));
-        if settings.iter().any(|setting| !fits(&setting)) {
-            notes.push(format!("left out: {path}+cork (one call a message leaves nothing to hold together)"));
-        }
-    }
-    if out.is_empty() {
-        return Err(usage("--vary cork needs a path that hands a message over in parts").hint("-x tcp:writes"));
-    }
-    Ok(out)
-}
-
-/// The full name of a path as typed; `--poll` makes it spin where it names no wait.
-pub fn resolve(spec: &PathSpec, poll: bool, target: &Target) -> Result<PathName, Problem> {
+/// The full name of a path as typed, with this receive mode where it names none.
+pub fn resolve(spec: &PathSpec, wait: Option<&str>, target: &Target) -> Result<PathName, Problem> {
     let mut spec = spec.clone();
-    if poll && spec.wait.is_none() {
-        spec.wait = Some("spin".into());
-    }
+    spec.wait = spec.wait.or_else(|| wait.map(Into::into));
     let name = msgpath_paths::resolve(&spec, target.transport())?.with(spec.setting).to(spec.program.clone());
     if name.setting.is_some() && !traits(&name).segments {
         return Err(problems::no_setting(&name));
@@ -411,14 +362,14 @@ fn whole(size: u64) -> Result<Pieces, Problem> {
 /// Messages in flight on a connection, each depth a case of its own.
 fn depths(options: &Options, load: Load) -> impl Iterator<Item = u32> + use<> {
     let usual = if load == Load::Closed { 1 } else { OPEN_INFLIGHT };
-    options.message.inflight.as_ref().map_or_else(|| vec![usual], |List(depths)| depths.clone()).into_iter()
+    options.timed.inflight.as_ref().map_or_else(|| vec![usual], |List(depths)| depths.clone()).into_iter()
 }
 
 /// Thread counts with the connections that go with them.
 fn threads(options: &Options) -> Result<Vec<(u32, u32)>, Problem> {
     let pairs = match (&options.message.threads, options.message.connections) {
         (None, None) => vec![(1, 1)],
-        (None, Some(connections)) if options.message.event_loop => vec![(1, connections)],
+        (None, Some(connections)) if options.far.event_loop => vec![(1, connections)],
         (None, Some(connections)) => vec![(connections, connections)],
         (Some(List(threads)), None) => threads.iter().map(|threads| (*threads, *threads)).collect(),
         (Some(List(threads)), Some(connections)) => threads.iter().map(|threads| (*threads, connections)).collect(),
@@ -444,7 +395,7 @@ fn add_controls(cases: &mut Vec<Case>, baseline: &PathName) {
 /// The link's own bandwidth: large messages over one connection of the same transport.
 fn add_reference(cases: &mut Vec<Case>, baseline: &PathName, target: &Target) -> Result<(), Problem> {
     let bulk = PathSpec { transport: Some(baseline.transport.clone()), ..PathSpec::default() };
-    let path = resolve(&bulk, false, target)?;
+    let path = resolve(&bulk, None, target)?;
     let size = limit(&path).map_or(STREAM_SIZE, |limit| limit.min(STREAM_SIZE));
     cases.push(Case { role: CaseRole::Reference, ..Case::new(path, whole(size)?) });
     Ok(())
@@ -514,35 +465,20 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
 ///
 /// # Errors
 /// Two of them contradict each other.
-pub fn channel_of(options: &Options) -> Result<ChannelOptions, Problem> {
-    let typed = &options.connection;
-    let family = match (typed.ipv4, typed.ipv6) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        _ => Family::Any,
+pub fn channel_of(settings: &Settings) -> Result<ChannelOptions, Problem> {
+    let channel = &settings.channel;
+    let bind: Option<IpAddr> = channel.bind.as_ref().and_then(|address| address.parse().ok());
+    let differs = |address: IpAddr| match channel.family {
+        Family::V4 => address.is_ipv6(),
+        Family::V6 => address.is_ipv4(),
+        Family::Any => false,
     };
-    if let Some(bind) = typed.bind
-        && (family == Family::V4 && bind.is_ipv6() || family == Family::V6 && bind.is_ipv4())
-    {
-        return Err(usage(format!("-B {bind} is not an address of the family asked for")).hint("leave out -4 and -6"));
+    match bind.filter(|address| differs(*address)) {
+        Some(address) => {
+            Err(usage(format!("-o bind={address} is not an address of the family asked for")).hint("leave out -o ip"))
+        }
+        None => Ok(channel.clone()),
     }
-    Ok(ChannelOptions {
-        nodelay: !typed.no_nodelay,
-        cork: typed.cork,
-        hold_cork: typed.hold_cork,
-        send_buffer: typed.sndbuf,
-        receive_buffer: typed.rcvbuf,
-        busy_poll_us: typed.busy_poll_us,
-        congestion: typed.congestion.clone(),
-        family,
-        bind: typed.bind.map(|address| address.to_string()),
-        interface: typed.interface.clone().unwrap_or(ChannelOptions::default().interface),
-        ethertype: typed.ethertype,
-        mac_address: typed.mac_address.clone(),
-        queued_signals: typed.queued_signals,
-        read_size: typed.read_size,
-        ..ChannelOptions::default()
-    })
 }
 
 /// The options, with how the far end is reached.

@@ -33,10 +33,10 @@ impl Programs {
             *target = None;
         }
         if each.is_empty() {
-            return match (far.frame, &far.request_file) {
+            return match (options.settings.frame, &options.settings.request_file) {
                 (None, None) => Ok(Self::default()),
-                _ => Err(usage("--frame and --request-file are for a program of yours at the far end")
-                    .hint("msgpath echo --far './server {port}' --frame line")),
+                _ => Err(usage("-o frame and -o request-file are for a program of yours at the far end")
+                    .hint("msgpath echo --far './server {port}' -o frame=line")),
             };
         }
         refuse(verb, options, each.len(), target.as_ref())?;
@@ -45,12 +45,12 @@ impl Programs {
             program.folder.clone_from(&folder);
         }
         let mut talk = Talk {
-            framing: far.frame.unwrap_or_default(),
-            any_reply: options.message.reply.is_some(),
+            framing: options.settings.frame.unwrap_or_default(),
+            any_reply: options.timed.reply.is_some(),
             ..Talk::default()
         };
         let mut request = None;
-        if let Some(file) = &far.request_file {
+        if let Some(file) = &options.settings.request_file {
             let bytes = input::read(file, MAX_REQUEST as u64)
                 .map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))?;
             if bytes.is_empty() {
@@ -72,7 +72,9 @@ impl Programs {
         }
         let typed = options.message.pieces.is_some() || options.message.len.is_some();
         let shapes = match self.request {
-            Some(_) if typed => return Err(usage("--request-file is the message, and so is -l").hint("one of the two")),
+            Some(_) if typed => {
+                return Err(usage("-o request-file is the message, and so is -l").hint("one of the two"));
+            }
             Some(bytes) => vec![Pieces::whole(bytes as u32)],
             None if typed => usual,
             None => vec![Pieces::whole(64)],
@@ -80,7 +82,7 @@ impl Programs {
         let (framing, least) = (self.talk.framing, self.talk.framing.least());
         match shapes.iter().find(|shape| shape.total() < least) {
             Some(shape) => Err(usage(format!("a message of {} bytes has no room for its length", shape.total()))
-                .hint(format!("-l {least} or more with --frame {}", framing.name()))),
+                .hint(format!("-l {least} or more with -o frame={}", framing.name()))),
             None => Ok(shapes),
         }
     }
@@ -104,10 +106,10 @@ impl Programs {
 /// What has no meaning with a program of others.
 fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target>) -> Result<(), Problem> {
     let no = |what: &str, hint: &str| Err(usage(what.to_owned()).hint(hint.to_owned()));
-    let (message, evidence) = (&options.message, &options.evidence);
-    let explains = matches!(verb, Verb::Traced(_)) || evidence.stages != StagesArg::Off;
-    let scheduled = message.rate.is_some() || message.every.is_some();
-    let unnumbered = message.reply.is_some() || options.far.request_file.is_some();
+    let (timed, settings) = (&options.timed, &options.settings);
+    let explains = matches!(verb, Verb::Traced(_)) || timed.stages != StagesArg::Off;
+    let scheduled = timed.rate.is_some();
+    let unnumbered = timed.reply.is_some() || settings.request_file.is_some();
     if target.is_some() {
         no(
             "--far is the far end, and so is a target",
@@ -127,14 +129,14 @@ fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target
             "--stages needs the stamps of both ends, and a program of others takes none",
             "msgpath echo --far, with the CPU time of both ends",
         )
-    } else if Stamps::from(evidence.stamps) == Stamps::Both {
-        no("a program of others stamps nothing", "leave out --stamps")
-    } else if message.service_time.is_some() {
-        no("--service-time is spent by the far end of msgpath", "leave out --service-time")
+    } else if settings.stamps == Stamps::Both {
+        no("a program of others stamps nothing", "leave out -o stamps")
+    } else if settings.service_time.is_some() {
+        no("the service time is spent by the far end of msgpath", "leave out -o service-time")
     } else if scheduled && unnumbered {
         no(
             "a schedule tells replies apart by the number in their messages",
-            "leave out --rate, or --reply and --request-file",
+            "leave out --rate, or --reply and -o request-file",
         )
     } else {
         Ok(())

@@ -12,12 +12,7 @@ use crate::typed::{List, Offered};
 /// How messages are offered: back to back, at each of the rates, or at each share of a capacity that is not known yet. Until
 /// it is, the rate of such a case is that of a capacity of one message a second.
 pub(super) fn loads(options: &Options) -> Result<Vec<(Load, Option<OfCapacity>)>, Problem> {
-    let message = &options.message;
-    let offered: Vec<Offered> = match (&message.rate, message.every) {
-        (Some(List(offered)), _) => offered.clone(),
-        (None, Some(rate)) => vec![Offered::Rate(rate)],
-        (None, None) => return Ok(vec![(Load::Closed, None)]),
-    };
+    let Some(List(offered)) = options.timed.rate.clone() else { return Ok(vec![(Load::Closed, None)]) };
     if options.evidence.count.is_some() && offered.iter().any(|one| matches!(one, Offered::Share(_))) {
         return Err(usage(
             "-c has no meaning with a share of the capacity: how long it would take is not known before",
@@ -39,7 +34,7 @@ pub(super) fn loads(options: &Options) -> Result<Vec<(Load, Option<OfCapacity>)>
             .why("every message takes at least a system call or a cache line that moves, some 100 ns")
             .hint("--rate 1M, or without --rate to see how much this path takes"));
     }
-    let arrivals = message.arrivals.map(Into::into).unwrap_or_default();
+    let arrivals = options.settings.arrivals.unwrap_or_default();
     Ok(rates.into_iter().map(|(rate, of_capacity)| (Load::Open { rate, arrivals }, of_capacity)).collect())
 }
 

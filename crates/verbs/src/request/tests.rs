@@ -44,7 +44,7 @@ fn a_count_decides_the_rounds() {
         ("echo -c 1001", 2),
         ("echo -c 1M", 40),
         ("echo -c 1000 -r 20", 20),
-        ("stream --repeat 20000", 10),
+        ("stream -c 20000", 10),
         ("echo -r 7 -t 1", 7),
     ] {
         assert_eq!(plan(words).rounds, rounds, "{words}");
@@ -84,22 +84,20 @@ fn sizes_and_pieces() {
     refused("echo -l 1M -c 99999999999999", "E11", "not a run");
     refused("echo -l 64 --pieces 2x32", "E11", "cannot be used with");
     refused("echo --pieces 15", "E11", "15x100");
-    refused("echo -u -l 1M", "E07", "65507");
-    refused("echo -u -l 64 --reply 1M", "E07", "65507");
+    refused("echo -x udp:send -l 1M", "E07", "65507");
+    refused("echo -x udp:send -l 64 --reply 1M", "E07", "65507");
 }
 
 #[test]
 fn paths_come_from_options_and_targets() {
     for (words, path) in [
-        ("echo -u", "udp:send"),
-        ("echo -Z", "tcp:zerocopy"),
-        ("echo --poll", "tcp:send/spin"),
+        ("echo -o wait=spin", "tcp:send/spin"),
         ("echo udp://hostB", "udp:send"),
         ("echo shm:demo", "shm:ring/futex"),
         ("echo -x writev", "tcp:writev"),
         ("echo -x pipe", "pipe:write"),
         ("echo -x unix:send unix:/tmp/x", "unix:send"),
-        ("echo -x shm:ring/futex --poll", "shm:ring/futex"),
+        ("echo -x shm:ring/futex -o wait=spin", "shm:ring/futex"),
     ] {
         assert_eq!(cases(words)[0].0, path, "{words}");
     }
@@ -108,11 +106,10 @@ fn paths_come_from_options_and_targets() {
     refused("echo -x TCP:SEND", "E09", "tcp:send");
     refused("echo -x unix:send 10.0.0.2", "E10", "stays on one machine");
     refused("echo -x tcp:send udp://10.0.0.2", "E10", "udp");
-    refused("echo -u tcp://10.0.0.2", "E10", "tcp");
-    refused("echo -u -Z", "E11", "cannot be used with");
-    refused("echo -u -x tcp:send", "E11", "cannot be used with");
-    refused("echo --baseline unix:send", "E11", "not among");
-    refused("echo --baseline all", "E11", "one path");
+    refused("echo -x udp:send tcp://10.0.0.2", "E10", "tcp");
+    refused("compare tcp:send --baseline unix:send", "E11", "not among");
+    refused("compare --baseline all", "E11", "one path");
+    refused("echo --baseline tcp:send", "E11", "--baseline is an option of compare");
 }
 
 #[test]
@@ -128,17 +125,13 @@ fn all_paths_are_those_that_reach_the_target() {
 
 #[test]
 fn targets_and_ports() {
-    assert_eq!(typed("echo hostB -p 99").unwrap().target.to_string(), "hostB:99");
-    assert_eq!(typed("echo hostB:99 -p 99").unwrap().target.to_string(), "hostB:99");
-    refused("echo hostB:98 -p 99", "E11", "98");
-    refused("echo -p 99", "E11", "none was named");
-    refused("echo unix:/tmp/x -p 99", "E11", "has no port");
-    refused("echo hostB -p 78400", "E11", "12864");
+    assert_eq!(typed("echo hostB:99").unwrap().target.to_string(), "hostB:99");
+    refused("echo hostB -p 99", "E11", "HOST:PORT");
     refused("echo hostB:78400", "E11", "12864");
     refused("echo http://hostB", "E11", "not a target");
     refused("stream -c hostB", "E02", "msgpath stream hostB");
-    refused("echo -B 127.0.0.1 -6", "E11", "family");
-    refused("echo -4 -6", "E11", "cannot be used with");
+    refused("echo -o bind=127.0.0.1,ip=6", "E11", "family");
+    assert_eq!(plan("echo -o bind=127.0.0.1").options.bind.as_deref(), Some("127.0.0.1"));
 }
 
 #[test]
@@ -179,7 +172,7 @@ fn compare_with_words_takes_them() {
     refused("echo -x tcp:send,udp:send -l 64K", "E07", "65507");
     refused("echo -x tcp:send --event-loop", "E45", "serves one connection at a time");
     refused("echo -x udp:send/epoll --event-loop", "E45", "may lose messages");
-    refused("stream -x tcp:send/epoll --event-loop", "E45", "serves echoes");
+    refused("compare --stream tcp:send/epoll --event-loop", "E45", "serves echoes");
     let by_schedule = plan("echo -x tcp:send/epoll --event-loop -P 1000 -T 1 --rate 10k -t 1s");
     assert_eq!((by_schedule.cases[0].connections, by_schedule.cases[0].threads), (1000, 1));
     refused("echo -x tcp:send/epoll -P 1000 -T 1 --rate 10k", "E11", "--event-loop");
@@ -188,7 +181,7 @@ fn compare_with_words_takes_them() {
     refused("echo -x tcp:send/epoll --event-loop --stages light", "E45", "stages");
     refused("compare tcp:send,unix:send --inflight 1,4", "E11", "belongs to echo");
     refused("compare --metric p98", "E11", "p50, p99, mean, cpu");
-    refused("echo --metric p50", "E11", "belongs to compare");
+    refused("echo --metric p50", "E11", "--metric is an option of compare");
     refused("compare tcp:send -x tcp:send", "E11", "cannot be used with");
     refused("compare --stream --reply 64", "E11", "no meaning");
 }
@@ -228,16 +221,15 @@ fn a_rate_is_an_open_loop() {
     let open = |text: &str| Some(text.to_string());
     assert_eq!(rates("echo"), [(None, 1)]);
     assert_eq!(rates("echo --rate 10k"), [(open("10k/s"), OPEN_INFLIGHT)]);
-    assert_eq!(rates("echo --every 100us --inflight 1"), [(open("10k/s"), 1)]);
+    assert_eq!(rates("echo --rate 10k --inflight 1"), [(open("10k/s"), 1)]);
     assert_eq!(rates("echo --rate 1k,5k,20k").len(), 3);
     assert_eq!(rates("echo --rate 1k..200k -t 1").len(), 9);
-    let both = plan("compare tcp:send,unix:send -l 64 --rate 1k,2k --arrivals constant");
+    let both = plan("compare tcp:send,unix:send -l 64 --rate 1k,2k -o arrivals=constant");
     assert_eq!(both.cases.iter().filter(|case| case.role == CaseRole::Measured).count(), 4);
     let arrivals = msgpath_core::schedule::Arrivals::Constant;
     assert!(both.cases.iter().all(|case| matches!(case.load, Load::Open { arrivals: a, .. } if a == arrivals)));
     assert!(typed("echo --rate 1k..200k").unwrap().notes.iter().any(|note| note == "9 cases, at least 1 min"));
-    refused("echo --rate 1k --every 1ms", "E11", "cannot be used with");
-    refused("echo --arrivals constant", "E11", "without a schedule");
+    refused("echo -o arrivals=constant", "E11", "without a schedule");
     refused("echo --rate 20M", "E11", "at most 10M/s");
     let shares = plan("echo --rate 10%..110%/12 -t 5s");
     let ppm = |at: usize| shares.cases[at].of_capacity.as_ref().map(|of| of.share_ppm);
@@ -245,11 +237,11 @@ fn a_rate_is_an_open_loop() {
     refused("echo --rate 50% -c 100", "E11", "share of the capacity");
     refused("echo --rate 500%", "E11", "shares of the capacity");
     refused("echo --rate 10k..1k", "E11", "from low to high");
-    refused("stream --rate 1k", "E11", "no rate");
-    refused("compare --stream --every 1ms", "E11", "no rate");
+    refused("stream --rate 1k", "E11", "--rate is an option of echo");
+    refused("compare --stream --rate 1k", "E11", "no rate");
     refused("echo -c 10 --each --rate 1k", "E11", "one after the other");
-    refused("echo -c 10 --each --fresh --every 1ms", "E11", "one after the other");
-    refused("echo -i 1", "E11", "--every");
+    refused("echo -c 10 --each -o fresh=yes --rate 1k", "E11", "one after the other");
+    refused("echo -i 1", "E11", "--rate");
     refused("echo -b 1M", "E11", "--rate");
 }
 
@@ -272,20 +264,19 @@ fn schedules_fill_their_rounds() {
 fn work_and_working_sets_arrive() {
     use msgpath_core::plan::{Distribution, ServiceTime};
     assert_eq!(
-        plan("echo --service-time exp:5us").service_time,
+        plan("echo -o service-time=exp:5us").service_time,
         Some(ServiceTime { mean_ns: 5_000, distribution: Distribution::Exponential })
     );
     assert_eq!(
-        plan("compare --service-time 5us").service_time,
+        plan("compare -o service-time=5us").service_time,
         Some(ServiceTime { mean_ns: 5_000, distribution: Distribution::Constant })
     );
-    assert_eq!((plan("stream --working-set 64M").working_set, plan("stream").working_set), (64 << 20, 0));
-    assert!(plan("echo --hold-cork").options.hold_cork && !plan("echo --cork").options.hold_cork);
-    refused("stream --service-time 5us", "E11", "no meaning");
-    refused("echo --service-time 11s", "E11", "10 s");
-    refused("echo --service-time 5", "E11", "exp:5us");
-    refused("echo --working-set 2G", "E11", "1 GiB");
-    refused("echo --cork --hold-cork", "E11", "cannot be used with");
+    assert_eq!((plan("stream -o working-set=64M").working_set, plan("stream").working_set), (64 << 20, 0));
+    assert!(plan("echo -o cork=held").options.hold_cork && !plan("echo -o cork=yes").options.hold_cork);
+    refused("stream -o service-time=5us", "E11", "no meaning");
+    refused("echo -o service-time=11s", "E11", "10 s");
+    refused("echo -o service-time=5", "E11", "exp:5us");
+    refused("echo -o working-set=2G", "E11", "1 GiB");
 }
 
 #[test]
@@ -295,11 +286,11 @@ fn causes_are_tried_where_one_case_has_an_interval() {
         ("stream", true),
         ("stream --pieces 15x100", true),
         ("echo -c 5k", true),
-        ("echo --no-ablations", false),
+        ("echo -o what-ifs=no", false),
         ("echo -c 1000", false),
         ("echo -l 64,1K", false),
         ("echo -c 5 --each", false),
-        ("echo -c 5 --each --fresh", false),
+        ("echo -c 5 --each -o fresh=yes", false),
         ("compare", false),
     ] {
         assert_eq!(plan(words).try_causes, tried, "{words}");
@@ -311,7 +302,7 @@ fn crossings_are_refined_where_there_can_be_one() {
     for (words, refined) in [
         ("compare", true),
         ("compare tcp:send,tcp:zerocopy -l 64..1M", true),
-        ("compare --no-refine", false),
+        ("compare -o refine=no", false),
         ("compare -l 64", false),
         ("compare tcp:send", false),
         ("compare -c 10k", false),
@@ -319,12 +310,12 @@ fn crossings_are_refined_where_there_can_be_one() {
     ] {
         assert_eq!(plan(words).refine, refined, "{words}");
     }
-    refused("echo --no-refine", "E11", "belongs to compare");
+    refused("echo -o refine=no", "E11", "belongs to compare");
 }
 
 #[test]
 fn the_write_shape_lab_gets_a_reference() {
-    let plan = plan("stream --pieces 100x15 --repeat 20000 -x tcp:writes,tcp:writev,tcp:send");
+    let plan = plan("stream --pieces 100x15 -c 20000 -x tcp:writes,tcp:writev,tcp:send");
     assert_eq!(plan.cases.len(), 4);
     let reference = &plan.cases[3];
     assert_eq!(
@@ -339,17 +330,18 @@ fn each_prints_cold_trials() {
     let one = plan("echo -l 10,1000,10000 -c 10 --each");
     assert_eq!((one.rounds, one.trim, one.warmup_ns, one.extent), (1, 0, 0, Extent::Count(10)));
     assert!(one.message_log > 0);
-    assert_eq!(plan("echo -c 10 --each --fresh").rounds, 10);
+    assert_eq!(plan("echo -c 10 --each -o fresh=yes").rounds, 10);
     refused("echo --each", "E11", "-c 10");
-    refused("echo -c 5 --fresh", "E11", "--each");
+    refused("echo -c 5 -o fresh=yes", "E11", "--each");
     refused("echo -c 5 --each -r 3", "E11", "one round");
-    refused("echo -c 5 --each --message-log 0", "E11", "keeps none");
+    refused("echo -c 5 --each -o message-log=0", "E11", "keeps none");
 }
 
 #[test]
 fn options_of_the_connection_arrive() {
     let plan = plan(
-        "echo --no-nodelay --cork --sndbuf 64K --rcvbuf 1M --congestion bbr --busy-poll-us 7 -6 --cpu 0,1 --stamps both --seed 9",
+        "echo -o nodelay=no,cork=yes,sndbuf=64K,rcvbuf=1M,congestion=bbr,busy-poll=7us,ip=6 -x tcp:writes/busy-poll --cpu 0,1 \
+         -o stamps=both,seed=9",
     );
     let options = &plan.options;
     assert_eq!((options.nodelay, options.cork, options.family), (false, true, Family::V6));
@@ -357,10 +349,11 @@ fn options_of_the_connection_arrive() {
     assert_eq!((options.congestion.as_deref(), plan.seed), (Some("bbr"), 9));
     assert_eq!((plan.placement.of(NEAR), plan.placement.of(FAR)), (&[0][..], &[1][..]));
     assert_eq!(plan.stamps, msgpath_core::plan::Stamps::Both);
-    assert!(self::plan("echo --no-nodelay --nodelay").options.nodelay);
+    assert!(self::plan("echo -o nodelay=no,nodelay=yes").options.nodelay);
     assert!(self::plan("stream -R").reverse);
-    refused("echo -R", "E11", "goes both ways");
-    refused("stream --inflight 2", "E11", "no meaning");
+    refused("compare -R", "E11", "goes both ways");
+    refused("echo -R", "E11", "-R is an option of stream");
+    refused("compare --stream --inflight 2", "E11", "no meaning");
 }
 
 #[test]
@@ -374,23 +367,24 @@ fn letters_with_two_meanings_get_a_hint() {
 }
 
 #[test]
-fn vary_measures_every_tcp_path_with_each_setting() {
+fn a_path_has_a_setting_of_its_own() {
     let paths = |words: &str| cases(words).into_iter().map(|case| case.0).collect::<Vec<_>>();
-    // Only many writes have something that a cork could hold together, and only TCP has the settings.
-    assert_eq!(
-        paths("echo -x tcp:writes,tcp:send,unix:send --pieces 2x32 --vary nagle,cork"),
-        ["tcp:writes+nagle", "tcp:writes+cork", "tcp:send+nagle", "unix:send"]
-    );
-    let shapes = plan("stream -x tcp:writes,tcp:writev --pieces 15x100 --vary nagle,nodelay --baseline tcp:writev");
-    assert_eq!(shapes.baseline.to_string(), "tcp:writev+nagle");
+    let shapes = plan("stream -x tcp:writes+nagle,tcp:writes+nodelay,tcp:writev --pieces 15x100");
+    assert_eq!(shapes.baseline.to_string(), "tcp:writes+nagle");
     let nodelay: Vec<bool> = shapes.cases.iter().map(|case| shapes.options_of(case).nodelay).collect();
     // The reference is as the plan says.
-    assert_eq!(nodelay, [false, true, false, true, true]);
+    assert_eq!(nodelay, [false, true, true, true]);
     assert_eq!(paths("compare tcp:send,tcp:send+nagle -l 64"), ["tcp:send", "tcp:send+nagle"]);
-    refused("echo -x unix:send --vary nagle", "E51", "--vary has no meaning for unix:send");
     refused("echo -x unix:send+nagle", "E51", "+nagle has no meaning");
-    refused("echo -x tcp:send+nagle --vary nodelay", "E51", "names its setting");
-    refused("echo -x tcp:send --vary cork", "E11", "in parts");
-    refused("echo --vary nagle,nagle", "E11", "at most once");
-    refused("echo --vary nagle --no-nodelay", "E11", "cannot be used with");
+}
+
+#[test]
+fn a_setting_has_a_meaning_for_a_path() {
+    refused("echo -x unix:send -o nodelay=no", "E51", "-o nodelay has no meaning for unix:send");
+    refused("echo -x tcp:send -o device=lo", "E51", "eth");
+    refused("echo -x shm:ring/spin -o sndbuf=64K", "E51", "has no meaning for shm:ring/spin");
+    assert_eq!(plan("compare tcp:send,unix:send -l 64 -o nodelay=no").options.nodelay, false);
+    refused("echo -o nodealy=no", "E11", "nodelay=yes|no");
+    refused("echo --set nodelay", "E11", "KEY=VALUE");
+    refused("echo --seed 7", "E11", "-o seed=N");
 }

@@ -64,10 +64,14 @@ mod tests {
         let preset = Preset::parse(text).unwrap();
         let option = |at: usize, name: &str| preset.runs[at].options.iter().find(|one| one.name == name);
         let value = |at, name| option(at, name).and_then(|one| one.value.clone());
-        let cold: Vec<usize> = (0..preset.runs.len()).filter(|at| option(*at, "working-set").is_some()).collect();
+        let working_set = |at| {
+            let settings = value(at, "set").unwrap_or_default();
+            settings.split(',').find_map(|one| one.strip_prefix("working-set=").map(str::to_owned))
+        };
+        let cold: Vec<usize> = (0..preset.runs.len()).filter(|at| working_set(*at).is_some()).collect();
         assert!(!cold.is_empty(), "no run has a working set");
         for at in cold {
-            let bytes = msgpath_core::units::parse_size(&value(at, "working-set").unwrap()).unwrap();
+            let bytes = msgpath_core::units::parse_size(&working_set(at).unwrap()).unwrap();
             assert!(bytes >= 128 << 20, "{bytes} bytes lie in the caches of a large CPU");
             let paths = value(at, "path").unwrap();
             assert!(

@@ -281,15 +281,18 @@ impl Preset {
     }
 }
 
+/// The option of rare settings, of which there may be several.
+const SET: &str = "set";
+
 impl PresetRun {
-    /// The words after `msgpath`. Options that were `typed` (words with their dashes) replace those of the preset; so is left out
-    /// what they cannot stand beside.
+    /// The words after `msgpath`. Options that were `typed` (words with their dashes) replace those of the preset, but rare
+    /// settings are added to its own; so is left out what they cannot stand beside.
     pub fn command(&self, typed: &[String], left_out: &dyn Fn(&str) -> bool) -> Vec<String> {
         let mut words = vec![self.verb.clone()];
         for option in &self.options {
             let long = format!("--{}", option.name);
-            let replaced = typed.iter().any(|word| *word == long || word.starts_with(&format!("{long}=")));
-            if replaced || left_out(&option.name) {
+            let typed_too = || typed.iter().any(|word| *word == long || word.starts_with(&format!("{long}=")));
+            if left_out(&option.name) || (option.name != SET && typed_too()) {
                 continue;
             }
             words.push(long);
@@ -306,14 +309,14 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "summary = 'a'\nabout = 'b'\npage = 'write-shape'\n[[run]]\nname = 'one'\nverb = 'echo'\n\
-                        [run.options]\nlen = 64\npath = 'tcp'\npoll = true\nverbose = false\n";
+                        [run.options]\nlen = 64\npath = 'tcp'\nset = 'wait=spin'\nverbose = false\n";
 
     #[test]
     fn options_that_were_typed_replace_those_of_the_preset() {
         let preset = Preset::parse(GOOD).unwrap();
-        assert_eq!(preset.runs[0].command(&[], &|_| false).join(" "), "echo --len 64 --path tcp --poll");
+        assert_eq!(preset.runs[0].command(&[], &|_| false).join(" "), "echo --len 64 --path tcp --set wait=spin");
         let typed = ["--len".to_string(), "1K".into(), "--path=udp".into()];
-        assert_eq!(preset.runs[0].command(&typed, &|_| false).join(" "), "echo --poll --len 1K --path=udp");
+        assert_eq!(preset.runs[0].command(&typed, &|_| false).join(" "), "echo --set wait=spin --len 1K --path=udp");
         assert_eq!(preset.runs[0].options[0].at, Spot { line: 8, column: 1 });
         assert_eq!(preset.page.unwrap().1, Spot { line: 3, column: 8 });
     }

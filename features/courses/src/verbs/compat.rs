@@ -93,7 +93,7 @@ impl Common {
     }
 
     fn glyphs(&self) -> Glyphs {
-        looks::glyphs(&self.look)
+        looks::glyphs()
     }
 
     fn print(&self, text: &str, json: &serde_json::Value, stop: &AtomicBool) -> Result<ExitCode> {
@@ -392,7 +392,7 @@ impl Read {
                 .hint("a row begins with Test (1): time = ...")
                 .into());
         }
-        let glyphs = looks::glyphs(&self.look);
+        let glyphs = looks::glyphs();
         let mut out = format!("rows of {} bytes each; throughput in 10^9 bits per second\n", self.bytes);
         let mut json = Vec::new();
         for row in &rows {

@@ -16,7 +16,7 @@ use msgpath_sys::say;
 use super::compat::{patience, print};
 use msgpath_verbs::options::Look;
 use msgpath_verbs::problems::bad_value;
-use msgpath_verbs::{looks, typed};
+use msgpath_verbs::{looks, settings};
 
 /// `--layout`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -28,13 +28,17 @@ enum LayoutArg {
     Engine,
 }
 
+fn ethertype(text: &str) -> Result<u16, String> {
+    settings::ethertype(text).ok_or_else(|| format!("a number such as 0x88b5, got {text:?}"))
+}
+
 #[derive(Args, Debug)]
 pub(super) struct Frames {
     /// The interface on which frames are heard
     #[arg(value_name = "INTERFACE")]
     interface: String,
     /// Their EtherType [default: 0x88b5]
-    #[arg(long, value_name = "N", value_parser = typed::ethertype)]
+    #[arg(long, value_name = "N", value_parser = ethertype)]
     ethertype: Option<u16>,
     /// What stands behind the Ethernet header, in the byte order of this machine
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
@@ -76,7 +80,7 @@ impl Frames {
         let heard = frames::run(&asked, stop, &mut || {
             say!("listening on {} for frames of EtherType {ethertype:#06x}, {until}", asked.interface.name);
         })?;
-        let text = heard.classic(layout) + &heard.say(looks::glyphs(&self.look));
+        let text = heard.classic(layout) + &heard.say(looks::glyphs());
         let senders = by_sender(&heard.arrivals);
         let code = print(&self.look, &text, &serde_json::json!({ "heard": heard, "senders": senders }), stop)?;
         match heard.arrivals.is_empty() {

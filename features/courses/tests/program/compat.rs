@@ -10,6 +10,14 @@ use std::time::{Duration, Instant};
 use crate::command::{Home, LIMIT, Output, Running, free_port, msgpath};
 use crate::lab::Lab;
 
+/// Runs it in a locale without Unicode.
+#[track_caller]
+fn in_ascii(home: &Home, line: &str) -> Output {
+    let mut command = home.command(&line.split_whitespace().collect::<Vec<_>>());
+    command.env("LC_ALL", "C");
+    Running::new(command).finish(LIMIT)
+}
+
 /// A compatible server in progress. It listens at a port of its own choice, which it says.
 struct Server {
     running: Running,
@@ -36,7 +44,7 @@ impl Server {
     /// A client of ours against it.
     #[track_caller]
     fn client(&self, peer: &str, words: &str) -> Output {
-        Home::new().run(&format!("compat {peer} 127.0.0.1 {} {words} --ascii", self.port))
+        in_ascii(&Home::new(), &format!("compat {peer} 127.0.0.1 {} {words}", self.port))
     }
 
     /// Stops it as Ctrl-C does.
@@ -387,7 +395,7 @@ fn rows_of_others_are_read_with_their_unit() {
                 Test (3): time = 11.947940 sec, #reads = 39000, throughput 0.020087 Gbps\n\
                 Test 1: data-sending time = 34700usec, round-trip time = 74800usec, #reads = 20122";
     std::fs::write(home.path().join("rows.txt"), text).unwrap();
-    let output = home.run("compat read rows.txt --ascii").ends_with(0);
+    let output = in_ascii(&home, "compat read rows.txt").ends_with(0);
     let lines: Vec<&str> = output.out.lines().collect();
     assert_eq!(lines.len(), 4, "{}", output.out);
     assert!(lines[1].contains("768 Mbit/s") && lines[1].contains("in 2^30"), "{}", output.out);
@@ -435,11 +443,13 @@ fn frames_of_vehicles_are_received() {
     });
     let device = device.expect("a lab has a veth pair");
     let receive = |options: &str| {
-        let line = format!("compat frames {device} -t 30s --ascii {options}");
+        let line = format!("compat frames {device} -t 30s {options}");
         let words: Vec<&str> = line.split_whitespace().collect();
         // The kernel says a little later that a new link has a carrier.
         for _ in 0..50 {
-            let running = Running::new(within("b", &home.command(&words)));
+            let mut command = within("b", &home.command(&words));
+            command.env("LC_ALL", "C");
+            let running = Running::new(command);
             match running.says_or_ends("listening on", Duration::from_secs(20)) {
                 Ok(running) => return running,
                 Err(output) if output.err.contains("no carrier") => std::thread::sleep(Duration::from_millis(100)),

@@ -53,14 +53,14 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
     assert_eq!((own["state"].as_str(), own["shape"].as_str()), (Some("up"), Some("MTU 1400, 1.00 Gbit/s")));
     home.run(&format!("lab up {name}")).ends_with(3).says(&["there is a lab named"]);
     let value = home
-        .run(&format!("echo --between {name} -c 400 -r 5 -w 0 --no-ablations --no-save --json"))
+        .run(&format!("echo --between {name} -c 400 -r 5 -w 0 -o what-ifs=no --no-save --json"))
         .ends_with(0)
         .json();
     assert_eq!(value["target"], format!("{name}.a → {name}.b (MTU 1400, 1.00 Gbit/s)"));
     let route = &value["floors"]["route"];
     assert_eq!((route["kind"].as_str(), route["to"].as_str()), (Some("veth"), Some("10.66.0.2")), "{route}");
     let names =
-        format!("echo --between {name}.b,{name}.a -x udp:send -c 400 -r 5 -w 0 --no-ablations --no-save --json");
+        format!("echo --between {name}.b,{name}.a -x udp:send -c 400 -r 5 -w 0 -o what-ifs=no --no-save --json");
     let value = home.run(&names).ends_with(0).json();
     assert_eq!(value["target"], format!("{name}.b → {name}.a (MTU 1400, 1.00 Gbit/s)"));
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
@@ -74,14 +74,14 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
 fn more_than_two_places_meet_at_a_bridge() {
     let home = Home::new();
     let Some(lab) = Lab::up(&home, "b", "--hosts 3") else { return };
-    let line = format!("echo --between {0}.a,{0}.c -c 200 -r 5 -w 0 --no-ablations --no-save --json", lab.name);
+    let line = format!("echo --between {0}.a,{0}.c -c 200 -r 5 -w 0 -o what-ifs=no --no-save --json", lab.name);
     home.run(&line).ends_with(0);
 }
 
 #[test]
 fn a_run_makes_a_lab_of_its_own_and_leaves_nothing() {
     let home = Home::new();
-    let output = home.run("echo --between lab -c 400 -r 5 -w 0 --no-ablations --no-save --json");
+    let output = home.run("echo --between lab -c 400 -r 5 -w 0 -o what-ifs=no --no-save --json");
     if output.code == Some(3) {
         return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
     }
@@ -137,7 +137,7 @@ fn no_root_is_needed_where_users_may_have_namespaces() {
     // Root of a user namespace that may not make named ones: the same as an ordinary user.
     let mut command = Command::new("unshare");
     command.args(["-rn", env!("CARGO_BIN_EXE_msgpath")]);
-    command.args("echo --between lab -c 200 -r 5 -w 0 --no-ablations --no-save --json".split(' '));
+    command.args("echo --between lab -c 200 -r 5 -w 0 -o what-ifs=no --no-save --json".split(' '));
     command.env("HOME", home.path()).env("TMPDIR", home.temporary());
     let output = Running::new(command).finish(LIMIT).ends_with(0);
     assert_eq!(output.json()["floors"]["route"]["kind"], "veth");
@@ -175,7 +175,7 @@ fn own(home: &Home, name: &str) -> serde_json::Value {
 fn the_relay_delays_what_the_kernel_cannot() {
     let home = Home::new();
     let Some(lab) = Lab::up(&home, "r", "--delay 3ms --netem no") else { return };
-    let line = "-c 100 -r 5 -w 0 --no-ablations --no-save --json";
+    let line = "-c 100 -r 5 -w 0 -o what-ifs=no --no-save --json";
     let output = home.run(&format!("echo --between {} {line}", lab.name)).ends_with(0);
     let (fastest, target) = (fastest(&output), output.json()["target"].as_str().unwrap().to_owned());
     // Never early; how late, depends on what else this machine does.
@@ -253,7 +253,7 @@ fn a_relay_that_was_killed_is_missed() {
 fn a_run_says_what_its_own_link_is_like() {
     let home = Home::new();
     let line = "echo -x udp:send --between lab --link rate=1G,delay=2ms,loss=4%,duplicate=1%,mtu=1400,netem=no";
-    let output = home.run(&format!("{line} -c 200 -r 5 -w 0 --no-ablations --json"));
+    let output = home.run(&format!("{line} -c 200 -r 5 -w 0 -o what-ifs=no --json"));
     if output.code == Some(3) {
         return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
     }
@@ -275,7 +275,7 @@ fn a_run_says_what_its_own_link_is_like() {
 
 #[test]
 fn what_a_link_doubles_is_counted_and_no_message_more() {
-    let link = "--between lab --link duplicate=30%,netem=no -w 0 --no-ablations --no-save --json";
+    let link = "--between lab --link duplicate=30%,netem=no -w 0 -o what-ifs=no --no-save --json";
     for load in ["stream -x udp:send -l 64 -c 200 -r 3", "echo -x udp:send --rate 500 -t 600ms -r 3"] {
         let output = Home::new().run(&format!("{load} {link}"));
         if output.code == Some(3) {
@@ -292,7 +292,7 @@ fn what_a_link_doubles_is_counted_and_no_message_more() {
 #[test]
 fn connections_over_a_link_that_loses_handshakes_are_all_there() {
     let link = "--between lab --link loss=5%,netem=no";
-    let line = format!("echo -x tcp:send {link} -P 32 -c 320 -r 3 -w 0 --no-ablations --no-save --json");
+    let line = format!("echo -x tcp:send {link} -P 32 -c 320 -r 3 -w 0 -o what-ifs=no --no-save --json");
     let output = Home::new().run(&line);
     if output.code == Some(3) {
         return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
@@ -315,7 +315,7 @@ fn a_link_that_loses_everything_has_no_result() {
         ("compare", "udp:send,udp:sendmsg", "0 round trips of 9, and 1 other case alike"),
     ]
     .map(|(verb, paths, why)| {
-        let line = format!("{verb} -x {paths} {link} -l 64 -c 9 -r 3 -w 0 --no-ablations --no-save");
+        let line = format!("{verb} -x {paths} {link} -l 64 -c 9 -r 3 -w 0 -o what-ifs=no --no-save");
         (verb, why, home.start(&line))
     });
     for (verb, why, running) in running {
@@ -335,7 +335,7 @@ fn offloads_are_switched_on_every_device() {
     let Some(lab) = Lab::up(&home, "o", "--offloads off --hosts 3") else { return };
     assert_eq!(own(&home, &lab.name)["shape"], "offloads off");
     assert_eq!(own(&home, &lab.name)["notes"], serde_json::json!([]), "all of a veth's offloads can be switched");
-    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-ablations --no-save --json", lab.name);
+    let line = format!("echo --between {} -c 200 -r 5 -w 0 -o what-ifs=no --no-save --json", lab.name);
     let value = home.run(&line).ends_with(0).json();
     assert!(value["target"].as_str().unwrap().ends_with("(offloads off)"), "{}", value["target"]);
 }
@@ -346,7 +346,7 @@ fn the_same_addresses_may_be_in_two_labs_and_no_link_joins_them() {
     let Some(one) = Lab::up(&home, "x", "") else { return };
     let Some(other) = Lab::up(&home, "y", "") else { return };
     home.run(&format!("echo --between {}.a,{}.b", one.name, other.name)).ends_with(3).says(&["E48", "two labs"]);
-    let line = format!("echo --between {} -c 200 -r 5 -w 0 --no-ablations --no-save", other.name);
+    let line = format!("echo --between {} -c 200 -r 5 -w 0 -o what-ifs=no --no-save", other.name);
     home.run(&line).ends_with(0);
 }
 

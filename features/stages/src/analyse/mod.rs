@@ -588,7 +588,7 @@ fn why(attributed: &CaseStages) -> Option<String> {
         reasons.first().map_or_else(String::new, |(reason, _)| format!(", most of the others because {reason}"))
     };
     if attributed.messages == 0 {
-        return Some("no message of a traced round was logged; a larger --message-log keeps them".into());
+        return Some("no message of a traced round was logged; a larger -o message-log keeps them".into());
     }
     if attributed.complete_share() < COMPLETE {
         return Some(format!(

@@ -233,7 +233,7 @@ fn what_is_not_traced_says_why() {
     traced.log().messages.here().truncate(60);
     assert_eq!(of(&traced), "60 messages are too few to average");
     traced.log().messages.here().clear();
-    assert!(of(&traced).contains("--message-log"));
+    assert!(of(&traced).contains("-o message-log"));
     traced.run.header.tracing.as_mut().unwrap().backend = None;
     assert_eq!(of(&traced), "the kernel was not traced");
     traced.run.header.tracing = None;

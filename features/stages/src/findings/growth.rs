@@ -8,7 +8,7 @@ use crate::analyse::stage::Kind;
 use crate::analyse::{CaseStages, attribution};
 use msgpath_analyse::findings::Input;
 use msgpath_analyse::findings::trying::ablation;
-use msgpath_analyse::findings::wording::{again, measured, percent, prefix, sentence};
+use msgpath_analyse::findings::wording::{again_set, measured, percent, prefix, sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 use msgpath_analyse::words::paired_in_words;
 
@@ -94,7 +94,7 @@ pub(super) fn against_waiting(input: &Input, case: &CaseSummary, guess: &str) ->
     let tried: Vec<String> =
         [Change::Spin, Change::SameCpu].iter().filter_map(|change| tried(input, case, change)).collect();
     let next = if case.case.path.wait == msgpath_core::path::DEFAULT_WAIT {
-        vec![again(&input.run.header, &[], "--poll")]
+        vec![again_set(&input.run.header, "wait=spin")]
     } else {
         Vec::new()
     };

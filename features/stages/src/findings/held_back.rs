@@ -4,7 +4,7 @@ use msgpath_core::units::Glyphs;
 
 use super::growth::traced;
 use crate::analyse::stage::Kind;
-use msgpath_analyse::findings::wording::{again, finding, percent, prefix, sentence};
+use msgpath_analyse::findings::wording::{again_set, finding, percent, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
@@ -41,7 +41,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
             percent(share),
         );
         let next = match (options.nodelay, case.case.traits.segments) {
-            (false, true) => vec![again(&input.run.header, &[], "--nodelay")],
+            (false, true) => vec![again_set(&input.run.header, "nodelay=yes")],
             _ => Vec::new(),
         };
         let sure = all.claim && stages.observer.as_ref().is_some_and(|observer| held > observer.added_high_ns.max(0.0));

@@ -12,7 +12,7 @@ use crate::command::{Home, Output, Running, within};
 
 /// The preset starts some hundred tools.
 const LIMIT: Duration = Duration::from_secs(400);
-const SHORT: &str = "-l 64 -w 0 -r 10 -c 1000 --no-extend --no-ablations --progress none";
+const SHORT: &str = "-l 64 -w 0 -r 10 -c 1000 -o extend=no,what-ifs=no --progress none";
 
 /// Listens at the port that it is told, of UDP where its tool does, until it is ended.
 const SERVER: &str = r#"
@@ -143,9 +143,10 @@ fn every_tool_stands_beside_our_round_trips() {
 #[test]
 fn streams_and_schedules_have_their_own_tools() {
     let Some(home) = home() else { return };
-    let stream = with_tools(&home, "stream -w 0 -r 5 -c 1000 --no-extend --tools iperf3,netperf,qperf --progress none");
+    let stream =
+        with_tools(&home, "stream -w 0 -r 5 -c 1000 -o extend=no --tools iperf3,netperf,qperf --progress none");
     stream.ends_with(0).shows(&["iperf3", "21.0 Gbit/s", "20.0 Gbit/s", "Payload at the receiver"]);
-    let line = "echo --rate 5k -l 64 -t 500ms -w 0 -r 5 --no-extend --tools sockperf --progress none";
+    let line = "echo --rate 5k -l 64 -t 500ms -w 0 -r 5 -o extend=no --tools sockperf --progress none";
     with_tools(&home, line).ends_with(0).shows(&["sockperf", "22.0 µs", "half: 11.0 µs"]);
     nothing_is_left(&home);
 }
@@ -178,7 +179,7 @@ fn a_long_turn_does_not_lose_the_ends() {
     );
     executable(&home.path().join("tools/qperf"), &slow);
     let line =
-        "compare -x tcp:send,udp:send -l 64 -w 0 -r 1 -c 1000 --no-extend --tools qperf --name long --progress none";
+        "compare -x tcp:send,udp:send -l 64 -w 0 -r 1 -c 1000 -o extend=no --tools qperf --name long --progress none";
     with_tools(&home, line).ends_with(0).shows(&["qperf", "23.0 µs"]);
     nothing_is_left(&home);
 }
@@ -196,7 +197,7 @@ fn tools_that_can_do_nothing_here_are_refused_before_anything_runs() {
 fn the_preset_answers_with_what_is_there() {
     let Some(home) = home() else { return };
     let out = home.path().join("out");
-    let line = format!("preset peers -q -o {} -- -t 200ms -w 0 -r 5 --no-extend --progress none", out.display());
+    let line = format!("preset peers -q -o {} -- -t 200ms -w 0 -r 5 -o extend=no --progress none", out.display());
     let output = with_tools(&home, &line).ends_with(0);
     output.shows(&[
         "Do the tools agree on a round trip?",
@@ -247,7 +248,7 @@ fn what_is_installed_is_understood() {
             eprintln!("skipped: {name} is not installed");
             continue;
         }
-        let line = format!("{line} -w 0 -r 1 -t 50ms --no-extend --no-ablations --progress none");
+        let line = format!("{line} -w 0 -r 1 -t 50ms -o extend=no,what-ifs=no --progress none");
         home.run(&format!("{line} --tools {name} --name run-{at}")).ends_with(0).shows(&[name]);
         let lines = fs::read_to_string(home.runs().join(format!("run-{at}/tools.jsonl"))).unwrap();
         let work = if name == "iperf3" { Work::Stream } else { Work::RoundTrips };

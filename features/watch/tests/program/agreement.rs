@@ -15,7 +15,7 @@ pub(crate) struct Times {
 /// What is typed: each message is watched, and there is a record of both in the same folder, `watched` and `own`.
 pub(crate) fn arguments<'a>(program: &'a str, service: &'a str, count: &'a str, rounds: &'a str) -> Vec<&'a str> {
     let watch = ["watch", "-q", "-t", "600s", "--slow", "1ns", "--name", "watched", "--", program];
-    let load = ["explain", "-q", "-x", "tcp:send", "--service-time", service, "-c", count, "-r", rounds, "-w", "0"];
+    let load = ["explain", "-q", "-x", "tcp:send", "-o", service, "-c", count, "-r", rounds, "-w", "0"];
     [&watch[..], &load, &["--name", "own"]].concat()
 }
 

@@ -53,7 +53,8 @@ fn the_p99_of_the_client_is_that_of_watch() {
 fn our_own_echo_and_watch_agree() {
     skip_without_bpf!();
     let home = Home::new();
-    let output = home.msgpath(&agreement::arguments(env!("CARGO_BIN_EXE_msgpath"), "2ms", "30", "4")).ends_with(0);
+    let output =
+        home.msgpath(&agreement::arguments(env!("CARGO_BIN_EXE_msgpath"), "service-time=2ms", "30", "4")).ends_with(0);
     let Some((traced, both)) = agreement::messages(&home.runs(), 200_000) else {
         panic!("records that cannot be read: {} {}", output.out, output.err)
     };
@@ -73,7 +74,7 @@ fn our_own_echo_and_watch_agree() {
 fn a_server_on_io_uring_is_split() {
     skip_without_bpf!();
     let program = env!("CARGO_BIN_EXE_msgpath");
-    let echo = ["-x", "tcp:uring/uring", "--service-time", "1ms", "-c", "40", "-r", "3", "-w", "0", "-q"];
+    let echo = ["-x", "tcp:uring/uring", "-o", "service-time=1ms", "-c", "40", "-r", "3", "-w", "0", "-q"];
     let plain = Home::new().msgpath(&echo);
     if plain.code != Some(0) {
         return println!("skipped: {}", plain.err);

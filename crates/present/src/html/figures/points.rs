@@ -101,9 +101,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 fn missing(run: &Run) -> String {
     let again = command_again(&run.header.command);
     match (run.header.plan.message_log, run.rounds.iter().any(|round| round.batch > 1)) {
-        (0, _) => format!("the run kept no messages; without --message-log 0 it does: {again}"),
+        (0, _) => format!("the run kept no messages; without -o message-log=0 it does: {again}"),
         (_, true) => {
-            format!("several messages share a pair of clock readings; this times each of them: {again} --stamps both")
+            format!("several messages share a pair of clock readings; this times each of them: {again} -o stamps=both")
         }
         (_, false) => "this report was made without the per-message log; msgpath report reads it".into(),
     }

@@ -353,7 +353,7 @@ mod tests {
         rows.iter_mut().for_each(|row| row.far_ns = None);
         let messages = Messages { logged: &rows, ..Messages::default() };
         let text = drawn(&FIGURE, &Scene { messages, ..Scene::new(&run, &summary) });
-        assert_eq!(text, "n/a: the far end took no stamps; this command records them: msgpath echo --stamps both");
+        assert_eq!(text, "n/a: the far end took no stamps; this command records them: msgpath echo -o stamps=both");
         let (stream, summary) = fixture::shapes();
         assert_eq!(drawn(&FIGURE, &Scene::new(&stream, &summary)), "nothing");
     }

@@ -148,7 +148,7 @@ fn missing(scene: &Scene<'_>) -> String {
     } else if scene.run.rounds.is_empty() {
         "no round was finished, so no message was measured".into()
     } else if scene.run.header.plan.message_log == 0 {
-        "the run kept no messages, only histograms. Measure without --message-log 0".into()
+        "the run kept no messages, only histograms. Measure without -o message-log=0".into()
     } else {
         "the run's message log holds no message".into()
     }
@@ -168,7 +168,7 @@ fn which(scene: &Scene<'_>, embedded: &Embedded) -> String {
     };
     if scene.messages.not_kept > 0 {
         text += &format!(
-            " The log was full: {} were measured and not logged (--message-log N).",
+            " The log was full: {} were measured and not logged (-o message-log=N).",
             words::counted(scene.messages.not_kept, "message")
         );
     }

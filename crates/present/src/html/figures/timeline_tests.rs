@@ -80,7 +80,7 @@ fn lost_messages_are_listed_where_none_arrived() {
 #[test]
 fn where_nothing_can_be_shown_it_is_said_why() {
     assert!(why(drawn(&[], DEFAULT_EMBED, |run| run.rounds.clear())).contains("no round"));
-    assert!(why(drawn(&[], DEFAULT_EMBED, |run| run.header.plan.message_log = 0)).contains("--message-log"));
+    assert!(why(drawn(&[], DEFAULT_EMBED, |run| run.header.plan.message_log = 0)).contains("-o message-log=0"));
     assert!(why(drawn(&rows(5), 0, |_| {})).contains("--embed"));
     assert!(why(drawn(&[], DEFAULT_EMBED, |run| run.header.plan.message_log = 9)).contains("holds no message"));
     let (run, summary) = fixture::shapes();

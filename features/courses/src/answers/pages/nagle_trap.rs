@@ -201,7 +201,7 @@ fn forty_ms(parts: &[Part<'_>]) -> Answered {
     if !forty.waits {
         return Err(forty.text.into());
     }
-    Ok(say(sure_if(forty.proved), forty.text).next("msgpath explain -x tcp:writes --pieces 2x256 --no-nodelay"))
+    Ok(say(sure_if(forty.proved), forty.text).next("msgpath explain -x tcp:writes --pieces 2x256 -o nodelay=no"))
 }
 
 fn two_hundred(parts: &[Part<'_>]) -> Answered {
@@ -228,7 +228,7 @@ fn two_hundred(parts: &[Part<'_>]) -> Answered {
         0.05.. => Confidence::Likely,
         _ => Confidence::CantTell,
     };
-    Ok(say(confidence, text).next("msgpath echo --hold-cork -c 50"))
+    Ok(say(confidence, text).next("msgpath echo -o cork=held -c 50"))
 }
 
 /// What each cure costs beside a single write.

@@ -287,7 +287,7 @@ fn start_and_steady(engines: &Engines<'_>) -> Answered {
     let answer = say(confidence, texts.join(". ")).with(evidence);
     Ok(match confidence {
         Confidence::Sure => answer,
-        _ => answer.next("msgpath preset vehicles -- --restarts 5"),
+        _ => answer.next("msgpath preset vehicles -- -o restarts=5"),
     })
 }
 
@@ -320,7 +320,7 @@ fn slowest(engines: &Engines<'_>) -> Answered {
     match (kept.len(), behind.len()) {
         (0, 0) => {
             let cannot = Cannot::from("the log of messages is not there");
-            return Err(cannot.next("msgpath preset vehicles -- --message-log 2M"));
+            return Err(cannot.next("msgpath preset vehicles -- -o message-log=2M"));
         }
         (0, _) => {
             let why = "no engine kept up with its messages: the slowest are the last ones of a growing backlog";

@@ -560,7 +560,7 @@ fn nagle(shapes: &Shapes<'_>) -> Answered {
     let pairs: Vec<Pair<'_>> = with.filter_map(|case| Some((case, without(case)?))).collect();
     if pairs.is_empty() {
         let cannot = crate::answers::answered::Cannot::from("no row was measured with it and without it");
-        return Err(cannot.next("msgpath stream -x tcp:writes --pieces 15x100 -c 20000 --vary nagle,nodelay"));
+        return Err(cannot.next("msgpath stream -x tcp:writes+nagle,tcp:writes+nodelay --pieces 15x100 -c 20000"));
     }
     let family = shapes.judged(&pairs);
     let segments = |case: &CaseSummary| case.per_message(sending(part, case).1.as_ref()?.data_segs_out);

@@ -23,11 +23,13 @@ pub(super) enum Verdict {
     Refused(&'static str),
     /// That depends on its value.
     ByValue(fn(&str) -> Verdict),
+    /// Its value is rare settings, each of which is judged by its key.
+    Settings,
     /// Its value is a command line of this verb, which is judged in turn.
     CommandOf(&'static str),
 }
 
-use Verdict::{ByValue, CommandOf, Measures, Refused, Starts};
+use Verdict::{ByValue, CommandOf, Measures, Refused, Settings, Starts};
 
 const WRITES: Verdict = Refused("it writes a file");
 const READS: Verdict = Refused("it reads a file");
@@ -51,75 +53,38 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("event-loop", Measures),
     ("inflight", Measures),
     ("rate", Measures),
-    ("every", Measures),
-    ("arrivals", Measures),
-    ("service-time", Measures),
-    ("working-set", Measures),
-    ("udp", Measures),
-    ("zerocopy", Measures),
-    ("poll", Measures),
     ("reverse", Measures),
     // How much is measured, and what the result is held to.
     ("each", Measures),
-    ("fresh", Measures),
     ("time", Measures),
     ("count", Measures),
     ("warmup", Measures),
     ("rounds", Measures),
-    ("restarts", Measures),
     ("seed", Measures),
     ("baseline", Measures),
     ("metric", Measures),
     ("expect", Measures),
-    ("no-ablations", Measures),
-    ("burst", Measures),
-    ("no-extend", Measures),
-    ("no-refine", Measures),
-    ("stamps", Measures),
     ("stages", Measures),
-    ("events", Measures),
-    ("message-log", Measures),
     ("max-loss", Measures),
     ("fail-if", Measures),
     ("strict", Measures),
-    ("simulate-cache", Starts("it starts valgrind")),
     ("tools", Starts("it starts measuring tools of others")),
     // The connection.
     ("TARGET", ByValue(target)),
     ("RUN", Refused("it measures again what a record says")),
     ("port", REACHES),
-    ("bind", Refused("it says which networks are reached")),
-    ("ipv4", Measures),
-    ("ipv6", Measures),
     ("between", ByValue(between)),
     ("link", Measures),
     ("wire", Measures),
     ("cpu", Measures),
-    ("nodelay", Measures),
-    ("no-nodelay", Measures),
-    ("cork", Measures),
-    ("hold-cork", Measures),
-    ("vary", Measures),
-    ("sndbuf", Measures),
-    ("rcvbuf", Measures),
-    ("read-size", Measures),
-    ("congestion", Measures),
-    ("busy-poll-us", Measures),
-    ("interface", ByValue(interface)),
-    ("ethertype", Measures),
-    ("mac-address", Measures),
-    ("queued-signals", Measures),
+    ("set", Settings),
     // The far end.
     ("far", ByValue(far)),
-    ("frame", Measures),
-    ("request-file", READS),
     ("launch", Refused("it starts a program that reaches another machine")),
     ("program", Refused("it names a program of another machine")),
     ("address", REACHES),
     ("token-file", READS),
     // The result.
-    ("out", WRITES),
-    ("csv", WRITES),
     ("open-metrics", Refused("it writes a file, or listens")),
     ("lab-log", WRITES),
     ("name", KEPT),
@@ -128,7 +93,6 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("jsonl", SHOWS),
     ("legacy", SHOWS),
     ("color", SHOWS),
-    ("ascii", SHOWS),
     ("progress", SHOWS),
     ("quiet", Refused("it hides what the user must know")),
     ("verbose", Measures),
@@ -144,12 +108,14 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("mac", Measures),
     // `rpc`. Its words are the grammar of the lab, which makes calls and nothing else.
     ("COMMAND", Measures),
+    ("arrivals", Measures),
     ("verify", Measures),
     ("timeout", Measures),
     ("connect-timeout", Measures),
     ("serve", CommandOf("serve")),
     // The server of a run of `rpc`.
     ("ADDR", LISTENS),
+    ("bind", LISTENS),
     ("rpc", LISTENS),
     ("insecure", LISTENS),
     ("behind-nat", LISTENS),
@@ -168,6 +134,41 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("older", COURSE),
     ("reads", COURSE),
     ("tell-nothing", COURSE),
+];
+
+/// Every key of `-o`.
+const KEYS: &[(&str, Verdict)] = &[
+    ("nodelay", Measures),
+    ("cork", Measures),
+    ("congestion", Measures),
+    ("sndbuf", Measures),
+    ("rcvbuf", Measures),
+    ("read-size", Measures),
+    ("busy-poll", Measures),
+    ("queued-signals", Measures),
+    ("ip", Measures),
+    ("bind", Refused("it says which networks are reached")),
+    ("device", ByValue(device)),
+    ("ethertype", Measures),
+    ("mac", Measures),
+    ("wait", Measures),
+    ("wire", Measures),
+    ("arrivals", Measures),
+    ("service-time", Measures),
+    ("working-set", Measures),
+    ("stamps", Measures),
+    ("message-log", Measures),
+    ("frame", Measures),
+    ("request-file", READS),
+    ("fresh", Measures),
+    ("burst", Measures),
+    ("restarts", Measures),
+    ("seed", Measures),
+    ("what-ifs", Measures),
+    ("extend", Measures),
+    ("refine", Measures),
+    ("events", Measures),
+    ("simulate-cache", Starts("it starts valgrind")),
 ];
 
 const COURSE: Verdict = Refused("a server of a course is no server of rpc");
@@ -198,8 +199,8 @@ fn between(text: &str) -> Verdict {
     if text == "lab" { Measures } else { Refused("it enters network namespaces other than --between lab") }
 }
 
-fn interface(text: &str) -> Verdict {
-    if text == "lo" { Measures } else { Refused("it sends frames into a network other than --interface lo") }
+fn device(text: &str) -> Verdict {
+    if text == "lo" { Measures } else { Refused("it sends frames into a network other than -o device=lo") }
 }
 
 fn far(text: &str) -> Verdict {
@@ -246,9 +247,9 @@ fn name_of(argument: &clap::Arg) -> String {
     }
 }
 
-fn verdict_of(name: &str) -> Verdict {
-    // A new option is refused until somebody judges it; the test below asks for that.
-    OPTIONS.iter().find(|(known, _)| *known == name).map_or(Refused("nobody has judged it"), |(_, verdict)| *verdict)
+/// A new name is refused until it has a verdict; the tests below ask for that.
+fn verdict_of(list: &[(&str, Verdict)], name: &str) -> Verdict {
+    list.iter().find(|(known, _)| *known == name).map_or(Refused("it has no verdict yet"), |(_, verdict)| *verdict)
 }
 
 /// Judges what the parser made of a run of a preset: what it starts.
@@ -289,16 +290,50 @@ impl Words<'_> {
                 None => vec![String::new()],
             };
             for value in values {
-                let mut verdict = verdict_of(&name);
-                while let ByValue(judged) = verdict {
-                    verdict = judged(&value);
+                self.judge_value((&name, argument), verdict_of(OPTIONS, &name), &value, at, started)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_value(
+        self,
+        (name, argument): (&str, &clap::Arg),
+        verdict: Verdict,
+        value: &str,
+        at: Spot,
+        started: &mut Vec<Started>,
+    ) -> Result<(), Mistake> {
+        match verdict {
+            Measures => Ok(()),
+            ByValue(judged) => self.judge_value((name, argument), judged(value), value, at, started),
+            Starts(why) => {
+                started.push(Started { option: name.to_owned(), value: value.to_owned(), why, at });
+                Ok(())
+            }
+            Refused(why) => Err(refused(name, argument, why, at)),
+            CommandOf(inner) => self.judge_inner(inner, value, at, started),
+            Settings => self.judge_settings(value, at, started),
+        }
+    }
+
+    /// The same of rare settings, which the parser has accepted.
+    fn judge_settings(self, settings: &str, at: Spot, started: &mut Vec<Started>) -> Result<(), Mistake> {
+        for (key, value) in settings.split(',').filter_map(|setting| setting.split_once('=')) {
+            let mut verdict = verdict_of(KEYS, key);
+            if let ByValue(judged) = verdict {
+                verdict = judged(value);
+            }
+            match verdict {
+                Starts(_) if value == "no" => {}
+                Starts(why) => {
+                    started.push(Started { option: "set".into(), value: format!("{key}={value}"), why, at });
                 }
-                match verdict {
-                    Measures | ByValue(_) => {}
-                    Starts(why) => started.push(Started { option: name.clone(), value, why, at }),
-                    Refused(why) => return Err(refused(&name, argument, why, at)),
-                    CommandOf(inner) => self.judge_inner(inner, &value, at, started)?,
+                Refused(why) => {
+                    let what = format!("a preset may not say -o {key}: {why}; yours goes behind: -- -o {key}={value}");
+                    return Err(Mistake { at, what });
                 }
+                _ => {}
             }
         }
         Ok(())
@@ -354,6 +389,14 @@ mod tests {
             assert!(there.contains(*name), "{name} is no option of these verbs");
             assert!(OPTIONS[..at].iter().all(|(other, _)| other != name), "{name} is judged twice");
         }
+    }
+
+    #[test]
+    fn every_key_of_rare_settings_is_judged() {
+        let known: Vec<&str> = msgpath_verbs::settings::KEYS.iter().map(|key| key.name).collect();
+        let judged: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(judged, known);
+        assert!(matches!(device("eth0"), Refused(_)) && matches!(device("lo"), Measures));
     }
 
     #[test]

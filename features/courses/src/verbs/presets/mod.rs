@@ -214,16 +214,15 @@ mod tests {
         let loopback = "words=['here','ping']\n[run.options]\n";
         for (verb, begin, option) in [
             ("echo", "[run.options]\n", "launch='sh -c x'"),
-            ("echo", "[run.options]\n", "csv='/x'"),
-            ("stream", "[run.options]\n", "out='/x'"),
+            ("echo", "[run.options]\n", "open-metrics='/x'"),
             ("compare", "[run.options]\n", "open-metrics='/x'"),
-            ("explain", "[run.options]\n", "request-file='/x'"),
+            ("explain", "[run.options]\n", "set='request-file=/x'"),
             ("echo", "[run.options]\n", "token-file='/x'"),
             ("echo", "[run.options]\n", "between='a,b'"),
             ("periodic", "[run.options]\n", "between='lab2'"),
-            ("periodic", "[run.options]\n", "interface='eth0'"),
-            ("compare", "[run.options]\n", "interface='eth0'"),
-            ("echo", "[run.options]\n", "bind='0.0.0.0'"),
+            ("periodic", "[run.options]\n", "set='device=eth0'"),
+            ("compare", "[run.options]\n", "set='what-ifs=no,device=eth0'"),
+            ("echo", "[run.options]\n", "set='bind=0.0.0.0'"),
             ("echo", "[run.options]\n", "name='x'"),
             ("echo", "[run.options]\n", "no-save=true"),
             ("echo", "[run.options]\n", "json=true"),
@@ -231,7 +230,6 @@ mod tests {
             ("echo", "[run.options]\n", "quiet=true"),
             ("compare", "[run.options]\n", "far='raw://n2:7'"),
             ("rpc", loopback, "lab-log='/x'"),
-            ("rpc", loopback, "csv='/x'"),
             ("rpc", loopback, "between='a,b'"),
             ("rpc", loopback, "serve='--lab-log /x'"),
             ("rpc", loopback, "serve='--lab-log=/x'"),
@@ -249,21 +247,21 @@ mod tests {
     fn an_option_in_disguise_is_a_mistake() {
         for (verb, more) in [
             // As the value of an option that takes none, of one that does, or as a part of a name.
-            ("echo", "[run.options]\ncork='--csv=/x'"),
-            ("echo", "[run.options]\nlen='--csv=/x'"),
-            ("echo", "[run.options]\n'csv=/x'=true"),
-            ("echo", "[run.options]\n'cork --csv'='/x'"),
+            ("echo", "[run.options]\neach='--open-metrics=/x'"),
+            ("echo", "[run.options]\nlen='--open-metrics=/x'"),
+            ("echo", "[run.options]\n'open-metrics=/x'=true"),
+            ("echo", "[run.options]\n'each --open-metrics'='/x'"),
             // Abbreviated, and by its letter.
-            ("echo", "[run.options]\ncs='/x'"),
+            ("echo", "[run.options]\nopen-met='/x'"),
             ("echo", "[run.options]\no='/x'"),
             // Among the words.
-            ("echo", "words=['--csv=/x']"),
-            ("echo", "words=['--csv', '/x']"),
-            ("echo", "words=['-o/x']"),
+            ("echo", "words=['--open-metrics=/x']"),
+            ("echo", "words=['--open-metrics', '/x']"),
+            ("echo", "words=['-orequest-file=/x']"),
             ("echo", "words=['--launch=sh -c x', '127.0.0.1']"),
-            ("compare", "words=['tcp:send', '--out', '/x']"),
+            ("compare", "words=['tcp:send', '--open-metrics', '/x']"),
             ("compare", "words=['--', '--far=./a']"),
-            ("rpc", "words=['here', 'ping', '--csv', '/x']"),
+            ("rpc", "words=['here', 'ping', '--open-metrics', '/x']"),
             ("rpc", "words=['here', 'ping', '--serve=--lab-log=/x']"),
             ("rpc", "words=['here', 'ping', '--lab-log=/x']"),
         ] {
@@ -304,7 +302,7 @@ mod tests {
             "--far example:c; --far ./a {port}"
         );
         assert_eq!(starts("compare", "[run.options]\ntools='all'"), "--tools all");
-        assert_eq!(starts("echo", "[run.options]\nsimulate-cache=true"), "--simulate-cache");
+        assert_eq!(starts("echo", "[run.options]\nset='what-ifs=no,simulate-cache=yes'"), "--set simulate-cache=yes");
         assert_eq!(starts("compare", "words=['tcp:send', '--far=./a']"), "--far ./a");
         assert_eq!(starts("compare", "[run.options]\nlen=64\nfar='raw://127.0.0.1:7'"), "");
     }
