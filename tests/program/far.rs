@@ -1,4 +1,4 @@
-//! Programs of others as far ends: `--far` and `raw://`, as a user starts them.
+//! Programs of others as far ends: `--server` and `raw://`, as a user starts them.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -86,7 +86,7 @@ fn home() -> Option<Home> {
     Some(home)
 }
 
-/// `--far` for the server in this mode, under this name.
+/// `--server` for the server in this mode, under this name.
 fn far(name: &str, mode: &str) -> String {
     format!("{name}=python3 server.py {{port}} {mode}")
 }
@@ -109,7 +109,7 @@ fn nothing_is_left(home: &Home) {
 #[track_caller]
 fn run(home: &Home, line: &str, far: &[&str]) -> Output {
     let mut words: Vec<&str> = line.split_whitespace().collect();
-    far.iter().for_each(|far| words.extend(["--far", far]));
+    far.iter().for_each(|far| words.extend(["--server", far]));
     home.msgpath(&words)
 }
 
@@ -283,24 +283,24 @@ fn what_cannot_be_started_or_never_listens_is_said() {
     run(&home, "echo -c 10", &["./absent {port}"]).ends_with(3).says(&["could not be started", "./server"]);
     run(&home, "echo -c 10", &["sh -c 'echo sorry >&2; exit 7'"]).ends_with(3).says(&["status 7", "sorry"]);
     let usage = [
-        (vec!["echo", "--far", "a {port}", "--far", "b {port}"], "one far end"),
-        (vec!["compare", "--far", "x=a", "--far", "x=b"], "two programs are called x"),
-        (vec!["echo", "--far", "a 'b"], "not closed"),
-        (vec!["echo", "-o", "frame=line"], "--far"),
-        (vec!["stream", "--far", "a"], "acknowledges no stream"),
-        (vec!["echo", "--far", "a", "--stages", "light"], "--stages"),
-        (vec!["echo", "--far", "a", "-o", "service-time=5us"], "-o service-time"),
-        (vec!["echo", "127.0.0.1", "--far", "a"], "and so is a target"),
-        (vec!["echo", "--far", "a", "-o", "frame=length", "-l", "4"], "no room for its length"),
-        (vec!["echo", "-x", "tcp:send@b", "--far", "a=./a"], "names the program b"),
+        (vec!["echo", "--server", "a {port}", "--server", "b {port}"], "one server"),
+        (vec!["compare", "--server", "x=a", "--server", "x=b"], "two programs are called x"),
+        (vec!["echo", "--server", "a 'b"], "not closed"),
+        (vec!["echo", "-o", "frame=line"], "--server"),
+        (vec!["stream", "--server", "a"], "acknowledges no stream"),
+        (vec!["echo", "--server", "a", "--stages", "light"], "--stages"),
+        (vec!["echo", "--server", "a", "-o", "service-time=5us"], "-o service-time"),
+        (vec!["echo", "127.0.0.1", "--server", "a"], "and so is a target"),
+        (vec!["echo", "--server", "a", "-o", "frame=length", "-l", "4"], "no room for its length"),
+        (vec!["echo", "-x", "tcp:send@b", "--server", "a=./a"], "names the program b"),
         (vec!["echo", "raw://nobody"], "is not a target"),
-        (vec!["echo", "--far", "raw://nobody"], "HOST:PORT"),
+        (vec!["echo", "--server", "raw://nobody"], "HOST:PORT"),
     ];
     for (words, says) in usage {
         let refused = home.msgpath(&words).ends_with(2);
         assert!(refused.err.contains(says), "{words:?}: {}", refused.err);
     }
-    home.msgpath(&["echo", "-x", "udp", "--far", "python3 server.py {port}"]).ends_with(3).says(&["does not reach"]);
+    home.msgpath(&["echo", "-x", "udp", "--server", "python3 server.py {port}"]).ends_with(3).says(&["does not reach"]);
 }
 
 /// A server that a test started itself.
@@ -361,7 +361,7 @@ fn met(home: &Home, running: &mut Running, rounds: usize) {
 
 fn start(home: &Home, line: &str, far: &str) -> Running {
     let mut words: Vec<&str> = line.split_whitespace().collect();
-    words.extend(["--far", far]);
+    words.extend(["--server", far]);
     Running::new(home.command(&words))
 }
 
@@ -393,7 +393,7 @@ fn examples_in_other_languages_are_built_where_they_can_be() {
     let line = "compare -l 64 -c 200 -w 0 -r 5 -o extend=no --progress none";
     // Rust is there wherever this test was built; its folder is that of the tests' user.
     let mut command = home.command(&line.split_whitespace().collect::<Vec<_>>());
-    command.args(["--far", "example:rust", "--far", "example:cobol", "--name", "built"]);
+    command.args(["--server", "example:rust", "--server", "example:cobol", "--name", "built"]);
     for name in ["RUSTUP_HOME", "CARGO_HOME"] {
         let usual = std::env::var_os("HOME")
             .map(|home| Path::new(&home).join(format!(".{}", &name[..name.len() - 5].to_lowercase())));

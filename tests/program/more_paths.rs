@@ -58,7 +58,7 @@ fn mptcp_is_told_from_a_connection_that_fell_back() {
                   s.accept()\n while d := c.recv(1 << 16): c.sendall(d)\n";
     std::fs::write(home.path().join("plain.py"), server).unwrap();
     let mut words: Vec<&str> = SHORT.split_whitespace().collect();
-    words.extend(["--json", "-x", "mptcp:send", "--far", "python3 plain.py {port}"]);
+    words.extend(["--json", "-x", "mptcp:send", "--server", "python3 plain.py {port}"]);
     words.insert(0, "echo");
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         return eprintln!("skipped: no python3");

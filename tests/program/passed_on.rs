@@ -52,8 +52,8 @@ fn a_preset_file_neither_writes_nor_starts_nor_reaches_anything() {
     const HERE: &str = "words = ['here', '-k', '4', 'ping']\n[run.options]\n";
     for (verb, begin, attack) in [
         ("echo", "words = ['n2']\n[run.options]\ncount = 20\n", "launch = 'leaves-the-mark {host}'"),
-        ("echo", "[run.options]\ncount = 20\n", "far = 'leaves-the-mark {port}'"),
-        ("compare", "words = ['tcp:send', '--far=leaves-the-mark']\n[run.options]\n", FEW),
+        ("echo", "[run.options]\ncount = 20\n", "server = 'leaves-the-mark {port}'"),
+        ("compare", "words = ['tcp:send', '--server=leaves-the-mark']\n[run.options]\n", FEW),
         ("compare", "[run.options]\npath = 'tcp:send'\nlen = 64\ntime = '1s'\n", "tools = 'sockperf'"),
         ("echo", "[run.options]\ncount = 20\n", "simulate-cache = true"),
         ("echo", "[run.options]\ncount = 20\n", "open-metrics = 'MARK'"),
@@ -92,13 +92,13 @@ fn a_preset_file_neither_writes_nor_starts_nor_reaches_anything() {
 fn a_preset_file_starts_programs_when_the_user_lets_it_and_they_are_shown() {
     let home = Home::new();
     program(&home, "leaves-the-mark", "exit 1");
-    let rest = "[run.options]\npath = 'tcp:send'\nlen = 64\ncount = 40\nrounds = 2\nwarmup = '0'\nfar = 'leaves-the-mark {port}'";
+    let rest = "[run.options]\npath = 'tcp:send'\nlen = 64\ncount = 40\nrounds = 2\nwarmup = '0'\nserver = 'leaves-the-mark {port}'";
     let file = preset(&home, "compare", rest);
     msgpath(&home, &["preset", &file]).ends_with(2).says(&["own.toml:12:1", "it starts a program", "--allow-programs"]);
     assert!(!mark(&home).exists());
     msgpath(&home, &["preset", "show", &file]).ends_with(0).shows(&["leaves-the-mark {port}"]);
     assert!(!mark(&home).exists());
-    msgpath(&home, &["preset", &file, "--allow-programs"]).says(&["own starts: --far leaves-the-mark {port}"]);
+    msgpath(&home, &["preset", &file, "--allow-programs"]).says(&["own starts: --server leaves-the-mark {port}"]);
     assert!(mark(&home).exists());
 }
 
@@ -215,14 +215,14 @@ fn a_program_of_a_record_that_others_may_have_written_is_not_started() {
     program(&home, "far", "exit 1");
     let far = format!("far={}/bin/far {{port}}", home.path().display());
     let words: Vec<&str> = SHORT.split_whitespace().skip(3).collect();
-    let words = [&["compare", "tcp:send,tcp:writev", "-l", "64", "--far", &far][..], &words].concat();
+    let words = [&["compare", "tcp:send,tcp:writev", "-l", "64", "--server", &far][..], &words].concat();
     msgpath(&home, &words).ends_with(0);
     assert!(mark(&home).exists(), "the far end is started");
     fs::remove_file(mark(&home)).unwrap();
     cut_short(&home);
     mode(&home.runs().join("cut"), 0o777);
     for verb in ["resume", "explain"] {
-        msgpath(&home, &[verb, "cut"]).ends_with(3).says(&["error[E88]", "--far"]);
+        msgpath(&home, &[verb, "cut"]).ends_with(3).says(&["error[E88]", "--server"]);
         assert!(!mark(&home).exists(), "{verb}");
     }
 }

@@ -817,7 +817,7 @@ impl Plan {
         use crate::{Exit, Problem};
         let usage = |what: String, hint: &str| Err(Problem::new("E11", Exit::Usage, what).hint(hint));
         if let (Some(name), None) = (&case.path.program, self.program_of(case)) {
-            return usage(format!("{} names the program {name}, which is not given", case.path), "--far");
+            return usage(format!("{} names the program {name}, which is not given", case.path), "--server");
         }
         if case.size == 0 || (self.workload.is_echoed() && case.reply == 0) {
             return usage("a message of 0 bytes cannot be timed: nothing would arrive".into(), "-l 1 or more");
@@ -907,7 +907,7 @@ impl Plan {
             if self.programs[..at].iter().any(|other| other.name == program.name) {
                 return usage(
                     format!("two programs are called {}", program.name),
-                    "a name before each: --far 'new=./server {port}'",
+                    "a name before each: --server 'new=./server {port}'",
                 );
             }
         }

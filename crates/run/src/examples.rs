@@ -1,4 +1,4 @@
-//! The small echo servers in other languages that come with the program (`languages/`, `--far example:LANGUAGE`): kept as
+//! The small echo servers in other languages that come with the program (`languages/`, `--server example:LANGUAGE`): kept as
 //! their sources, and built before a run where their toolchain is, in the user's cache.
 
 use std::fs;

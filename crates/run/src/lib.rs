@@ -30,7 +30,7 @@
 //! **Where the ends are.** `Between` puts the ends into network namespaces: who asks for the run moves this process to the near one before it
 //! has a second thread, and the near end starts there; the far end is told where to go.
 //!
-//! **Programs of others.** With `--far` the agent of the far end measures nothing: it starts the program when the first round asks for it,
+//! **Programs of others.** With `--server` the agent of the far end measures nothing: it starts the program when the first round asks for it,
 //! offers its address, reads its CPU time at both ends of a round, and ends it when it ends itself. The near end connects without a key,
 //! tries one message (`program::first_reply`), and runs the usual loop with a payload that the program understands. Such a case has a path
 //! with `@name` and the trait `program`; what nobody counted of its far end is `Counted::CpuTime` or `Nothing`, never 0.

@@ -91,7 +91,7 @@ fn suits(case: &Case) -> Result<(), Unavailable> {
         return Err(Unavailable::new(why, "a wait that sleeps: /block"));
     }
     if case.traits.program {
-        return Err(Unavailable::new("the far end is a program of others", "a case without --far"));
+        return Err(Unavailable::new("the far end is a program of others", "a case without --server"));
     }
     if case.load != Load::Closed {
         return Err(Unavailable::new("a schedule is a matter of time, which is not simulated", "no --rate"));

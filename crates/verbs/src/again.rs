@@ -26,9 +26,9 @@ pub struct Typed {
     /// What msgpath is called on that host
     #[arg(long, value_name = "PROGRAM")]
     pub program: Option<String>,
-    /// A program that is a far end, with its name: new='./server {port}'; repeatable
-    #[arg(long, value_name = "PROGRAM", value_parser = typed::program)]
-    pub far: Vec<Program>,
+    /// A program that is a server, with its name: new='./server {port}'; repeatable
+    #[arg(long = "server", value_name = "PROGRAM", value_parser = typed::program)]
+    pub programs: Vec<Program>,
     /// Where the far end is: HOST with --launch, else HOST:PORT, unix:/path ...
     #[arg(long, value_name = "TARGET")]
     pub target: Option<String>,
@@ -67,20 +67,20 @@ pub fn of_launch(launch: &Launch) -> Vec<Said> {
 }
 
 fn of_programs(programs: &[Program]) -> impl Iterator<Item = Said> {
-    programs.iter().map(|program| said("--far", program.typed()))
+    programs.iter().map(|program| said("--server", program.typed()))
 }
 
 impl Typed {
     /// All of it.
     pub fn said(&self) -> Vec<Said> {
-        let Self { launch, program, far, target, between, token_file } = self;
+        let Self { launch, program, programs, target, between, token_file } = self;
         let launch = launch.as_ref().map(|launch| said("--launch", launch.typed()));
         let program = program.as_ref().map(|program| said("--program", program));
         let target = target.as_ref().map(|target| said("--target", target));
         let between = between.as_ref().map(|between| said("--between", between));
         let token = token_file.as_ref().map(|file| said("--token-file", file.display().to_string()));
-        let far = of_programs(far);
-        launch.into_iter().chain(program).chain(far).chain(target).chain(between).chain(token).collect()
+        let servers = of_programs(programs);
+        launch.into_iter().chain(program).chain(servers).chain(target).chain(between).chain(token).collect()
     }
 }
 
@@ -168,7 +168,7 @@ pub fn run(header: &RunHeader, folder: &Path, verb: &str, typed: &Typed) -> Resu
     // Words such as ./server mean another program in another folder.
     let here = std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default();
     let elsewhere = |program: &&Program| !program.folder.is_empty() && program.folder != here;
-    match programs.iter().find(elsewhere).filter(|_| !typed.far.is_empty()) {
+    match programs.iter().find(elsewhere).filter(|_| !typed.programs.is_empty()) {
         None => Ok(()),
         Some(program) => Err(usage(format!("{} was started in {}", program.name, program.folder))
             .why("what was typed means a program of this folder")
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn what_is_to_be_typed_is_quoted_for_a_shell() {
         assert_eq!(said("--launch", "ssh").words(), "--launch ssh");
-        assert_eq!(said("--far", "a=./b 'c d'").words(), r"--far 'a=./b '\''c d'\'''");
+        assert_eq!(said("--server", "a=./b 'c d'").words(), r"--server 'a=./b '\''c d'\'''");
         assert_eq!(said("", "n[1-2]").words(), "'n[1-2]'");
         assert_eq!(said("--target", "$(x)").words(), "--target '$(x)'");
     }

@@ -24,7 +24,7 @@ pub struct Options {
     /// Messages that are answered one by one.
     pub timed: TimedOptions,
     /// What the server is.
-    pub far: FarOptions,
+    pub server: ServerOptions,
     /// Flow in one direction.
     pub flow: FlowOptions,
     /// What is compared.
@@ -105,7 +105,7 @@ pub struct MessageOptions {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Message and path")]
 pub struct TimedOptions {
-    /// Size of the reply [default: as -l]; with --far the bytes of such replies are not compared
+    /// Size of the reply [default: as -l]; with --server the bytes of such replies are not compared
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub reply: Option<u64>,
     /// Messages in flight on a connection, or with echo a list: 1,4,16 [default: 1; with --rate at most 4096]
@@ -132,15 +132,15 @@ pub struct TimedOptions {
 /// What the server is.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Message and path")]
-pub struct FarOptions {
+pub struct ServerOptions {
     /// A thread serves its connections from one epoll set, whichever is ready, at both ends; else it serves them in turn
     #[arg(long)]
     pub event_loop: bool,
-    /// Start this program as the far end: './server {port}', or with a name, new='./server {port}'; or raw://HOST:PORT for one
+    /// Start this program as the server: './server {port}', or with a name, new='./server {port}'; or raw://HOST:PORT for one
     /// that runs. {port} {host} {cpu} are filled in; without {port} its listening socket is looked for. No shell is between.
-    /// With compare repeatable, and beside msgpath's own far end; a path names one with @: tcp:send@new
-    #[arg(long, value_name = "PROGRAM", value_parser = typed::program)]
-    pub far: Vec<Program>,
+    /// With compare repeatable, and beside msgpath's own server; a path names one with @: tcp:send@new
+    #[arg(long = "server", value_name = "PROGRAM", value_parser = typed::program)]
+    pub programs: Vec<Program>,
 }
 
 /// Flow in one direction.

@@ -319,7 +319,7 @@ pub static KEYS: [Key; 31] = [
     Key {
         name: "frame",
         value: "bytes|line|length",
-        doc: "What a program of yours (--far) takes for a message: as many bytes as -l, text that ends with a newline, or its length \
+        doc: "What a program of yours (--server) takes for a message: as many bytes as -l, text that ends with a newline, or its length \
               in 4 bytes before it, the most significant first [default: bytes]",
         paths: None,
         set: |settings, text| {

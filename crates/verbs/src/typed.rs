@@ -235,11 +235,11 @@ pub fn expectation(text: &str) -> Result<Expectation, Problem> {
     })
 }
 
-/// `--far`.
+/// `--server`.
 pub fn program(text: &str) -> Result<Program, Problem> {
     Program::parse(text).map_err(|error| {
-        problems::bad_value("--far", format!("a program: {error}, got {text:?}"))
-            .hint("--far './server {port}', --far 'new=./server {port}' or --far raw://HOST:PORT")
+        problems::bad_value("--server", format!("a program: {error}, got {text:?}"))
+            .hint("--server './server {port}', --server 'new=./server {port}' or --server raw://HOST:PORT")
     })
 }
 

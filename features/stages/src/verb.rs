@@ -126,7 +126,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     let typed = again::Typed {
         launch: launch.launch.clone(),
         program: launch.program.clone(),
-        far: Vec::new(),
+        programs: Vec::new(),
         target: None,
         between: connection.places.named().filter(|_| run.header.plan.options.between.is_some()).map(str::to_owned),
         token_file: launch.token_file.clone(),

@@ -8,7 +8,7 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{Common, ComparedOptions, EvidenceOptions, FarOptions, FlowOptions, Options, TimedOptions};
+use crate::options::{Common, ComparedOptions, EvidenceOptions, FlowOptions, Options, ServerOptions, TimedOptions};
 use crate::request::{Request, Verb, ladder, request};
 use crate::typed::{self, List, PathArg};
 use crate::verb::Group;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     flow: FlowOptions,
     #[command(flatten)]
-    far: FarOptions,
+    server: ServerOptions,
     #[command(flatten)]
     options: ComparedOptions,
 }
@@ -51,7 +51,7 @@ impl Arguments {
         let mut options = Options {
             timed: self.timed.clone(),
             flow: self.flow.clone(),
-            far: self.far.clone(),
+            server: self.server.clone(),
             compared: self.options.clone(),
             ..self.common.options()
         };
@@ -72,12 +72,12 @@ impl crate::verb::Verb for Arguments {
     const NAME: &str = "compare";
     const GROUP: Group = Group::Measure;
     const SHORT: Option<(&str, &str)> = Some((
-        "path len time rounds far baseline metric stream launch cpu json verbose",
+        "path len time rounds server baseline metric stream launch cpu json verbose",
         "Examples:
   msgpath compare                            the usual paths and sizes, here
   msgpath compare tcp:send,unix:send -l 64   two paths at one size
   msgpath compare --metric p99               by the tail
-  msgpath compare --far 'old=./a {port}' --far 'new=./b {port}'  your servers",
+  msgpath compare --server './old {port}' --server './new {port}'  your servers",
     ));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {

@@ -8,7 +8,7 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{Common, EvidenceOptions, FarOptions, Options, TimedOptions};
+use crate::options::{Common, EvidenceOptions, Options, ServerOptions, TimedOptions};
 use crate::request::{Request, Verb, request};
 use crate::typed;
 use crate::verb::Group;
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     timed: TimedOptions,
     #[command(flatten)]
-    far: FarOptions,
+    server: ServerOptions,
 }
 
 impl Arguments {
@@ -36,7 +36,7 @@ impl Arguments {
     }
 
     fn options(&self) -> Options {
-        Options { timed: self.timed.clone(), far: self.far.clone(), ..self.common.options() }
+        Options { timed: self.timed.clone(), server: self.server.clone(), ..self.common.options() }
     }
 
     /// What will be measured.
@@ -49,12 +49,12 @@ impl crate::verb::Verb for Arguments {
     const NAME: &str = "echo";
     const GROUP: Group = Group::Measure;
     const SHORT: Option<(&str, &str)> = Some((
-        "path len time rounds connections rate far each launch set json verbose",
+        "path len time rounds connections rate server each launch set json verbose",
         "Examples:
   msgpath echo                               64 bytes over TCP, on this machine
   msgpath echo HOST --launch ssh             to another machine, by ssh
   msgpath echo --rate 1k..64k -t 1s          a load curve with its knee
-  msgpath echo --far './server {port}'       your own server as the far end
+  msgpath echo --server './server {port}'    your own server
   msgpath echo --fail-if 'p99 > 1ms'         for CI: exit 1 where that is sure",
     ));
 

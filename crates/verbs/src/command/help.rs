@@ -21,7 +21,7 @@ A path says how: transport:send-method, with /wait where it is not the default (
 transport (pipe) or a send method (writev). `msgpath paths` lists all of them and says which work here, and why others do not.
 
 A target says where: HOST[:PORT], tcp://HOST, udp://HOST, unix:/path, unixgram:/path, unixseq:/path, shm:NAME, pipe:NAME, \
-fifo:NAME, mq:NAME. Without one, the far end is started on this machine, on another CPU. It can be a program of yours: --far \
+fifo:NAME, mq:NAME. Without one, the far end is started on this machine, on another CPU. It can be a program of yours: --server \
 './server {port}', or raw://HOST:PORT for one that runs (echo, compare).
 
 A run is a name (brisk-otter), the folder of a recording, @last (the newest) or @-2 (the one before). Runs are kept under \

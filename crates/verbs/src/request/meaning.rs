@@ -9,14 +9,14 @@ use crate::problems::usage;
 
 /// An option that a verb would silently ignore is an error.
 pub(super) fn refuse_what_has_no_meaning(verb: Verb, options: &Options) -> Result<(), Problem> {
-    let (timed, far, settings) = (&options.timed, &options.far, &options.settings);
+    let (timed, settings) = (&options.timed, &options.settings);
     refuse_of_streams(verb, options)?;
     if timed.inflight.as_ref().is_some_and(|depths| depths.0.len() > 1)
         && (verb.is_compare() || verb.each().is_some() || is_traced(verb, options))
     {
         return Err(usage("a list of --inflight belongs to echo, which has a row for each").hint("one number"));
     }
-    if far.event_loop {
+    if options.server.event_loop {
         refuse_beside_an_event_loop(verb, options)?;
     }
     if settings.arrivals.is_some() && timed.rate.is_none() {

@@ -109,7 +109,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     let paths = programs.paths(verb, paths(verb, options, &target, &programs)?);
     let settings = &options.settings;
     settings.fit(&paths)?;
-    if options.far.event_loop {
+    if options.server.event_loop {
         meaning::an_event_loop_fits(&paths)?;
     }
     let baseline = baseline(options, &paths, &target)?;
@@ -165,7 +165,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
         try_causes: settings.what_ifs
             && !verb.is_compare()
             && verb.each().is_none()
-            && !options.far.event_loop
+            && !options.server.event_loop
             && programs.each.is_empty()
             && measured == 1
             && effort.rounds >= MIN_ROUNDS_FOR_CLAIMS,
@@ -222,7 +222,7 @@ fn cases(
                     reply: options.timed.reply.unwrap_or(pieces.total()),
                     connections,
                     threads,
-                    dispatch: if options.far.event_loop { Dispatch::EventLoop } else { Dispatch::Turns },
+                    dispatch: if options.server.event_loop { Dispatch::EventLoop } else { Dispatch::Turns },
                     inflight: *inflight,
                     load: *load,
                     of_capacity: of_capacity.clone(),
@@ -369,7 +369,7 @@ fn depths(options: &Options, load: Load) -> impl Iterator<Item = u32> + use<> {
 fn threads(options: &Options) -> Result<Vec<(u32, u32)>, Problem> {
     let pairs = match (&options.message.threads, options.message.connections) {
         (None, None) => vec![(1, 1)],
-        (None, Some(connections)) if options.far.event_loop => vec![(1, connections)],
+        (None, Some(connections)) if options.server.event_loop => vec![(1, connections)],
         (None, Some(connections)) => vec![(connections, connections)],
         (Some(List(threads)), None) => threads.iter().map(|threads| (*threads, *threads)).collect(),
         (Some(List(threads)), Some(connections)) => threads.iter().map(|threads| (*threads, connections)).collect(),

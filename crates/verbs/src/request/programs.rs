@@ -1,4 +1,4 @@
-//! `--far`: programs of others as far ends, and what goes to them.
+//! `--server`: programs of others as servers, and what goes to them.
 
 use msgpath_core::path::PathName;
 use msgpath_core::plan::Stamps;
@@ -21,13 +21,12 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Those that were named, by `--far` or as the target, which is none then.
+    /// Those that were named, by `--server` or as the target, which is none then.
     ///
     /// # Errors
     /// What has no meaning with a program of others, or without one.
     pub(super) fn of(verb: Verb, options: &Options, target: &mut Option<Target>) -> Result<Self, Problem> {
-        let far = &options.far;
-        let mut each = far.far.clone();
+        let mut each = options.server.programs.clone();
         if let Some(Target::Program { address }) = target {
             each.push(Program { name: "raw".into(), source: Source::Address(address.clone()), folder: String::new() });
             *target = None;
@@ -35,8 +34,8 @@ impl Programs {
         if each.is_empty() {
             return match (options.settings.frame, &options.settings.request_file) {
                 (None, None) => Ok(Self::default()),
-                _ => Err(usage("-o frame and -o request-file are for a program of yours at the far end")
-                    .hint("msgpath echo --far './server {port}' -o frame=line")),
+                _ => Err(usage("-o frame and -o request-file are for a program of yours as the server")
+                    .hint("msgpath echo --server './server {port}' -o frame=line")),
             };
         }
         refuse(verb, options, each.len(), target.as_ref())?;
@@ -87,7 +86,7 @@ impl Programs {
         }
     }
 
-    /// The paths to all far ends: each path to our own and to every program where they are compared, to the program alone
+    /// The paths to all servers: each path to our own and to every program where they are compared, to the program alone
     /// otherwise. Who names the program of a path has chosen.
     pub(super) fn paths(&self, verb: Verb, own: Vec<PathName>) -> Vec<PathName> {
         if own.iter().any(|path| path.program.is_some()) {
@@ -112,27 +111,27 @@ fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target
     let unnumbered = timed.reply.is_some() || settings.request_file.is_some();
     if target.is_some() {
         no(
-            "--far is the far end, and so is a target",
+            "--server is the server, and so is a target",
             "one of the two; a program on another machine is started there: msgpath echo raw://HOST:PORT",
         )
     } else if options.connection.launch.launch.is_some() {
         no(
-            "--far starts the program on this machine, and --launch a far end of msgpath on another",
+            "--server starts the program on this machine, and --launch a server of msgpath on another",
             "start it there, and msgpath echo raw://HOST:PORT",
         )
     } else if verb == Verb::Stream || verb == (Verb::Compare { stream: true }) {
-        no("a program of others acknowledges no stream", "msgpath echo --far")
+        no("a program of others acknowledges no stream", "msgpath echo --server")
     } else if programs > 1 && !verb.is_compare() {
-        no("echo has one far end", "msgpath compare --far './old {port}' --far './new {port}'")
+        no("echo has one server", "msgpath compare --server './old {port}' --server './new {port}'")
     } else if explains {
         no(
             "--stages needs the stamps of both ends, and a program of others takes none",
-            "msgpath echo --far, with the CPU time of both ends",
+            "msgpath echo --server, with the CPU time of both ends",
         )
     } else if settings.stamps == Stamps::Both {
         no("a program of others stamps nothing", "leave out -o stamps")
     } else if settings.service_time.is_some() {
-        no("the service time is spent by the far end of msgpath", "leave out -o service-time")
+        no("the service time is spent by the server of msgpath", "leave out -o service-time")
     } else if scheduled && unnumbered {
         no(
             "a schedule tells replies apart by the number in their messages",

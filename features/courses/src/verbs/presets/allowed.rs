@@ -78,8 +78,8 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("wire", Measures),
     ("cpu", Measures),
     ("set", Settings),
-    // The far end.
-    ("far", ByValue(far)),
+    // The server.
+    ("server", ByValue(server)),
     ("launch", Refused("it starts a program that reaches another machine")),
     ("program", Refused("it names a program of another machine")),
     ("address", REACHES),
@@ -203,7 +203,7 @@ fn device(text: &str) -> Verdict {
     if text == "lo" { Measures } else { Refused("it sends frames into a network other than -o device=lo") }
 }
 
-fn far(text: &str) -> Verdict {
+fn server(text: &str) -> Verdict {
     match Program::parse(text).map(|program| program.source) {
         Ok(Source::Address(address)) if is_loopback_place(&address) => Measures,
         Ok(Source::Address(_)) => REACHES,
@@ -412,8 +412,8 @@ mod tests {
         {
             assert!(!measures(target(text)), "{text}");
         }
-        assert!(matches!(far("./a"), Starts(_)) && matches!(far("example:go"), Starts(_)));
-        assert!(matches!(far("raw://n2:7"), Refused(_)) && measures(far("x=raw://127.0.0.1:7")));
+        assert!(matches!(server("./a"), Starts(_)) && matches!(server("example:go"), Starts(_)));
+        assert!(matches!(server("raw://n2:7"), Refused(_)) && measures(server("x=raw://127.0.0.1:7")));
         for text in ["lab2", "lab.a,lab.c", "a,b", "../x", ""] {
             assert!(!measures(between(text)), "{text}");
         }

@@ -228,7 +228,7 @@ mod tests {
             ("echo", "[run.options]\n", "json=true"),
             ("compare", "[run.options]\n", "jsonl=true"),
             ("echo", "[run.options]\n", "quiet=true"),
-            ("compare", "[run.options]\n", "far='raw://n2:7'"),
+            ("compare", "[run.options]\n", "server='raw://n2:7'"),
             ("rpc", loopback, "lab-log='/x'"),
             ("rpc", loopback, "between='a,b'"),
             ("rpc", loopback, "serve='--lab-log /x'"),
@@ -260,7 +260,7 @@ mod tests {
             ("echo", "words=['-orequest-file=/x']"),
             ("echo", "words=['--launch=sh -c x', '127.0.0.1']"),
             ("compare", "words=['tcp:send', '--open-metrics', '/x']"),
-            ("compare", "words=['--', '--far=./a']"),
+            ("compare", "words=['--', '--server=./a']"),
             ("rpc", "words=['here', 'ping', '--open-metrics', '/x']"),
             ("rpc", "words=['here', 'ping', '--serve=--lab-log=/x']"),
             ("rpc", "words=['here', 'ping', '--lab-log=/x']"),
@@ -298,13 +298,13 @@ mod tests {
             started.iter().map(Started::words).collect::<Vec<_>>().join("; ")
         };
         assert_eq!(
-            starts("compare", "[run.options]\nlen=64\nfar=['example:c', './a {port}']"),
-            "--far example:c; --far ./a {port}"
+            starts("compare", "[run.options]\nlen=64\nserver=['example:c', './a {port}']"),
+            "--server example:c; --server ./a {port}"
         );
         assert_eq!(starts("compare", "[run.options]\ntools='all'"), "--tools all");
         assert_eq!(starts("echo", "[run.options]\nset='what-ifs=no,simulate-cache=yes'"), "--set simulate-cache=yes");
-        assert_eq!(starts("compare", "words=['tcp:send', '--far=./a']"), "--far ./a");
-        assert_eq!(starts("compare", "[run.options]\nlen=64\nfar='raw://127.0.0.1:7'"), "");
+        assert_eq!(starts("compare", "words=['tcp:send', '--server=./a']"), "--server ./a");
+        assert_eq!(starts("compare", "[run.options]\nlen=64\nserver='raw://127.0.0.1:7'"), "");
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         let all = PRESETS.iter().chain(PUBLISHED).flat_map(|(_, text)| read(text).unwrap().1);
         let words: Vec<String> = all.map(|started| started.words()).collect();
         assert!(!words.is_empty(), "none was found");
-        let known = |words: &&String| words.starts_with("--tools ") || words.starts_with("--far example:");
+        let known = |words: &&String| words.starts_with("--tools ") || words.starts_with("--server example:");
         assert_eq!(words.iter().find(|words| !known(words)), None);
     }
 
