@@ -238,7 +238,8 @@ fn each_can_take_a_new_connection_for_every_trial() {
 #[test]
 fn lost_datagrams_are_counted_and_end() {
     // All are sent before the first reply is read, and neither end's buffer holds more than three of them.
-    let output = echo("-x udp:send -l 1400 -c 12 -r 1 -o rcvbuf=2K --inflight 12 --max-loss 0% --json").ends_with(1);
+    let output =
+        echo("-x udp:send -l 1400 -c 12 -r 1 -o rcvbuf=2K --inflight 12 --fail-if loss>0% --json").ends_with(1);
     let value = output.json();
     let delivery = &value["cases"][0]["delivery"];
     let (sent, received, lost) = (number(&delivery["sent"]), number(&delivery["received"]), number(&delivery["lost"]));
@@ -248,7 +249,7 @@ fn lost_datagrams_are_counted_and_end() {
     assert_eq!(value["totals"]["lost"], lost);
     let slowest = value["cases"][0]["quantiles"].as_array().unwrap().iter().next_back().unwrap().clone();
     assert!(slowest["ns"].is_null(), "a lost message is infinitely slow: {slowest}");
-    output.says(&["error[E16]", "--max-loss allows 0 %"]);
+    output.says(&["error[E25]", "loss > 0%"]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ verb = "echo"
 count = 400
 rounds = 5
 warmup = "0"
-no-ablations = true
+set = "what-ifs=no"
 
 [[run]]
 name = "second"

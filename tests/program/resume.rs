@@ -162,7 +162,7 @@ pub(crate) fn rewrite(home: &Home, name: &str, from: &str, to: &str) {
 #[test]
 fn a_run_that_lacks_nothing_is_shown_again() {
     let home = Home::new();
-    home.run(&format!("{SHORT} --max-loss 0.5")).ends_with(0);
+    home.run(&format!("{SHORT} --fail-if loss>50%")).ends_with(0);
     let before = std::fs::read(home.runs().join("cut/rounds.mpl")).unwrap();
     let shown = home.run("show cut --json").ends_with(0).json();
     let resumed = home.run("resume @last --json").ends_with(0).says(&["nothing is missing"]).json();

@@ -1,6 +1,7 @@
 //! Gates of one run (`--fail-if 'p99 > 1ms'`): conditions that fail it, only where they are surely met
 //! (docs/method/two-runs.md#gates). Those of two runs are judged alike ([`crate::diff`]).
 
+use msgpath_core::Delivery;
 use msgpath_core::gate::{Gate, Limit, Side, Watched};
 use msgpath_core::plan::{CaseRole, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_core::schema::RoundRecord;
@@ -125,6 +126,23 @@ impl Outcome {
         }
     }
 
+    /// Whether anything was lost: a count, which needs no range.
+    fn of_any_loss(delivery: Delivery) -> Self {
+        if delivery.sent == 0 {
+            return Self::unknown("nothing was sent".into());
+        }
+        let (lost, share) = (delivery.lost > 0, delivery.lost as f64 / delivery.sent as f64);
+        Self {
+            state: if lost { GateState::Undecided } else { GateState::Passed },
+            value: Some(share),
+            low: Some(share),
+            high: Some(share),
+            p: Some(if lost { 0.0 } else { 1.0 }),
+            why: None,
+            beyond: lost,
+        }
+    }
+
     /// Nothing is known, for this reason.
     pub fn unknown(why: String) -> Self {
         Self { why: Some(why), ..Self::default() }
@@ -175,6 +193,9 @@ fn outcome(run: &Run, gate: &Gate, case: &CaseSummary, rounds: &[&RoundRecord], 
     let plan = &run.header.plan;
     let Limit::Value(value) = gate.limit else { return Outcome::default() };
     let limit = scaled(value, gate.watched);
+    if gate.watched == Watched::Loss && gate.side == Side::Above && value == 0.0 {
+        return Outcome::of_any_loss(case.delivery);
+    }
     let of = |watched| {
         // What was lost in disturbed rounds is lost as well.
         let rounds = if watched == Watched::Loss { all } else { rounds };
@@ -379,6 +400,16 @@ mod tests {
             (near.delivery.sent, near.delivery.received, near.delivery.lost) = (200, 200 - lost, lost);
         }
         run
+    }
+
+    #[test]
+    fn one_lost_message_fails_a_gate_on_any_loss() {
+        let mut one = lossy(0);
+        one.rounds.truncate(1);
+        assert_eq!(states(&judged(one.clone(), &["loss > 0%"])), [Passed]);
+        let near = one.rounds[0].near_mut();
+        (near.delivery.received, near.delivery.lost) = (199, 1);
+        assert_eq!(states(&judged(one, &["loss > 0%", "loss > 0.1%"])), [Failed, Undecided]);
     }
 
     #[test]

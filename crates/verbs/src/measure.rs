@@ -296,24 +296,6 @@ pub fn verdict(workload: &Workload, summary: &Summary, options: &Options) -> Res
             .why(&warning.why)
             .hint(&warning.fix));
     }
-    if let Some(limit) = options.evidence.max_loss {
-        for case in &measured {
-            let lost = case.delivery.lost as f64 / case.delivery.sent.max(1) as f64;
-            if lost > limit {
-                return Err(Problem::new(
-                    "E16",
-                    Exit::CheckFailed,
-                    format!(
-                        "{} lost {} of {} messages; --max-loss allows {} %",
-                        case.case.path,
-                        case.delivery.lost,
-                        case.delivery.sent,
-                        limit * 100.0
-                    ),
-                ));
-            }
-        }
-    }
     Ok(())
 }
 
@@ -435,14 +417,5 @@ mod tests {
         };
         assert_eq!(code(Workload::ECHO, warned(true)), 5);
         assert_eq!(code(Workload::ECHO, warned(false)), 0);
-        let lossy = |limit| {
-            move |summary: &mut Summary, options: &mut Options| {
-                summary.cases[0].delivery.lost = 2;
-                options.evidence.max_loss = limit;
-            }
-        };
-        assert_eq!(code(Workload::ECHO, lossy(Some(0.001))), 1);
-        assert_eq!(code(Workload::ECHO, lossy(Some(0.002))), 0);
-        assert_eq!(code(Workload::ECHO, lossy(None)), 0);
     }
 }

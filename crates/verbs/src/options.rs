@@ -187,11 +187,8 @@ pub struct EvidenceOptions {
     pub expect: Option<Expectation>,
     #[command(flatten)]
     pub besides: Besides,
-    /// Fail (exit 1) when a case loses a larger share of its messages: 0.1%
-    #[arg(long, value_name = "SHARE", value_parser = typed::share)]
-    pub max_loss: Option<f64>,
     /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'cpu > 20us', 'throughput < 5 Gbit/s', 'rate < 10k msg/s',
-    /// 'loss > 0.1%'; repeatable
+    /// 'loss > 0.1%', 'loss > 0%' (one lost message); repeatable
     #[arg(long, value_name = "GATE", value_parser = typed::gate)]
     pub fail_if: Vec<Gate>,
     /// A result that is not what it claims to be is an error (exit 5), and so is a gate that cannot be decided

@@ -176,7 +176,7 @@ pub static KEYS: [Key; 31] = [
         set: |settings, text| put(&mut settings.channel.read_size, size(text).map(Some)),
     },
     Key {
-        name: "busy-poll",
+        name: "poll-time",
         value: "TIME",
         doc: "How long a receive call polls the NIC, for the wait busy-poll [default: 50us]",
         paths: Some(|_, traits| traits.polls_device),
@@ -635,7 +635,7 @@ mod tests {
 
     #[test]
     fn values_arrive_and_the_last_holds() {
-        let all = set("nodelay=no,cork=held,sndbuf=64K,busy-poll=7us,nodelay=yes,ethertype=2048,stamps=both").unwrap();
+        let all = set("nodelay=no,cork=held,sndbuf=64K,poll-time=7us,nodelay=yes,ethertype=2048,stamps=both").unwrap();
         let channel = &all.channel;
         assert_eq!((channel.nodelay, channel.cork, channel.hold_cork), (true, false, true));
         assert_eq!((channel.send_buffer, channel.busy_poll_us, channel.ethertype), (Some(64 << 10), 7, Some(2048)));

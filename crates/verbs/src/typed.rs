@@ -101,7 +101,7 @@ pub fn cpus(text: &str) -> Result<Placement, Problem> {
     }
 }
 
-/// `--max-loss`: a share such as `0.1%` or `0.001`, as a number from 0 to 1.
+/// A share such as `0.1%` or `0.001`, as a number from 0 to 1.
 pub fn share(text: &str) -> Result<f64, Problem> {
     let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
     number
@@ -110,7 +110,7 @@ pub fn share(text: &str) -> Result<f64, Problem> {
         .map(|number: f64| number / scale)
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| problems::bad_value("--max-loss", format!("a share such as 0.1% or 0, got {text:?}")))
+        .ok_or_else(|| problems::usage(format!("a share is 0.1% or 0.001, got {text:?}")))
 }
 
 /// `--open-metrics`: an address of this machine (`127.0.0.1:9464`, `[::1]:9464`, `:9464`), or a file.

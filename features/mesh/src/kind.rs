@@ -46,7 +46,7 @@ pub(crate) const KIND: Kind = Kind {
         Exporter { name: "json", summary: "all that is printed", writes: Writes::Text(all) },
     ],
     diff: Some(diff),
-    limits: "msgpath mesh --sla 'p99<200us'",
+    limits: "msgpath mesh --fail-if 'p99 > 200us'",
 };
 
 fn all(folder: &Path, out: &mut dyn Write) -> Result<()> {

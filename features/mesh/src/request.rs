@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use msgpath_core::Workload;
-use msgpath_core::gate::{Gate, Limit as GateLimit, Watched};
+use msgpath_core::gate::{Gate, Limit as GateLimit, Side, Watched};
 use msgpath_core::plan::Extent;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, Launch, Plan, Problem};
@@ -11,7 +11,7 @@ use msgpath_paths::traits;
 use msgpath_verbs::input;
 use msgpath_verbs::problems::{bad_value, usage};
 use msgpath_verbs::request::random_seed;
-use msgpath_verbs::typed::{List, PathArg, launch};
+use msgpath_verbs::typed::{self, List, PathArg, launch};
 
 use crate::hosts;
 use crate::hosts_file::{self, HostSpec, HostsFile};
@@ -86,7 +86,7 @@ pub(crate) fn mesh(
         hosts: hosts.into_iter().map(|spec| MeshHost { spec, environment: None }).collect(),
         order,
         planned: 0,
-        sla: arguments.sla.clone(),
+        sla: arguments.fail_if.clone(),
         resumed: Vec::new(),
     };
     header.check().map_err(usage)?;
@@ -270,24 +270,16 @@ fn glob(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// `--sla`: what must be so, `p99<200us`; kept as what must not.
+/// `--fail-if` of a mesh: `p99 > 200us`.
 ///
 /// # Errors
-/// It is none.
-pub(crate) fn sla(text: &str) -> Result<Gate, Problem> {
-    let bad = |why: String| bad_value("--sla", why).hint("--sla 'p99<200us' or --sla 'loss<0.01%'");
-    let turned: String = text
-        .chars()
-        .map(|letter| match letter {
-            '<' => '>',
-            '>' => '<',
-            other => other,
-        })
-        .collect();
-    let gate: Gate = turned.parse().map_err(|_| bad(format!("what must hold for every pair, got {text:?}")))?;
-    match (gate.watched, gate.limit) {
-        (Watched::Quantile(_) | Watched::Mean | Watched::Loss, GateLimit::Value(_)) => Ok(gate),
-        _ => Err(bad("a limit for p50, p99, mean or loss".into())),
+/// It is none, or no limit from above of a number that pairs have.
+pub(crate) fn gate(text: &str) -> Result<Gate, Problem> {
+    let gate = typed::gate(text)?;
+    match (gate.watched, gate.side, gate.limit) {
+        (Watched::Quantile(_) | Watched::Mean | Watched::Loss, Side::Above, GateLimit::Value(_)) => Ok(gate),
+        _ => Err(bad_value("--fail-if", format!("a limit of p50, p99, mean or loss of a pair, got {text:?}"))
+            .hint("--fail-if 'p99 > 200us' or --fail-if 'loss > 0.01%'")),
     }
 }
 
@@ -330,11 +322,11 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_so_is_kept_as_what_must_not() {
-        assert_eq!(sla("p99<200us").unwrap().to_string(), "p99 > 200us");
-        assert_eq!(sla("loss<0.01%").unwrap().to_string(), "loss > 0.01%");
-        for wrong in ["p99>200us", "p99<+5%", "throughput>1G", "fast"] {
-            assert!(sla(wrong).is_err(), "{wrong}");
+    fn a_gate_of_a_mesh_limits_what_pairs_have() {
+        assert_eq!(gate("p99 > 200us").unwrap().to_string(), "p99 > 200us");
+        assert_eq!(gate("loss>0.01%").unwrap().to_string(), "loss > 0.01%");
+        for wrong in ["p99 < 200us", "p99 > +5%", "throughput < 1 Gbit/s", "fast"] {
+            assert!(gate(wrong).is_err(), "{wrong}");
         }
     }
 }

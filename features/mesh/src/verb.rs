@@ -23,7 +23,7 @@ use crate::gang::{self, Gang};
 use crate::kept as meshes;
 use crate::present::terminal::{self, Preview};
 use crate::record::PairBlock;
-use crate::request::{mesh as planned, sla};
+use crate::request::{gate, mesh as planned};
 use crate::run::{self as mesh, MeshProgress, schedule};
 use crate::schema::{MeshHeader, Purpose};
 
@@ -49,11 +49,11 @@ const OWN_MEMORY: u64 = 12 << 20;
   msgpath mesh n[1-64]                       ssh, every pair, 2 s a pair
   msgpath mesh --hosts hosts.toml --dry-run  steps, time and bytes first
   msgpath mesh n[1-1000] --pairs k:24        a sample: slow hosts in a minute
-  msgpath mesh n[1-8] --sla 'p99<200us'      exit 1 where one surely breaks it
+  msgpath mesh n[1-8] --fail-if 'p99 > 1ms'  exit 1 where a pair surely is so
   msgpath mesh --resume @last                what is missing or failed
   msgpath mesh --expect 64 --print slurm     a script for sbatch
 
-Exit codes: 0 every pair has a result, 1 an --sla is broken, 4 a pair has none. See docs/mesh.md.")]
+Exit codes: 0 every pair has a result, 1 a --fail-if holds, 4 a pair has none. See docs/mesh.md.")]
 pub(crate) struct Arguments {
     /// Hosts as Slurm writes them: n[1-4,7],gpu[001-003]!n3, @FILE [default: those of --hosts, of SLURM_JOB_NODELIST]
     #[arg(value_name = "HOSTS")]
@@ -86,9 +86,9 @@ pub(crate) struct Arguments {
     /// A random share of the pairs is measured once more alone: 5%
     #[arg(long, value_name = "SHARE", value_parser = typed::share)]
     pub(crate) check_interference: Option<f64>,
-    /// What must hold for every pair, else exit 1: 'p99<200us', 'loss<0.01%'; repeatable
-    #[arg(long, value_name = "LIMIT", value_parser = sla)]
-    pub(crate) sla: Vec<Gate>,
+    /// Fail (exit 1) where this is surely so of a pair: 'p99 > 200us', 'loss > 0.01%'; repeatable
+    #[arg(long, value_name = "GATE", value_parser = gate)]
+    pub(crate) fail_if: Vec<Gate>,
     /// Paths, comma separated [default: tcp:send]
     #[arg(short = 'x', long = "path", value_name = "PATHS", hide_possible_values = true)]
     pub(crate) paths: Option<List<PathArg>>,
@@ -132,7 +132,8 @@ pub(crate) struct Arguments {
 impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "mesh";
     const GROUP: Group = Group::Measure;
-    const SHORT: Option<(&str, &str)> = Some(("hosts launch listen print pairs sla path len time dry-run resume", ""));
+    const SHORT: Option<(&str, &str)> =
+        Some(("hosts launch listen print pairs fail-if path len time dry-run resume", ""));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
         run(self, words)

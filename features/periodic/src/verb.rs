@@ -62,9 +62,6 @@ pub(crate) struct Arguments {
     /// Rounds: slices of a session
     #[arg(short = 'r', long, value_name = "N", value_parser = typed::number, default_value_t = 10)]
     rounds: u32,
-    /// Fail (exit 1) when an engine loses a larger share of its messages: 0.1%
-    #[arg(long, value_name = "SHARE", value_parser = typed::share)]
-    max_loss: Option<f64>,
     /// Fail (exit 1) where this is surely so: 'p99 > 1ms', 'cpu > 20us', 'loss > 0.1%'; repeatable
     #[arg(long, value_name = "GATE", value_parser = typed::gate)]
     fail_if: Vec<Gate>,
@@ -144,7 +141,6 @@ impl Arguments {
         let mut options = Options { result: self.result.clone(), settings: self.set.settings(), ..Options::default() };
         // The last line is the object that --json prints.
         options.result.look.json |= options.result.jsonl;
-        options.evidence.max_loss = self.max_loss;
         options
     }
 

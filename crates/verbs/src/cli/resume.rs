@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// How the result is shown, as typed now; what it is held to (`--strict`, `--max-loss`), as typed when the run began.
+    /// How the result is shown, as typed now; what it is held to (`--strict`), as typed when the run began.
     fn options(&self, evidence: EvidenceOptions) -> Options {
         let result = ResultOptions {
             progress: self.progress,

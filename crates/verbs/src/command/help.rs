@@ -32,7 +32,7 @@ means seconds.
 
 Exit codes
   0    measured; the result is valid (warnings allowed)
-  1    a check that you asked for failed (--max-loss, --fail-if, verify)
+  1    a check that you asked for failed (--fail-if, verify)
   2    bad command line
   3    could not start: no peer, no permission, not supported here, or runs
        that cannot be compared

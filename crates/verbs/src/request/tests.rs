@@ -340,7 +340,7 @@ fn each_prints_cold_trials() {
 #[test]
 fn options_of_the_connection_arrive() {
     let plan = plan(
-        "echo -o nodelay=no,cork=yes,sndbuf=64K,rcvbuf=1M,congestion=bbr,busy-poll=7us,ip=6 -x tcp:writes/busy-poll --cpu 0,1 \
+        "echo -o nodelay=no,cork=yes,sndbuf=64K,rcvbuf=1M,congestion=bbr,poll-time=7us,ip=6 -x tcp:writes/busy-poll --cpu 0,1 \
          -o stamps=both,seed=9",
     );
     let options = &plan.options;

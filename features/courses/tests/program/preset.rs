@@ -24,7 +24,7 @@ fn a_preset_of_somebody_else_moves_no_cursor() {
     let file = own(&home, &TWO.replacen("warmup = \"0\"", &format!("warmup = \"{evil}\""), 1));
     let refused = home.run(&format!("preset show {file}")).ends_with(2).says(&["error[E42]"]);
     assert!(harmless(&refused.err), "{:?}", refused.err);
-    let file = own(&home, &TWO.replacen("no-ablations = true", &format!("name = \"a{evil}\""), 1));
+    let file = own(&home, &TWO.replacen("set = \"what-ifs=no\"", &format!("name = \"a{evil}\""), 1));
     let refused = home.run(&format!("preset show {file}"));
     assert!(harmless(&refused.out) && harmless(&refused.err), "{:?}\n{:?}", refused.out, refused.err);
 }

@@ -198,9 +198,9 @@ fn a_script_starts_a_mesh_by_one_mpirun() {
     let home = Home::new();
     let script = printed(
         &home,
-        &[&["--print", "mpi", "--expect", "4", "--program", PROGRAM, "--sla", "p99<10s"][..], &SHORT].concat(),
+        &[&["--print", "mpi", "--expect", "4", "--program", PROGRAM, "--fail-if", "p99 > 10s"][..], &SHORT].concat(),
     );
-    assert!(script.contains("--sla 'p99<10s'") && script.contains("--expect 4"), "{script}");
+    assert!(script.contains("--fail-if 'p99 > 10s'") && script.contains("--expect 4"), "{script}");
     assert!(!script.contains("--print"), "{script}");
     let installed = Command::new("mpirun").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !installed.is_ok_and(|status| status.success()) {
@@ -260,7 +260,7 @@ fn one_srun_starts_all_agents_of_a_mesh() {
 #[test]
 fn a_manifest_for_kubernetes_is_one() {
     let home = Home::new();
-    let text = printed(&home, &["--print", "k8s", "--expect", "16", "-x", "tcp,udp", "--sla", "p99<1ms"]);
+    let text = printed(&home, &["--print", "k8s", "--expect", "16", "-x", "tcp,udp", "--fail-if", "p99 > 1ms"]);
     let bare: String = text.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
     let parts: Vec<Value> = bare
         .split("---\n")

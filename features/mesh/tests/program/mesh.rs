@@ -84,7 +84,7 @@ fn a_mesh_without_hosts_is_a_bad_command_line() {
 #[test]
 fn every_pair_is_measured_and_shown_in_25_lines() {
     let home = Home::new();
-    let output = finish(mesh(&home, "", &["h[1-4]", "--name", "four", "--sla", "p99<10s", "--parallel", "2"]));
+    let output = finish(mesh(&home, "", &["h[1-4]", "--name", "four", "--fail-if", "p99 > 10s", "--parallel", "2"]));
     let output = output.ends_with(0).shows(&["4 hosts (h[1-4])", "6 of 6 pairs in 3 steps", "kept"]);
     assert!(output.out.lines().count() <= 25, "{}", output.out);
     let found = measured(&folder(&home, "four"));
@@ -126,9 +126,9 @@ fn every_pair_is_measured_and_shown_in_25_lines() {
         (changed["schema"].as_str(), changed["cases"][0]["pairs"].as_u64()),
         (Some("msgpath/mesh-diff/1"), Some(6))
     );
-    home.msgpath(&["diff", "four", "five", "--fail-if", "p99 > 1s"]).ends_with(2).says(&["--sla"]);
+    home.msgpath(&["diff", "four", "five", "--fail-if", "p99 > 1s"]).ends_with(2).says(&["msgpath mesh --fail-if"]);
     home.msgpath(&["export", "four", "--to", "hgrm"]).ends_with(2).says(&["a mesh is not exported as hgrm"]);
-    let broken = finish(mesh(&home, "", &["h[1-2]", "--sla", "p50<1ns"]));
+    let broken = finish(mesh(&home, "", &["h[1-2]", "--fail-if", "p50 > 1ns"]));
     broken.ends_with(1).shows(&["broken", "1 of 1 pairs surely have p50 > 1ns"]).says(&["E83"]);
 }
 

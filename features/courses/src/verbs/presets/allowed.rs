@@ -144,7 +144,7 @@ const KEYS: &[(&str, Verdict)] = &[
     ("sndbuf", Measures),
     ("rcvbuf", Measures),
     ("read-size", Measures),
-    ("busy-poll", Measures),
+    ("poll-time", Measures),
     ("queued-signals", Measures),
     ("ip", Measures),
     ("bind", Refused("it says which networks are reached")),
