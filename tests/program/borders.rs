@@ -111,7 +111,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 21] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -130,7 +130,6 @@ const NAMES: [(&str, &str); 22] = [
     ("crates/core/src/plan.rs", "names of ablations"),
     ("crates/core/src/target.rs", "schemes of targets"),
     ("crates/verbs/src/cli/doctor.rs", "which path is tried first"),
-    ("crates/verbs/src/options.rs", "names of options"),
     ("features/mesh/src/request.rs", "the path that is meant where none is named"),
     ("crates/verbs/src/request/mod.rs", "paths that are meant where none is named"),
     ("crates/verbs/src/request/layers.rs", "the layers of --layers"),

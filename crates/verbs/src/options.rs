@@ -68,9 +68,10 @@ impl Common {
         Options { message, evidence, connection, settings: self.settings(), result, ..Options::default() }
     }
 
-    /// The rare settings.
+    /// The rare settings; a quick run leaves out what takes rounds of its own.
     pub fn settings(&self) -> Settings {
-        self.connection.set.settings()
+        let settings = self.connection.set.settings();
+        if self.evidence.quick { settings.quick() } else { settings }
     }
 
     /// What the result is held to.
@@ -182,6 +183,9 @@ pub struct EvidenceOptions {
     /// Rounds of each case: the unit of evidence [default: 40, stream 10; fewer and longer where it takes time to settle]
     #[arg(short = 'r', long, value_name = "N", value_parser = typed::number)]
     pub rounds: Option<u32>,
+    /// A rough answer in about 3 s (compare: two sizes, a few seconds more): few short rounds, no what-ifs
+    #[arg(long, conflicts_with_all = ["time", "count", "rounds", "warmup"])]
+    pub quick: bool,
     /// Your estimate, typed before you look: 50us, or for a stream 10G bits a second
     #[arg(long, value_name = "VALUE", value_parser = typed::expectation)]
     pub expect: Option<Expectation>,

@@ -548,6 +548,18 @@ impl Set {
 }
 
 impl Settings {
+    /// Without rounds beside those of the cases, unless they were asked for.
+    #[must_use]
+    pub fn quick(mut self) -> Self {
+        self.what_ifs &= self.is_typed("what-ifs");
+        self.extend &= self.is_typed("extend");
+        self.refine &= self.is_typed("refine");
+        if !self.is_typed("events") {
+            self.events = Events::Off;
+        }
+        self
+    }
+
     /// Whether a key was typed.
     pub fn is_typed(&self, name: &str) -> bool {
         self.typed.iter().any(|key| key.name == name)

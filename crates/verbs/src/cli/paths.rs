@@ -41,7 +41,7 @@ impl crate::verb::Verb for Arguments {
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.options {
         let rows: Vec<SettingRow> = KEYS.iter().map(setting).collect();
-        output::print(&settings(&rows, looks::stdout(&arguments.look)))?;
+        output::print(settings(&rows, looks::stdout(&arguments.look)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut only = Vec::new();

@@ -210,8 +210,7 @@ mod tests {
         assert!(options.len() <= 40 && options.len() > 20, "{}: {options:#?}", options.len());
         let takes = |verb: &str, long: &str| {
             let command = command();
-            let known = command.find_subcommand(verb).unwrap().get_arguments().any(|arg| arg.get_long() == Some(long));
-            known
+            command.find_subcommand(verb).unwrap().get_arguments().any(|arg| arg.get_long() == Some(long))
         };
         for (verb, option) in [("stream", "rate"), ("stream", "reply"), ("echo", "metric"), ("echo", "reverse")] {
             assert!(!takes(verb, option), "{verb} --{option}");

@@ -35,8 +35,14 @@ const SECOND: u64 = 1_000_000_000;
 const COMPARED: [&str; 5] = ["tcp:send", "tcp:zerocopy", "unix:send", "pipe:write", "shm:ring/futex"];
 /// Sizes of `compare`. With more of them the budget leaves fewer passes, and ten passes can hardly decide two dozen pairs.
 const COMPARED_SIZES: [u64; 4] = [64, 1 << 10, 8 << 10, 64 << 10];
+/// Those of a quick one.
+const QUICK_SIZES: [u64; 2] = [64, 64 << 10];
 /// Measuring time of `compare` without arguments, all cases together: the command stays under a minute.
 const COMPARE_BUDGET: u64 = 32 * SECOND;
+/// The same of `--quick`: with warm-up and pilots the command takes about 3 s.
+const QUICK_BUDGET: u64 = 2 * SECOND;
+/// Rounds of each case of `--quick`.
+const QUICK_ROUNDS: u32 = 8;
 /// Size of a stream's message, and of the reference's.
 const STREAM_SIZE: u64 = 128 << 10;
 
@@ -194,7 +200,10 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
 
 /// How far the pilot may go to make rounds fewer and longer; 0: the user has said how many, or they hold a count.
 fn fewest_rounds(verb: Verb, options: &Options, effort: &Effort) -> u32 {
-    let may = options.evidence.rounds.is_none() && verb.each().is_none() && matches!(effort.extent, Extent::Time(_));
+    let may = options.evidence.rounds.is_none()
+        && !options.evidence.quick
+        && verb.each().is_none()
+        && matches!(effort.extent, Extent::Time(_));
     let least = if verb.workload().is_echoed() { FEWEST_ROUNDS } else { MIN_ROUNDS_FOR_CLAIMS };
     if may { least.max(options.settings.restarts).min(effort.rounds) } else { 0 }
 }
@@ -262,6 +271,10 @@ fn baseline(options: &Options, paths: &[PathName], target: &Target) -> Result<Pa
 
 /// What is said of an effort before it begins: too few rounds, or a long time.
 fn say_effort(verb: Verb, options: &Options, cases: &[Case], effort: &mut Effort, notes: &mut Vec<String>) {
+    if options.evidence.quick {
+        notes.push(format!("a rough answer, of {} short rounds; without --quick it is a sure one", effort.rounds));
+        return;
+    }
     let most = (MAX_ROUNDS / (cases.len() as u64).max(1)) as u32;
     if effort.rounds > most && most >= MIN_ROUNDS_FOR_CLAIMS && options.evidence.rounds.is_none() {
         effort.rounds = most;
@@ -343,6 +356,9 @@ fn shapes(verb: Verb, options: &Options, all: bool) -> Result<Vec<Pieces>, Probl
         (Some(List(pieces)), _) => pieces.clone(),
         (None, Some(List(sizes))) => sizes.iter().map(|size| whole(*size)).collect::<Result<_, _>>()?,
         _ if all => vec![whole(64)?],
+        _ if verb.is_compare() && options.evidence.quick => {
+            QUICK_SIZES.into_iter().map(whole).collect::<Result<_, _>>()?
+        }
         _ if verb.is_compare() => COMPARED_SIZES.into_iter().map(whole).collect::<Result<_, _>>()?,
         _ if verb == Verb::Stream => vec![whole(STREAM_SIZE)?],
         _ => vec![whole(64)?],
@@ -422,7 +438,7 @@ impl Effort {
 /// How long each case is measured, in how many rounds, after which warm-up.
 fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> {
     let typed = &options.evidence;
-    let quick = verb.is_compare() && options.message.paths.is_none() && typed.time.is_none() && typed.count.is_none();
+    let brief = verb.is_compare() && options.message.paths.is_none() && typed.time.is_none() && typed.count.is_none();
     let usual = match verb {
         Verb::Echo { .. } | Verb::Compare { .. } | Verb::Traced(_) => DEFAULT_ROUNDS,
         Verb::Stream => 10,
@@ -433,7 +449,8 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
     let extent = match (typed.count, typed.time) {
         (Some(count), _) => Extent::Count(count),
         (None, Some(time)) => Extent::Time(time),
-        (None, None) if quick => Extent::Time(COMPARE_BUDGET / cases.max(1)),
+        (None, None) if typed.quick => Extent::Time(QUICK_BUDGET / cases.max(1)),
+        (None, None) if brief => Extent::Time(COMPARE_BUDGET / cases.max(1)),
         (None, None) if verb.is_compare() => Extent::Time(2 * SECOND),
         (None, None) => Extent::Time(10 * SECOND),
     };
@@ -450,10 +467,12 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
             Some(rounds) => rounds,
             None => count.div_ceil(1000).min(u64::from(usual)) as u32,
         },
+        (_, Extent::Time(_)) if typed.quick => QUICK_ROUNDS,
         (_, Extent::Time(_)) => typed.rounds.unwrap_or(usual),
     };
     let warmup_ns = typed.warmup.unwrap_or(match (verb.each(), extent) {
         (Some(_), _) => 0, // the first exchange is one of the trials
+        (None, Extent::Time(time)) if typed.quick => time / 8,
         (None, Extent::Time(time)) if verb.is_compare() => (time / 10).min(SECOND),
         (None, _) if verb.is_compare() => SECOND / 5,
         _ => SECOND,

@@ -151,6 +151,22 @@ fn compare_without_a_word_fits_into_a_minute() {
 }
 
 #[test]
+fn quick_is_rough_and_says_so() {
+    for words in ["echo --quick", "stream --quick", "compare --quick", "compare tcp:send,unix:send -l 64 --quick"] {
+        let request = typed(words).unwrap();
+        let plan = &request.plan;
+        let Extent::Time(each) = plan.extent else { panic!("{:?}", plan.extent) };
+        let total = (each + plan.warmup_ns) * plan.cases.len() as u64;
+        assert!((2 * SECOND..3 * SECOND).contains(&total), "{words}: {total}");
+        assert_eq!((plan.rounds, plan.fewest_rounds), (8, 0), "{words}");
+        assert!(!plan.try_causes && !plan.extend && !plan.refine && !plan.events, "{words}");
+        assert!(request.notes.iter().any(|note| note.starts_with("a rough answer")), "{words}: {:?}", request.notes);
+    }
+    assert!(plan("echo --quick -o what-ifs=yes").try_causes);
+    refused("echo --quick -t 5", "E11", "cannot be used with");
+}
+
+#[test]
 fn compare_with_words_takes_them() {
     let one = plan("compare tcp:send,tcp:writev -l 64");
     assert_eq!((one.rounds, one.extent, one.cases.len()), (40, Extent::Time(2 * SECOND), 3));
@@ -383,7 +399,7 @@ fn a_setting_has_a_meaning_for_a_path() {
     refused("echo -x unix:send -o nodelay=no", "E51", "-o nodelay has no meaning for unix:send");
     refused("echo -x tcp:send -o device=lo", "E51", "eth");
     refused("echo -x shm:ring/spin -o sndbuf=64K", "E51", "has no meaning for shm:ring/spin");
-    assert_eq!(plan("compare tcp:send,unix:send -l 64 -o nodelay=no").options.nodelay, false);
+    assert!(!plan("compare tcp:send,unix:send -l 64 -o nodelay=no").options.nodelay);
     refused("echo -o nodealy=no", "E11", "nodelay=yes|no");
     refused("echo --set nodelay", "E11", "KEY=VALUE");
     refused("echo --seed 7", "E11", "-o seed=N");

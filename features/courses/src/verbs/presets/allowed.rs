@@ -60,6 +60,7 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("count", Measures),
     ("warmup", Measures),
     ("rounds", Measures),
+    ("quick", Measures),
     ("seed", Measures),
     ("baseline", Measures),
     ("metric", Measures),
