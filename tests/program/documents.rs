@@ -21,6 +21,12 @@ fn help_is_one_screen_and_goes_to_standard_output() {
 }
 
 #[test]
+fn the_readme_is_one_page() {
+    let readme = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    assert!(readme.lines().count() <= 90, "{} lines", readme.lines().count());
+}
+
+#[test]
 fn echo_has_at_most_forty_options() {
     let help = msgpath(&["echo", "--help"]).ends_with(0).out;
     let is_option = |line: &&str| line.starts_with('-') && !line.starts_with("- ");
