@@ -474,8 +474,10 @@ pub struct ChannelOptions {
 }
 
 /// The device of [`ChannelOptions::interface`] when nothing is asked.
+pub const LOOPBACK: &str = "lo";
+
 fn loopback() -> String {
-    "lo".into()
+    LOOPBACK.into()
 }
 
 impl Default for ChannelOptions {

@@ -9,7 +9,7 @@ use msgpath_agent::loops::LOST;
 use msgpath_agent::observe::Tracer;
 use msgpath_agent::wire::Debt;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
-use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, Load, MAX_ROUNDS, Stamps};
+use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, LOOPBACK, Load, MAX_ROUNDS, Stamps};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
     EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
@@ -188,16 +188,17 @@ pub(crate) fn carry_out(
         (run.header.others, run.header.others_unseen) = run.others.finish();
         writer.replace_header(&run.header).map_err(Problem::from)?;
     }
-    if matches!(result, Ok(true)) && simulate::is_asked(&run.header.plan) {
-        run.header.simulated = simulate::cases(&run.header.plan, run.target, stop);
-        writer.replace_header(&run.header).map_err(Problem::from)?;
+    // The ends of the run would wait for orders for longer than they may: they leave before anything is simulated.
+    let Run { mut header, paces, target, .. } = run;
+    if matches!(result, Ok(true)) && simulate::is_asked(&header.plan) {
+        header.simulated = simulate::cases(&header.plan, target, stop);
+        writer.replace_header(&header).map_err(Problem::from)?;
     }
     let (status, problem) = match &result {
         Ok(true) => (Status::Ok, None),
         Ok(false) => (Status::Partial, None),
         Err(problem) => (Status::Failed, Some(problem.clone())),
     };
-    let Run { header, paces, .. } = run;
     let granted: BTreeMap<u32, Vec<Granted>> =
         header.plan.cases.iter().zip(paces).map(|(case, pace)| (case.id, pace.granted)).collect();
     let end = RunEnd {
@@ -326,6 +327,12 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
         return Err(Unavailable::new(
             format!("both ends are in namespaces of their own, and {transport} does not cross the link"),
             "without --between",
+        ));
+    }
+    if options.between.is_some() && entry.transport.meta().device && options.interface == LOOPBACK {
+        return Err(Unavailable::new(
+            format!("both ends are in namespaces of their own, and {LOOPBACK} does not lead from one to the other"),
+            "--interface with the device of the link: mp0 in a lab",
         ));
     }
     entry.transport.suits(options, largest)?;
@@ -849,4 +856,25 @@ fn flags(round: &Round, planned: u64, steal_ticks: Option<u64>) -> Vec<String> {
         flags.push("steal".into());
     }
     flags
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::PathName;
+    use msgpath_core::units::Pieces;
+
+    use super::*;
+
+    #[test]
+    fn frames_do_not_cross_from_place_to_place_over_loopback() {
+        let path = PathName::new("eth", "send", "poll");
+        let case = Case { traits: traits(&path), ..Case::new(path, Pieces::whole(64)) };
+        let place = |name: &str| msgpath_core::plan::EndPlace { name: name.into(), ..Default::default() };
+        let between = Some(msgpath_core::plan::Between { ends: [place("a"), place("b")].into(), ..Default::default() });
+        let options = ChannelOptions { between, ..ChannelOptions::default() };
+        let reason = available(&case, &options, false, &[]).unwrap_err();
+        assert!(reason.why.contains("lo does not lead") && reason.hint.contains("--interface"), "{reason:?}");
+        let named = ChannelOptions { interface: "mp0".into(), ..options };
+        assert!(available(&case, &named, false, &[]).is_err_and(|reason| !reason.why.contains("does not lead")));
+    }
 }
