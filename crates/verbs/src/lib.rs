@@ -30,6 +30,7 @@ pub mod settings;
 mod strip;
 pub mod typed;
 pub mod verb;
+pub mod verdict;
 
 use std::process::ExitCode;
 use std::sync::Once;

@@ -6,18 +6,15 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use msgpath_analyse::gates::RunGate;
-use msgpath_analyse::summary::CaseSummary;
 use msgpath_analyse::{Summary, summarise_with};
-use msgpath_core::Workload;
 use msgpath_core::foreign::shown;
-use msgpath_core::plan::{MIN_ROUNDS_FOR_CLAIMS, Stamps};
-use msgpath_core::schema::{MessageRow, Status};
+use msgpath_core::plan::Stamps;
+use msgpath_core::schema::MessageRow;
 use msgpath_core::units::BitUnits;
-use msgpath_core::{Case, CaseRole, Exit, Problem, Target};
+use msgpath_core::{Case, Problem, Target};
 use msgpath_present::section;
 use msgpath_record::Run;
 use msgpath_run::examples;
-use msgpath_stats::quantile::Range;
 use msgpath_sys::say;
 
 use crate::options::{Look, Options};
@@ -25,7 +22,7 @@ use crate::output::{self, OutputFile};
 use crate::place::Place;
 use crate::places::Places;
 use crate::request::{Request, Verb};
-use crate::{gates, looks, problems, progress, runs};
+use crate::{gates, looks, problems, progress, runs, verdict};
 
 /// Measures, prints the result and says with which code the program ends.
 ///
@@ -142,7 +139,7 @@ pub fn presented(verb: &str, each: bool, options: &Options, folder: &Path, keep:
         }
     }
     output::print(&text)?;
-    let held = verdict(run.header.plan.workload, &summary, options)
+    let held = verdict::of(run.header.plan.workload, &summary, options)
         .and_then(|()| gates::verdict(&summary.gates, options.evidence.strict));
     Ok(code_of(held, &summary.gates, result.quiet))
 }
@@ -206,7 +203,7 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>) -> String {
     let mut text = if view.quiet > 1 {
         return String::new();
     } else if view.quiet == 1 {
-        terminal::verdict(run, summary, style)
+        terminal::verdict(run, summary, style, units)
     } else if summary.cases.iter().all(|case| case.rounds == 0) {
         terminal::nothing(run, summary, style)
     } else if let Some(trials) = &view.trials {
@@ -243,179 +240,4 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>) -> String {
 fn has_stages(run: &Run) -> bool {
     let plan = &run.header.plan;
     plan.workload.is_echoed() && plan.stamps == Stamps::Both && !run.folder.as_os_str().is_empty()
-}
-
-/// Whether messages were sent and not one of them arrived.
-fn nothing_arrived(case: &CaseSummary) -> bool {
-    case.delivery.sent > 0 && case.delivery.received == 0
-}
-
-/// Whether the result is what was asked for.
-pub fn verdict(workload: &Workload, summary: &Summary, options: &Options) -> Result<(), Problem> {
-    let measured: Vec<_> = summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured).collect();
-    let interrupted = summary.status == Status::Partial;
-    if measured.iter().all(|case| case.rounds == 0) && !interrupted {
-        let reason = summary.unavailable.first().map(|case| case.reason.clone());
-        let problem = Problem::new("E05", Exit::CannotStart, "nothing could be measured");
-        return Err(match reason {
-            Some(reason) => problem.why(reason.why).hint(reason.hint),
-            None => problem,
-        });
-    }
-    let (silent, heard): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
-        measured.iter().filter(|case| case.rounds > 0).copied().partition(|case| nothing_arrived(case));
-    if heard.is_empty() && !silent.is_empty() {
-        let what = silent[0];
-        let other = match silent.len() - 1 {
-            0 => String::new(),
-            1 => ", and 1 other case alike".into(),
-            more => format!(", and {more} other cases alike"),
-        };
-        let unit = workload.messages;
-        let why = format!("0 {unit} of {}{other}", what.delivery.sent);
-        return Err(problems::nothing_came(format!("nothing arrived over {}", what.case.path), why));
-    }
-    let enough = |case: &&CaseSummary| {
-        if workload.timed {
-            case.latency.quantiles.iter().any(|quantile| quantile.p == 0.5 && quantile.range != Range::Few)
-        } else {
-            case.rounds >= u64::from(MIN_ROUNDS_FOR_CLAIMS)
-        }
-    };
-    if interrupted && (measured.is_empty() || !measured.iter().all(enough)) {
-        if measured.iter().all(|case| case.rounds == 0) {
-            return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first round was whole"));
-        }
-        return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the medians could be vouched for")
-            .why("what was measured until then is shown"));
-    }
-    if options.evidence.strict
-        && let Some(warning) = summary.warnings.iter().find(|warning| warning.strict)
-    {
-        return Err(Problem::new(&warning.code, Exit::Strict, format!("--strict: {}", warning.text))
-            .why(&warning.why)
-            .hint(&warning.fix));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use msgpath_analyse::summary::{Latency, Warning};
-    use msgpath_core::schema::UnavailableCase;
-    use msgpath_core::units::Pieces;
-    use msgpath_core::{Case, Delivery, PathName, Unavailable};
-    use msgpath_stats::quantile::Quantile;
-
-    fn case() -> Case {
-        Case::new(PathName::new("udp", "send", "block"), Pieces::whole(64))
-    }
-
-    /// One case of 40 rounds whose median is a claim, with nothing lost.
-    fn good() -> Summary {
-        let median = Quantile {
-            p: 0.5,
-            ns: Some(8_000),
-            lo_ns: Some(7_900),
-            hi_ns: Some(8_100),
-            beyond: 500,
-            bursts: 40,
-            ..Quantile::default()
-        };
-        let measured = CaseSummary {
-            rounds: 40,
-            messages: 1000,
-            latency: Latency { quantiles: vec![median], ..Latency::default() },
-            delivery: Delivery { sent: 1000, received: 1000, ..Delivery::default() },
-            ..CaseSummary::empty(case())
-        };
-        Summary {
-            target: "this machine".into(),
-            cases: vec![measured],
-            ..Summary::empty("brisk-otter", "echo", Status::Ok)
-        }
-    }
-
-    /// The exit code of a summary that was changed, under options that were changed.
-    fn code(workload: &Workload, change: impl Fn(&mut Summary, &mut Options)) -> u8 {
-        let (mut summary, mut options) = (good(), Options::default());
-        change(&mut summary, &mut options);
-        verdict(workload, &summary, &options).map_or_else(|problem| problem.exit.code(), |()| 0)
-    }
-
-    #[test]
-    fn a_valid_result_ends_with_0() {
-        assert_eq!(code(Workload::ECHO, |_, _| ()), 0);
-        assert_eq!(code(Workload::ECHO, |_, options| options.evidence.strict = true), 0);
-    }
-
-    #[test]
-    fn measuring_nothing_never_ends_with_0() {
-        let nothing = |summary: &mut Summary, _: &mut Options| {
-            summary.cases.clear();
-            let reason = Unavailable::new("io_uring is switched off", "leave it out");
-            summary.unavailable.push(UnavailableCase { case: case(), reason });
-        };
-        assert_eq!(code(Workload::ECHO, nothing), 3);
-        assert_eq!(code(Workload::ECHO, |summary, _| summary.cases[0].rounds = 0), 3);
-    }
-
-    #[test]
-    fn where_nothing_arrived_nothing_was_measured() {
-        let lose = |summary: &mut Summary, which: usize| {
-            let case = &mut summary.cases[which];
-            case.delivery = Delivery { sent: 10, lost: 10, ..Delivery::default() };
-        };
-        for workload in [Workload::ECHO, Workload::STREAM] {
-            assert_eq!(code(workload, |summary, _| lose(summary, 0)), 4);
-            // One path of two that answers is a result; W26 names the other.
-            let two = |summary: &mut Summary, _: &mut Options| {
-                summary.cases.push(summary.cases[0].clone());
-                lose(summary, 1);
-            };
-            assert_eq!(code(workload, two), 0);
-        }
-    }
-
-    #[test]
-    fn an_interrupted_run_counts_when_its_medians_do() {
-        let partial = |summary: &mut Summary| summary.status = Status::Partial;
-        assert_eq!(code(Workload::ECHO, |summary, _| partial(summary)), 0);
-        let early = |summary: &mut Summary, _: &mut Options| {
-            partial(summary);
-            summary.cases[0].latency.quantiles[0].range = Range::Few;
-        };
-        assert_eq!(code(Workload::ECHO, early), 130);
-        assert_eq!(code(Workload::STREAM, early), 0, "a stream has no median; its rounds are enough");
-        let few = |summary: &mut Summary, _: &mut Options| {
-            partial(summary);
-            summary.cases[0].rounds = u64::from(MIN_ROUNDS_FOR_CLAIMS) - 1;
-        };
-        assert_eq!(code(Workload::STREAM, few), 130);
-        let empty = |summary: &mut Summary, _: &mut Options| {
-            partial(summary);
-            summary.cases.clear();
-        };
-        assert_eq!(code(Workload::ECHO, empty), 130);
-    }
-
-    #[test]
-    fn checks_that_were_asked_for() {
-        let warned = |strict| {
-            move |summary: &mut Summary, options: &mut Options| {
-                options.evidence.strict = true;
-                summary.warnings.push(Warning {
-                    code: "W20".into(),
-                    text: "the kernel copied all".into(),
-                    why: String::new(),
-                    fix: String::new(),
-                    evidence: Default::default(),
-                    strict,
-                });
-            }
-        };
-        assert_eq!(code(Workload::ECHO, warned(true)), 5);
-        assert_eq!(code(Workload::ECHO, warned(false)), 0);
-    }
 }

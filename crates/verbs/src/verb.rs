@@ -8,8 +8,27 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use msgpath_core::plugged::Plugged;
 use msgpath_core::{Plan, Problem};
 
-use crate::options::EvidenceOptions;
+use crate::options::{EvidenceOptions, Options};
 use crate::request::Request;
+use crate::typed::{List, PathArg};
+
+/// What a command line asks of its result.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Single messages are shown.
+    pub each: bool,
+    /// What the result is held to.
+    pub evidence: EvidenceOptions,
+    /// The paths that were named.
+    pub paths: Option<List<PathArg>>,
+}
+
+impl Asked {
+    /// What these options ask.
+    pub fn of(each: bool, options: &Options) -> Self {
+        Self { each, evidence: options.evidence.clone(), paths: options.message.paths.clone() }
+    }
+}
 
 /// A verb, by its arguments: their help, their examples and their meaning stand where they are declared.
 pub trait Verb: Args + FromArgMatches {
@@ -46,9 +65,9 @@ pub trait Verb: Args + FromArgMatches {
         self.request().map(|request| Ok(Planned::Plan(Box::new(request?.plan)))).transpose()
     }
 
-    /// Whether single messages are shown, and what the result is held to.
-    fn asked(&self) -> (bool, EvidenceOptions) {
-        (false, EvidenceOptions::default())
+    /// What the result is held to.
+    fn asked(&self) -> Asked {
+        Asked::default()
     }
 
     /// The words of a command line as clap can read them, where the verb has a grammar of its own.
@@ -125,7 +144,7 @@ pub struct AnyVerb {
     pub(crate) sorted: fn(Vec<OsString>) -> Result<Vec<OsString>, Problem>,
     pub(crate) run: fn(&ArgMatches, Vec<String>) -> Result<ExitCode>,
     pub(crate) planned: fn(&ArgMatches) -> Result<Option<Planned>, Problem>,
-    pub(crate) asked: fn(&ArgMatches) -> (bool, EvidenceOptions),
+    pub(crate) asked: fn(&ArgMatches) -> Asked,
 }
 
 impl AnyVerb {

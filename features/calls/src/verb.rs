@@ -40,7 +40,7 @@ use msgpath_verbs::places::{Asked, Places, Terms};
 use msgpath_verbs::problems::{self, cannot_write, nothing_came, usage};
 use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
-use msgpath_verbs::{cli, gates, looks, progress, runs, typed};
+use msgpath_verbs::{cli, gates, looks, progress, runs, typed, verdict as held_to};
 
 use crate::serve;
 
@@ -643,7 +643,7 @@ fn verdict(
             Err(problem.hint(format!("msgpath show {name}   for what was measured before")))
         }
         (Some(problem), _) => Err(problem),
-        (None, _) => measure::verdict(&crate::workload::CALLS, summary, &options)
+        (None, _) => held_to::of(&crate::workload::CALLS, summary, &options)
             .and_then(|()| succeeded(summary, arguments.max_loss))
             .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
     }

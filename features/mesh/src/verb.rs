@@ -196,7 +196,7 @@ fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome
     } else if outcome.stopped {
         Problem::new(
             "E82",
-            Exit::Unfinished,
+            Exit::Interrupted,
             format!("interrupted: {} of {} pairs are measured", summary.measured, summary.planned),
         )
         .hint(format!("msgpath mesh --resume {}", header.name))

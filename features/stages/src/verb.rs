@@ -9,10 +9,10 @@ use msgpath_core::schema::RunHeader;
 use msgpath_core::{CaseRole, Plan, Problem, Target};
 
 use msgpath_verbs::measure::{self, View};
-use msgpath_verbs::options::{Common, EvidenceOptions, Options, StagesArg, TimedOptions};
+use msgpath_verbs::options::{Common, Options, StagesArg, TimedOptions};
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::{Request, Verb, layers, request};
-use msgpath_verbs::verb::Group;
+use msgpath_verbs::verb::{Asked, Group};
 use msgpath_verbs::{again, gates, output, runs};
 
 use crate::present::terminal::explain;
@@ -76,8 +76,8 @@ impl msgpath_verbs::verb::Verb for Arguments {
         Some(Arguments::request(self))
     }
 
-    fn asked(&self) -> (bool, EvidenceOptions) {
-        (false, self.common.evidence().clone())
+    fn asked(&self) -> Asked {
+        Asked::of(false, &self.options())
     }
 
     // Explaining is splitting into stages: there it is never off.

@@ -96,12 +96,14 @@ pub fn measured<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a CaseSummary> 
     input.summary.cases.iter().filter(|case| case.case.role == CaseRole::Measured)
 }
 
-/// `tcp:send, 64 B: ` where several cases were measured, else nothing.
+/// `tcp:send, 64 B: ` where several cases were asked for, else nothing.
 pub fn prefix(input: &Input, case: &CaseSummary) -> String {
-    if measured(input).count() == 1 {
+    if measured(input).count() == 1 && input.summary.unavailable.is_empty() {
         return String::new();
     }
-    let several_paths = measured(input).any(|other| other.case.path != case.case.path);
+    let missing = input.summary.unavailable.iter().map(|missing| &missing.case.path);
+    let several_paths =
+        measured(input).map(|other| &other.case.path).chain(missing).any(|path| *path != case.case.path);
     let path = (case.case.label.is_none() || several_paths).then(|| case.case.path.to_string());
     let label = case.case.label.iter().filter(|label| path.is_none() || **label != case.case.path.transport).cloned();
     let mut parts: Vec<String> = label.chain(path.clone()).collect();

@@ -210,6 +210,11 @@ impl Page {
                 (words::counted(refused.len() as u64, "option"), if refused.len() == 1 { "was" } else { "were" });
             self.text(2, &format!("{options} {were} not granted as asked (-v lists)"), Paint::Yellow);
         }
+        self.missing(summary);
+    }
+
+    /// A line for each of the first cases that could not be measured.
+    pub fn missing(&mut self, summary: &Summary) {
         let rows = view::unavailable(summary);
         if rows.is_empty() {
             return;

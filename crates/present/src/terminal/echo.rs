@@ -71,7 +71,7 @@ fn facts(summary: &Summary, cases: &[&CaseSummary]) -> Vec<String> {
 }
 
 /// One row per case.
-fn overview(page: &mut Page, cases: &[&CaseSummary]) {
+pub fn overview(page: &mut Page, cases: &[&CaseSummary]) {
     let glyphs = page.style.glyphs;
     let mut table = Table::new()
         .column(Workload::ECHO.duration(cases.iter().any(|case| case.open.is_some())).name, Align::Left)

@@ -6,12 +6,13 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::gates::{GateState, RunGate};
 use msgpath_analyse::summary::{CaseSummary, Cost, Finding, Warning};
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::{self, Glyphs};
+use msgpath_core::units::{self, BitUnits, Glyphs};
 use msgpath_record::Run;
 
 use super::answer::{TEXT, kept};
 use super::page::{Page, Paint, Span, Style, width};
 use super::table::{Align, Table};
+use super::{echo, stream};
 use crate::words::{self, events};
 use crate::{programs, view};
 
@@ -30,16 +31,30 @@ pub fn warnings(warnings: &[Warning], style: Style) -> String {
 }
 
 /// `-q`: the sentences that answer and a line for each kind of warning; with `-v` all findings and warnings.
-pub fn verdict(run: &Run, summary: &Summary, style: Style) -> String {
+pub fn verdict(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> String {
     let mut page = Page::new(style);
     page.answer(summary);
-    page.warning_lines(&summary.warnings, kept(run, summary));
-    if style.verbose {
-        page.findings(&summary.findings);
-        if !style.warnings {
-            page.warnings(&summary.warnings);
+    let cases = view::measured(summary);
+    // More cases than have a sentence each.
+    if cases.len() > 1 && summary.comparison.is_none() && !summary.findings.iter().any(|finding| finding.code == "V01")
+    {
+        page.gap();
+        if run.header.plan.workload.timed {
+            echo::overview(&mut page, &cases);
+        } else {
+            stream::overview(&mut page, summary, units);
         }
     }
+    page.warning_lines(&summary.warnings, kept(run, summary));
+    if !style.verbose {
+        page.missing(summary);
+        return page.finish();
+    }
+    page.findings(&summary.findings);
+    if !style.warnings {
+        page.warnings(&summary.warnings);
+    }
+    page.unavailable(summary);
     page.finish()
 }
 

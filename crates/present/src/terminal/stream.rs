@@ -74,7 +74,7 @@ fn opening(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]
     page.head_with(run, summary, &facts, &[direction.into(), view::placement(run)]);
 }
 
-fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
+pub fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
     let mut table = Table::new()
         .column("throughput", Align::Left)
         .column("receiver's clock", Align::Right)

@@ -96,9 +96,9 @@ fn forms(style: Style) -> Vec<(&'static str, String)> {
         ("each", each(trials_run, trials_summary, rows, style)),
         ("paths", paths(&path_rows(), style)),
         ("runs", runs(&run_rows(), style)),
-        ("verdict", verdict(compare_run, compare_summary, style)),
+        ("verdict", verdict(compare_run, compare_summary, style, BitUnits::Si)),
         ("gates", echo(&FIXTURES.gated.0, &FIXTURES.gated.1, style)),
-        ("gates_quiet", verdict(&FIXTURES.gated.0, &FIXTURES.gated.1, style)),
+        ("gates_quiet", verdict(&FIXTURES.gated.0, &FIXTURES.gated.1, style, BitUnits::Si)),
         ("open_loop", echo(&FIXTURES.open.0, &FIXTURES.open.1, style)),
         ("overloaded", echo(&FIXTURES.overloaded.0, &FIXTURES.overloaded.1, style)),
         ("load_curve", echo(&FIXTURES.curve.0, &FIXTURES.curve.1, style)),
@@ -210,7 +210,25 @@ fn every_kind_of_warning_is_one_line() {
     assert!(text.contains("10 kinds of warning") && text.contains("6 more: W43, W44, W45, W46, W47, W48"), "{text}");
     let style = Style { warnings: true, ..Style::default() };
     assert_eq!(echo(run, &summary, style).matches("fix: ").count(), 25);
-    assert_eq!(verdict(run, &summary, Style::default()).matches("fix: ").count(), 0);
+    assert_eq!(verdict(run, &summary, Style::default(), BitUnits::Si).matches("fix: ").count(), 0);
+}
+
+#[test]
+fn quiet_names_what_was_not_measured_and_has_a_number_for_each_case() {
+    let (run, summary) = &FIXTURES.echo;
+    let mut summary = summary.clone();
+    summary.cases.extend(vec![crate::view::measured(&summary)[0].clone(); 5]);
+    summary.findings.retain(|finding| finding.code != "V01");
+    let case = msgpath_core::Case::new(
+        msgpath_core::PathName::new("udp", "send", "block"),
+        msgpath_core::units::Pieces::whole(64),
+    );
+    let reason = Unavailable::new("the port is closed", "");
+    summary.unavailable.push(msgpath_core::schema::UnavailableCase { case, reason });
+    let text = verdict(run, &summary, Style::default(), BitUnits::Si);
+    let missing = text.split_once("not measured").expect("a heading").1;
+    assert!(missing.contains("udp:send") && missing.contains("the port is closed"), "{text}");
+    assert!(text.contains("p50") && text.contains("p99"), "{text}");
 }
 
 /// Removes `ESC [ ... m`.

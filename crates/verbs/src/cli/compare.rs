@@ -8,10 +8,10 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{Common, ComparedOptions, EvidenceOptions, FlowOptions, Options, ServerOptions, TimedOptions};
+use crate::options::{Common, ComparedOptions, FlowOptions, Options, ServerOptions, TimedOptions};
 use crate::request::{Request, Verb, ladder, request};
 use crate::typed::{self, List, PathArg};
-use crate::verb::Group;
+use crate::verb::{Asked, Group};
 
 /// Paths × sizes × threads, crossover
 #[derive(Args, Debug)]
@@ -88,7 +88,7 @@ impl crate::verb::Verb for Arguments {
         Some(Arguments::request(self))
     }
 
-    fn asked(&self) -> (bool, EvidenceOptions) {
-        (false, self.common.evidence().clone())
+    fn asked(&self) -> Asked {
+        Asked::of(false, &self.options())
     }
 }

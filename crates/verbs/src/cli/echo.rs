@@ -8,10 +8,10 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{Common, EvidenceOptions, Options, ServerOptions, TimedOptions};
+use crate::options::{Common, Options, ServerOptions, TimedOptions};
 use crate::request::{Request, Verb, request};
 use crate::typed;
-use crate::verb::Group;
+use crate::verb::{Asked, Group};
 
 /// One message there and back, repeatedly
 #[derive(Args, Debug)]
@@ -66,7 +66,7 @@ impl crate::verb::Verb for Arguments {
         Some(Arguments::request(self))
     }
 
-    fn asked(&self) -> (bool, EvidenceOptions) {
-        (self.each, self.common.evidence().clone())
+    fn asked(&self) -> Asked {
+        Asked::of(self.each, &self.options())
     }
 }

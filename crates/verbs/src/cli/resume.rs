@@ -13,8 +13,8 @@ use msgpath_run::resume;
 use msgpath_sys::say;
 
 use crate::measure::{self, next_phase};
-use crate::options::{EvidenceOptions, Look, Options, ProgressStyle, ResultOptions, UnitsArg};
-use crate::verb::Group;
+use crate::options::{Look, MessageOptions, Options, ProgressStyle, ResultOptions, UnitsArg};
+use crate::verb::{Asked, Group};
 use crate::{again, places, progress, runs};
 
 /// Go on with a run that was cut short
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// How the result is shown, as typed now; what it is held to (`--strict`), as typed when the run began.
-    fn options(&self, evidence: EvidenceOptions) -> Options {
+    fn options(&self, asked: Asked) -> Options {
         let result = ResultOptions {
             progress: self.progress,
             quiet: self.quiet,
@@ -76,7 +76,8 @@ impl Arguments {
             look: Look { json: self.look.json || self.jsonl, ..self.look.clone() },
             ..ResultOptions::default()
         };
-        Options { evidence, result, ..Options::default() }
+        let message = MessageOptions { paths: asked.paths, ..MessageOptions::default() };
+        Options { message, evidence: asked.evidence, result, ..Options::default() }
     }
 }
 
@@ -92,9 +93,9 @@ impl crate::verb::Verb for Arguments {
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     let folder = runs::find(&arguments.run)?;
     let run = runs::recorded(&folder)?;
-    let (each, evidence) = crate::command::asked(&run.header.command);
-    let each = each && run.header.plan.workload.is_echoed();
-    let options = arguments.options(evidence);
+    let asked = crate::command::asked(&run.header.command);
+    let each = asked.each && run.header.plan.workload.is_echoed();
+    let options = arguments.options(asked);
     let note = |text: String| {
         if options.result.quiet == 0 {
             say!("note: {}", shown(&text));

@@ -8,10 +8,10 @@ use clap::Args;
 use msgpath_core::{Problem, Target};
 
 use crate::measure;
-use crate::options::{Common, EvidenceOptions, FlowOptions, Options};
+use crate::options::{Common, FlowOptions, Options};
 use crate::request::{Request, Verb, request};
 use crate::typed;
-use crate::verb::Group;
+use crate::verb::{Asked, Group};
 
 /// One-way flow: throughput
 #[derive(Args, Debug)]
@@ -59,7 +59,7 @@ impl crate::verb::Verb for Arguments {
         Some(Arguments::request(self))
     }
 
-    fn asked(&self) -> (bool, EvidenceOptions) {
-        (false, self.common.evidence().clone())
+    fn asked(&self) -> Asked {
+        Asked::of(false, &self.options())
     }
 }

@@ -36,10 +36,10 @@ Exit codes
   2    bad command line
   3    could not start: no peer, no permission, not supported here, or runs
        that cannot be compared
-  4    started, did not finish: peer vanished, wrong payload, disk full;
-       what exists is kept
+  4    started, did not finish: peer vanished, wrong payload, disk full,
+       a path that was named was not measured; what exists is kept
   5    --strict, and the result is not what it claims to be
-  130  interrupted before half of the messages could be vouched for
+  130  interrupted; what exists is kept
 
 Set up once: `msgpath completions SHELL` prints the completions of a shell, `msgpath man DIR` writes the manual pages, \
 `msgpath schema` prints the JSON Schema of what --json prints.

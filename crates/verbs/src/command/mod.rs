@@ -8,9 +8,8 @@ use std::ffi::OsString;
 use clap::{ArgMatches, Command};
 use msgpath_core::Problem;
 
-use crate::options::EvidenceOptions;
 use crate::problems::usage;
-use crate::verb::{self, AnyVerb, Planned};
+use crate::verb::{self, AnyVerb, Asked, Planned};
 
 pub use refused::from_clap;
 
@@ -65,9 +64,8 @@ pub fn planned(words: &[String]) -> Result<Option<Planned>, Problem> {
     (verb.planned)(&matches)
 }
 
-/// Of a command line that was recorded: whether single messages were to be shown, and what the result is held to. Nothing else
-/// of it is believed, no name of a file above all.
-pub(crate) fn asked(command: &[String]) -> (bool, EvidenceOptions) {
+/// What a recorded command line asked of its result. Nothing else of it is believed, no name of a file above all.
+pub(crate) fn asked(command: &[String]) -> Asked {
     let words = sorted(command.iter().map(OsString::from).collect()).unwrap_or_default();
     parsed(words).map_or_else(|_| Default::default(), |(verb, matches)| (verb.asked)(&matches))
 }

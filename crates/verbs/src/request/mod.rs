@@ -346,7 +346,7 @@ fn limit(path: &PathName) -> Option<u64> {
 }
 
 /// Whether the transport can carry a case's message and its reply.
-fn fits(case: &Case) -> bool {
+pub(crate) fn fits(case: &Case) -> bool {
     limit(&case.path).is_none_or(|limit| case.size.max(case.reply) <= limit)
 }
 
