@@ -190,19 +190,7 @@ fn reason(error: &io::Error, paranoid: Option<i64>, no_pmu: bool) -> Unavailable
         Some(errno::ENOENT | errno::ENODEV) => Unavailable::new("this PMU does not have it: ENOENT", ""),
         Some(errno::EOPNOTSUPP) => Unavailable::new("this PMU cannot count it: EOPNOTSUPP", ""),
         Some(errno::EINVAL) => Unavailable::new("this PMU does not take it: EINVAL", ""),
-        Some(errno @ (errno::EPERM | errno::EACCES)) => {
-            let name = if errno == errno::EPERM { "EPERM" } else { "EACCES" };
-            match paranoid {
-                Some(level) if level > 1 => Unavailable::new(
-                    format!("kernel.perf_event_paranoid is {level}: {name}"),
-                    "sudo sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON",
-                ),
-                _ => Unavailable::new(
-                    format!("forbidden by a seccomp filter or a security module (a container's?): {name}"),
-                    "CAP_PERFMON, and a filter that lets perf_event_open pass",
-                ),
-            }
-        }
+        Some(errno::EPERM | errno::EACCES) => msgpath_sys::perf::forbidden(error, paranoid),
         Some(errno::EMFILE) => Unavailable::new("no descriptor is left: EMFILE", "ulimit -n with a larger number"),
         Some(errno::ENOSPC) => Unavailable::new("the PMU has no counter left: ENOSPC", ""),
         Some(errno::EBUSY) => Unavailable::new("another program holds the PMU alone: EBUSY", ""),
@@ -394,7 +382,8 @@ mod tests {
     fn each_refusal_has_its_reason() {
         let why = |errno, paranoid, no_pmu| reason(&io::Error::from_raw_os_error(errno), paranoid, no_pmu).why;
         for (errno, paranoid, no_pmu, expected) in [
-            (1, Some(3), false, "kernel.perf_event_paranoid is 3: EPERM"),
+            (1, Some(3), false, "forbidden by a seccomp filter or a security module (a container's?): EPERM"),
+            (13, Some(3), false, "kernel.perf_event_paranoid is 3: EACCES"),
             (1, Some(-1), false, "forbidden by a seccomp filter or a security module (a container's?): EPERM"),
             (13, None, false, "forbidden by a seccomp filter or a security module (a container's?): EACCES"),
             (2, Some(2), false, "this PMU does not have it: ENOENT"),

@@ -178,11 +178,7 @@ impl Outcome {
 /// It may not run there, or there is no such CPU.
 pub fn pin(cpu: Option<u32>) -> Result<(), Unavailable> {
     let Some(cpu) = cpu else { return Ok(()) };
-    affinity::pin(&[cpu]).map_err(|_| {
-        let allowed: Vec<String> = affinity::allowed().iter().map(u32::to_string).collect();
-        let why = format!("this process may not run on CPU {cpu}, only on {}", allowed.join(", "));
-        Unavailable::new(why, "other CPUs with --cpu")
-    })
+    affinity::pin(&[cpu]).map_err(|error| affinity::refusal(cpu, &affinity::allowed(), &error))
 }
 
 /// Runs a thread's part of a round on its channels.

@@ -218,13 +218,11 @@ pub(crate) fn carry_out(
     result.map(|_| end)
 }
 
-/// A problem that ended a run which is kept: nothing else helps, so it says how the run goes on.
+/// A problem that ended a run which is kept: it says how the run goes on.
 pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
-    if problem.hint.is_empty() {
-        problem.hint(format!("msgpath resume {name}   goes on; what was measured before: msgpath show {name}"))
-    } else {
-        problem
-    }
+    let on = format!("msgpath resume {name}   goes on; what was measured before: msgpath show {name}");
+    let hint = if problem.hint.is_empty() { on } else { format!("{}, then {on}", problem.hint) };
+    problem.hint(hint)
 }
 
 /// Between whom is measured, and over which link, for people.
@@ -864,6 +862,15 @@ mod tests {
     use msgpath_core::units::Pieces;
 
     use super::*;
+
+    #[test]
+    fn what_ended_a_kept_run_names_how_it_goes_on() {
+        for hint in ["", "other CPUs with --cpu"] {
+            let problem = with_resume(Problem::new("E05", Exit::Unfinished, "gone").hint(hint), "brisk-otter");
+            assert!(problem.hint.contains("msgpath resume brisk-otter") && problem.hint.starts_with(hint), "{problem}");
+            assert!(problem.hint.contains("msgpath show brisk-otter"), "{problem}");
+        }
+    }
 
     #[test]
     fn frames_do_not_cross_from_place_to_place_over_loopback() {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use msgpath_core::Unavailable;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The CPUs this thread may run on, in order.
@@ -27,7 +28,30 @@ pub fn pin(cpus: &[u32]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
+/// Why a thread could not be pinned to `cpu`, where `allowed` are the CPUs of this process.
+pub fn refusal(cpu: u32, allowed: &[u32], error: &io::Error) -> Unavailable {
+    if allowed.contains(&cpu) {
+        return Unavailable::new(format!("this thread could not be pinned to cpu {cpu}: {error}"), "--cpu none");
+    }
+    let list = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let why = format!("cpu {cpu} is not there, or this process may not use it; it may use {list}: {error}");
+    Unavailable::new(why, "others with --cpu; a control group (cpuset.cpus) or taskset may have taken it away")
+}
+
 /// The calling thread, as /proc/self/task names it.
 pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_is_not_allowed_is_named_with_those_that_are() {
+        let error = pin(&[CpuSet::MAX_CPU as u32 - 1]).unwrap_err();
+        let reason = refusal(5, &[0, 1], &error);
+        assert!(reason.why.starts_with("cpu 5 is not there") && reason.why.contains("may use 0,1: "), "{reason:?}");
+        assert!(reason.why.ends_with(&error.to_string()) && reason.hint.contains("--cpu"), "{reason:?}");
+    }
 }

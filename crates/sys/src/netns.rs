@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use msgpath_core::Unavailable;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// Moves the calling thread into the network namespace of `file` (`/run/netns/NAME`, `/proc/PID/ns/net`). Threads that it
@@ -41,9 +42,40 @@ pub fn unshare_as_root_of_own() -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
+/// Why a namespace was refused to this user, and what to do. `most`: user.max_user_namespaces.
+pub fn refusal(error: &io::Error, most: Option<u64>) -> Unavailable {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            let most = most.map_or_else(String::new, |most| format!(", which is {most}"));
+            Unavailable::new(
+                format!("this user may have no further namespace (user.max_user_namespaces{most}): {error}"),
+                "sudo sysctl user.max_user_namespaces=15000, or root",
+            )
+        }
+        Some(libc::EPERM | libc::EACCES) => Unavailable::new(
+            format!("it takes root, or a kernel that lets users have namespaces of their own: {error}"),
+            "sudo msgpath ..., or sysctl kernel.unprivileged_userns_clone=1 where your kernel has it",
+        ),
+        _ => Unavailable::new(format!("no network namespace is to be had here: {error}"), ""),
+    }
+}
+
+/// The number of user namespaces that a user may have.
+pub fn most_of_a_user() -> Option<u64> {
+    fs::read_to_string("/proc/sys/user/max_user_namespaces").ok()?.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_namespace_says_which_limit_it_was() {
+        let full = refusal(&io::Error::from_raw_os_error(libc::ENOSPC), Some(0));
+        assert!(full.why.contains("user.max_user_namespaces, which is 0): No space left"), "{full:?}");
+        assert!(full.hint.contains("sysctl user.max_user_namespaces"));
+        assert!(refusal(&io::Error::from_raw_os_error(libc::EPERM), Some(9)).why.contains("it takes root"));
+    }
 
     fn own() -> io::Result<std::path::PathBuf> {
         fs::read_link("/proc/thread-self/ns/net")

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use msgpath_core::Unavailable;
 use perf_event_open_sys::bindings as perf;
 use perf_event_open_sys::{ioctls, perf_event_open};
 
@@ -329,6 +330,22 @@ fn take(ring: &Mapping) -> Vec<u8> {
     ring.append_to(&mut bytes, page, held - first);
     tail(ring).store(start + held as u64, Ordering::Release);
     bytes
+}
+
+/// Why perf_event_open(2) was forbidden. Where `kernel.perf_event_paranoid` is too high the kernel answers EACCES; EPERM is the answer
+/// of a filter of system calls.
+pub fn forbidden(error: &io::Error, paranoid: Option<i64>) -> Unavailable {
+    let name = if error.raw_os_error() == Some(libc::EPERM) { "EPERM" } else { "EACCES" };
+    match paranoid {
+        Some(level) if level > 1 && name == "EACCES" => Unavailable::new(
+            format!("kernel.perf_event_paranoid is {level}: {name}"),
+            "sudo sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON",
+        ),
+        _ => Unavailable::new(
+            format!("forbidden by a seccomp filter or a security module (a container's?): {name}"),
+            "CAP_PERFMON, and a filter that lets perf_event_open pass",
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -235,14 +235,5 @@ mod tests {
         };
         assert_eq!(code(Workload::ECHO, warned(true)), 5);
         assert_eq!(code(Workload::ECHO, warned(false)), 0);
-        let lossy = |limit| {
-            move |summary: &mut Summary, options: &mut Options| {
-                summary.cases[0].delivery.lost = 2;
-                options.evidence.max_loss = limit;
-            }
-        };
-        assert_eq!(code(Workload::ECHO, lossy(Some(0.001))), 1);
-        assert_eq!(code(Workload::ECHO, lossy(Some(0.002))), 0);
-        assert_eq!(code(Workload::ECHO, lossy(None)), 0);
     }
 }

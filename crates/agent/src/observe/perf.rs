@@ -125,10 +125,10 @@ impl Back {
         let perf = Perf::open(&threads::possible(), room.saturating_mul(RECORD)).map_err(|error| {
             let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
             match error.kind() {
-                io::ErrorKind::PermissionDenied => Unavailable::new(
-                    format!("no right to watch other tasks: kernel.perf_event_paranoid={}", paranoid.trim()),
-                    GRANT,
-                ),
+                io::ErrorKind::PermissionDenied => {
+                    let reason = msgpath_sys::perf::forbidden(&error, paranoid.trim().parse().ok());
+                    Unavailable::new(format!("no right to watch other tasks: {}", reason.why), GRANT)
+                }
                 _ => Unavailable::new(format!("perf_event_open: {error}"), ""),
             }
         })?;

@@ -49,9 +49,27 @@ pub(super) fn tune(fd: &OwnedFd, need: &Need) -> io::Result<()> {
         msgpath_sys::socket::cork(fd.as_fd(), true)?; // and never released
     }
     if let Some(name) = &need.options.congestion {
-        sockopt::set_tcp_congestion(fd, name)?;
+        sockopt::set_tcp_congestion(fd, name).map_err(|error| {
+            let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+            congestion_refused(name, &known.unwrap_or_default(), error.into())
+        })?;
     }
     set_buffers(fd.as_fd(), &need.options)
+}
+
+/// What is wrong with a congestion control that the kernel refused; `known`: those that it has.
+fn congestion_refused(name: &str, known: &str, error: io::Error) -> io::Error {
+    let known = known.split_whitespace().collect::<Vec<_>>().join(", ");
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("this kernel has no congestion control {name}, only {known}; sudo modprobe tcp_{name} may add it")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("only root may choose the congestion control {name} (net.ipv4.tcp_allowed_congestion_control)")
+        }
+        _ => format!("the congestion control {name} was refused"),
+    };
+    io::Error::new(error.kind(), format!("{why}: {error}"))
 }
 
 /// A socket of the family of `address`, bound to `local` if given.
@@ -209,4 +227,18 @@ fn unconnected(address: SocketAddr, need: &Need, protocol: Option<Protocol>) -> 
     let fd = socket_of(address, SocketType::STREAM, protocol, bind_address(need)?)?;
     set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
     Ok(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_congestion_control_that_is_not_there_names_those_that_are() {
+        let said =
+            |errno| congestion_refused("dctcp", "reno bbr cubic\n", io::Error::from_raw_os_error(errno)).to_string();
+        assert!(said(2).contains("no congestion control dctcp, only reno, bbr, cubic;"), "{}", said(2));
+        assert!(said(2).contains("os error 2"), "the kernel's text stands behind");
+        assert!(said(1).contains("tcp_allowed_congestion_control"));
+    }
 }

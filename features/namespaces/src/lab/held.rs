@@ -51,9 +51,10 @@ impl HeldLab {
     pub fn make(spec: &LabSpec) -> Result<Self, Problem> {
         spec.check()?;
         let not_allowed = |error: io::Error| {
-            Problem::new("E40", Exit::CannotStart, format!("no network namespace is to be had here: {error}"))
-                .why("it takes root, or a kernel that lets users have namespaces of their own")
-                .hint("sudo msgpath ..., or sysctl kernel.unprivileged_userns_clone=1 where your kernel has it")
+            let reason = netns::refusal(&error, netns::most_of_a_user());
+            Problem::new("E40", Exit::CannotStart, "no network namespace can be made here")
+                .why(reason.why)
+                .hint(reason.hint)
         };
         match netns::unshare() {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
