@@ -162,6 +162,101 @@ fn every_command_that_the_program_proposes_parses() {
     assert!(count > 60, "only {count} commands were found: they are looked for in the wrong way");
 }
 
+/// The texts in quotes of a source, escapes resolved as far as they matter here.
+fn quoted(source: &str) -> Vec<String> {
+    let (mut texts, mut text, mut letters) = (Vec::new(), None::<String>, source.chars().peekable());
+    while let Some(letter) = letters.next() {
+        match (&mut text, letter) {
+            (None, '\'') if letters.peek() == Some(&'"') => drop(letters.next()),
+            (None, '"') => text = Some(String::new()),
+            (None, '/') if letters.peek() == Some(&'/') => drop(letters.by_ref().find(|letter| *letter == '\n')),
+            (None, _) => {}
+            (Some(_), '"') => texts.extend(text.take()),
+            (Some(own), '\\') => match letters.next() {
+                Some('n') => own.push('\n'),
+                Some('\n') => while letters.next_if(|letter| letter.is_whitespace()).is_some() {},
+                Some(other) => own.push(other),
+                None => {}
+            },
+            (Some(own), letter) => own.push(letter),
+        }
+    }
+    texts
+}
+
+/// The command that a text consists of, up to where its explanation begins; `None`: it is none.
+fn whole_command(text: &str) -> Option<String> {
+    let rest = text.trim_start().strip_prefix("sudo ").unwrap_or(text.trim_start());
+    let verb = rest.strip_prefix("msgpath ")?.split(' ').next()?;
+    command().get_subcommands().find(|known| known.get_name() == verb)?;
+    let ends = ["  ", ", ", "; ", ": ", " or ", "\n"];
+    let end = ends.iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
+    Some(rest[..end].to_owned())
+}
+
+/// The text with something in each of its holes, in several ways.
+fn filled(text: &str) -> Vec<String> {
+    let fill = |value: &str| {
+        let (mut out, mut inside) = (String::new(), false);
+        for letter in text.replace("{{", "\u{1}").replace("}}", "\u{2}").chars() {
+            match letter {
+                '{' => {
+                    inside = true;
+                    out.push_str(value);
+                }
+                '}' => inside = false,
+                letter if !inside => out.push(letter),
+                _ => {}
+            }
+        }
+        out.replace('\u{1}', "{").replace('\u{2}', "}")
+    };
+    let named = |line: String| {
+        line.replace("HOST:PORT", "10.0.0.2:5210")
+            .replace("HOST", "10.0.0.2")
+            .replace("SIZE", "4K")
+            .replace("PORT", "5210")
+    };
+    ["brisk-otter", "10.0.0.2:5210", "5", "tcp:send", "p99 > 1ms", "csv"].map(fill).map(named).into()
+}
+
+/// Every command in a text of the sources, with something in the place of what is not known before.
+#[test]
+#[cfg(all(feature = "watch", feature = "mesh", feature = "courses"))]
+fn every_command_in_a_text_of_the_program_parses() {
+    msgpath_verbs::begin(FEATURES);
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    let sources = files("crates", ".rs").into_iter().chain(files("features", ".rs"));
+    let of_courses = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("features/courses");
+    for file in sources.filter(|file| !file.ends_with("fixture.rs") && !file.starts_with(&of_courses)) {
+        let source = std::fs::read_to_string(&file).unwrap();
+        let own = source.split("#[cfg(test)]").next().unwrap_or_default();
+        for command in quoted(own).iter().filter_map(|text| whole_command(text)) {
+            let ways: Vec<_> = filled(&command)
+                .into_iter()
+                .map(|line| faults(std::iter::once((file.display().to_string(), line))))
+                .collect();
+            count += ways[0].1;
+            if ways.iter().all(|(faults, _)| !faults.is_empty()) {
+                wrong.push(ways[0].0.join("\n"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 40, "only {count} commands were found: they are looked for in the wrong way");
+}
+
+#[test]
+#[cfg(all(feature = "calls", feature = "courses"))]
+fn what_measures_who_answers_parses() {
+    use msgpath_run::Who;
+    msgpath_verbs::begin(FEATURES);
+    for who in [Who::Msgpath, Who::Lab, Who::Http, Who::Redis, Who::Echo] {
+        let (faults, count) = faults(std::iter::once((who.to_string(), who.verb("localhost", 7000))));
+        assert!(faults.is_empty() && count == 1, "{faults:?}");
+    }
+}
+
 #[test]
 #[cfg(feature = "stages")]
 fn explain_says_which_stages_it_takes_and_stands_before_diff() {

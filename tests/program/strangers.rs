@@ -132,7 +132,7 @@ fn doctor_names_an_echo_and_leaves_it_alive() {
 
 #[test]
 fn doctor_names_what_closes() {
-    is_named(closes, "something that closes the connection", "msgpath serve on the far machine");
+    is_named(closes, "something that closes the connection", "msgpath serve   on the far machine");
 }
 
 #[test]

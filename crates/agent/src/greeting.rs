@@ -75,7 +75,7 @@ pub fn expect(stream: &mut (impl Read + AsFd), target: &Target) -> Result<(), Pr
         Heard::Greeting(VERSION) => return Ok(()),
         Heard::Greeting(other) => {
             return Err(problem(format!(
-                "msgpath serve at {target} speaks version {other} of the protocol, this is {VERSION}"
+                "the msgpath serve at {target} speaks version {other} of the protocol, this is {VERSION}"
             ))
             .hint("the same version of msgpath at both ends"));
         }

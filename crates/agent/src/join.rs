@@ -168,7 +168,7 @@ impl Caller {
         let what = format!("no coordinator of a mesh lets this agent in at {}", self.to);
         Problem::new(NOBODY, Exit::CannotStart, what)
             .why(why)
-            .hint(format!("msgpath mesh --listen {} --token-file FILE there", self.to))
+            .hint(format!("msgpath mesh --listen {} --token-file FILE   there", self.to))
     }
 
     /// Calls every address in turn: a stranger at one of them does not hide the coordinator at another.
@@ -244,7 +244,8 @@ impl Caller {
         let own = Addresses::of(&stream, true).map_err(failed)?;
         let seals = asked.prove(&mut stream, &self.token, JOIN, Some(own), by).map_err(|refusal| match refusal {
             Refusal::Io(error) => failed(error),
-            refusal => refusal.problem(&format!("coordinator at {}", self.to), "msgpath mesh --listen"),
+            refusal => refusal
+                .problem(&format!("coordinator at {}", self.to), "msgpath mesh --listen HOST:PORT --token-file FILE"),
         })?;
         Ok((stream, seals))
     }

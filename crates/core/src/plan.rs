@@ -869,7 +869,7 @@ impl Plan {
             return usage("a share of the capacity is a rate above 0 % and up to 400 %".into(), "--rate 50%");
         }
         if case.load != Load::Closed && !self.workload.timed {
-            return usage("a stream has no rate: it sends as fast as the path takes".into(), "msgpath echo --rate");
+            return usage("a stream has no rate: it sends as fast as the path takes".into(), "msgpath echo --rate 10k");
         }
         if u64::from(case.inflight) > 4096 {
             return usage(format!("{} messages in flight; the limit is 4096", case.inflight), "a smaller --inflight");

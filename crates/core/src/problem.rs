@@ -98,6 +98,12 @@ impl Problem {
         self.hint = hint.into();
         self
     }
+
+    /// What happened and why, in one line.
+    pub fn in_a_line(&self) -> String {
+        let parts = [self.what.trim(), self.why.trim()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    }
 }
 
 impl fmt::Display for Problem {
@@ -119,6 +125,13 @@ impl std::error::Error for Problem {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_has_a_colon_between_what_and_why() {
+        let problem = Problem::new("E01", Exit::CannotStart, "nobody answers at n3");
+        assert_eq!(problem.in_a_line(), "nobody answers at n3");
+        assert_eq!(problem.why("connection refused").in_a_line(), "nobody answers at n3: connection refused");
+    }
 
     #[test]
     fn a_problem_of_a_far_end_cannot_write_lines_of_its_own() {

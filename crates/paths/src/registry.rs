@@ -233,7 +233,7 @@ macro_rules! registry {
 
 #[doc(hidden)]
 pub fn no_such(path: &PathName) -> Unavailable {
-    Unavailable::new(format!("{path} is not a message path"), "msgpath paths lists them")
+    Unavailable::new(format!("{path} is not a message path"), "msgpath paths   lists them")
 }
 
 #[doc(hidden)]
@@ -571,7 +571,7 @@ pub fn resolve(spec: &PathSpec, default_transport: Option<&str>) -> Result<PathN
         let problem = Problem::new("E09", Exit::Usage, format!("{typed:?} is not a message path")).why(why);
         match near {
             Some(name) => problem.hint(format!("{name}        list: msgpath paths")),
-            None => problem.hint("msgpath paths lists them"),
+            None => problem.hint("msgpath paths   lists them"),
         }
     };
     let first = spec.transport.as_deref().unwrap_or_default();

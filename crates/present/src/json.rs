@@ -378,9 +378,7 @@ pub fn round(line: &RoundLine) -> String {
 
 /// A failure as one JSON object on one line: `status` is `failed`, the exit code stays the caller's business.
 pub fn problem_json(problem: &Problem) -> String {
-    let message =
-        if problem.why.is_empty() { problem.what.clone() } else { format!("{}: {}", problem.what, problem.why) };
-    failure(&problem.code, &message, &problem.hint, Status::Failed)
+    failure(&problem.code, &problem.in_a_line(), &problem.hint, Status::Failed)
 }
 
 /// What `doctor` found as one JSON object on one line. `resolution`: p95 of |A'/A - 1|, where an A/A control was

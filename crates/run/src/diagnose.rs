@@ -84,7 +84,7 @@ fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Res
         state: CheckState::Warn,
         what: format!("{found}; it is not msgpath serve, so the far end was not examined"),
         cure: if verb.is_empty() {
-            "msgpath serve on the far machine".into()
+            "msgpath serve   on the far machine".into()
         } else {
             format!("to measure it: {verb}")
         },

@@ -61,7 +61,7 @@ impl Who {
             Who::Lab => format!("msgpath rpc {place} -k 1000 ping"),
             Who::Http => format!("msgpath rpc http://{place}/ -k 1000 GET"),
             Who::Redis => format!("msgpath rpc redis://{place} -k 1000 PING"),
-            Who::Echo => format!("msgpath compat echo {place}"),
+            Who::Echo => format!("msgpath compat echo {host} {port} 64,1000"),
             Who::Other(_) | Who::Closes | Who::Silent => String::new(),
         }
     }

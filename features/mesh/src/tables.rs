@@ -131,8 +131,7 @@ fn pairs(header: &MeshHeader, summary: &MeshSummary) -> Vec<TableColumn> {
             "reason",
             text(slots().map(|(_, pair, missing)| {
                 let unavailable = pair.and_then(|pair| pair.unavailable.as_ref().map(|reason| reason.why.clone()));
-                unavailable
-                    .or(missing.map(|one| format!("{} {}", one.problem.what, one.problem.why).trim().to_string()))
+                unavailable.or(missing.map(|one| one.problem.in_a_line()))
             })),
         ),
     ]

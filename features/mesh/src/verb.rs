@@ -202,7 +202,7 @@ fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome
         .hint(format!("msgpath mesh --resume {}", header.name))
     } else if !outcome.complete {
         let first = summary.missing.first().map(|missing| missing.problem.clone());
-        let why = first.map_or(String::new(), |problem| format!("{} {}", problem.what, problem.why));
+        let why = first.map_or(String::new(), |problem| problem.in_a_line());
         let missing = summary.missing.len();
         Problem::new("E82", Exit::Unfinished, format!("{missing} pairs have no result"))
             .why(why.trim().to_string())
@@ -289,7 +289,7 @@ impl MeshProgress for Live {
         if let PairBlock::Failed(failed) = block {
             let (near, far) = (header.host(failed.slot.near), header.host(failed.slot.far));
             let again = if failed.last { "" } else { "; it is tried again" };
-            self.say(&format!("note: {near} to {far}: {} {}{again}", failed.problem.what, failed.problem.why));
+            self.say(&format!("note: {near} to {far}: {}{again}", failed.problem.in_a_line()));
         }
     }
 }

@@ -60,7 +60,7 @@ fn say(input: &Input, check: &Check, ends: &str) -> Sentence {
         code: "W49".into(),
         text: format!("doctor says STOP, check {} ({}, {ends}): {}", check.number, check.name, check.what),
         why,
-        fix: if check.cure.is_empty() { "msgpath doctor says more".into() } else { check.advice().into_owned() },
+        fix: if check.cure.is_empty() { "msgpath doctor   says more".into() } else { check.advice().into_owned() },
         evidence: numbers,
         strict: concerned,
     })

@@ -48,7 +48,7 @@ impl Launcher for Listening<'_> {
             // What asks for its far end takes it for one before.
             Target::Program { address } => {
                 let what = format!("a program of others at {address} is not a msgpath serve");
-                Err(Problem::new("E10", Exit::Usage, what).hint("msgpath echo and msgpath compare take it"))
+                Err(Problem::new("E10", Exit::Usage, what).hint("msgpath echo, or msgpath compare"))
             }
             Target::Host { host, port, .. } => {
                 let mut stream = connect(host, *port, self.options)?;

@@ -247,7 +247,7 @@ impl OnHost<'_> {
         let what = format!("no address of {host} is known by which its data connections could be reached");
         Problem::new("E71", Exit::CannotStart, what)
             .why(format!("its name means none of its addresses here, and no route leads back; it has {has}"))
-            .hint("--address ADDR")
+            .hint("--address ADDR; of a file of hosts: address = \"ADDR\"")
     }
 }
 

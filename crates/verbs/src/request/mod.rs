@@ -524,7 +524,7 @@ fn launch_of(typed: &LaunchOptions, target: &Target) -> Result<Option<Launch>, P
     let by = &launch.by;
     let Target::Host { host, port, .. } = target else {
         return Err(usage(format!("--launch {by} starts the far end on a host, and none was named"))
-            .hint(format!("msgpath echo HOST --launch {by}")));
+            .hint(format!("HOST --launch {by}")));
     };
     if *port != DEFAULT_PORT {
         return Err(usage(format!("{target} names a port, and nothing listens at one"))

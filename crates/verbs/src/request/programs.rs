@@ -120,13 +120,13 @@ fn refuse(verb: Verb, options: &Options, programs: usize, target: Option<&Target
             "start it there, and msgpath echo raw://HOST:PORT",
         )
     } else if verb == Verb::Stream || verb == (Verb::Compare { stream: true }) {
-        no("a program of others acknowledges no stream", "msgpath echo --server")
+        no("a program of others acknowledges no stream", "msgpath echo --server ./server")
     } else if programs > 1 && !verb.is_compare() {
         no("echo has one server", "msgpath compare --server './old {port}' --server './new {port}'")
     } else if explains {
         no(
             "--stages needs the stamps of both ends, and a program of others takes none",
-            "msgpath echo --server, with the CPU time of both ends",
+            "msgpath echo --server ./server   with the CPU time of both ends",
         )
     } else if settings.stamps == Stamps::Both {
         no("a program of others stamps nothing", "leave out -o stamps")

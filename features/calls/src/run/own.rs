@@ -58,7 +58,7 @@ impl OwnServer {
         let cannot = |why: String| {
             Problem::new("E52", Exit::CannotStart, "the server of this run could not be started")
                 .why(why)
-                .hint("msgpath serve --rpc in another terminal, and its address instead of here")
+                .hint("msgpath serve --rpc   in another terminal, and its address instead of here")
         };
         let order = ServerOrder {
             parent: std::process::id() as i32,

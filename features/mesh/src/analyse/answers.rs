@@ -437,9 +437,9 @@ fn missing(header: &MeshHeader, summary: &mut MeshSummary) {
     let count = summary.missing.len();
     let pairs = if count == 1 { "1 pair has".into() } else { format!("{count} pairs have") };
     let text = if dead.is_empty() {
-        format!("{pairs} no result: {} {}", why.what, why.why)
+        format!("{pairs} no result: {}", why.in_a_line())
     } else {
-        format!("{pairs} no result: nothing was measured with {}: {} {}", fold(dead.iter().copied()), why.what, why.why)
+        format!("{pairs} no result: nothing was measured with {}: {}", fold(dead.iter().copied()), why.in_a_line())
     };
     let next = [format!("msgpath mesh --resume {}", header.name)];
     push(summary, "M07", Confidence::Sure, text.trim().into(), &[("pairs", count as f64)], &next);

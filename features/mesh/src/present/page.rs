@@ -191,7 +191,7 @@ fn schedule(summary: &MeshSummary) -> Table {
 fn missing(header: &MeshHeader, summary: &MeshSummary) -> Table {
     let mut table = Table::new("missing", "Pairs without a result", &["near", "far", "tries", "why"]);
     for missing in summary.missing.iter().take(ROWS) {
-        let why = format!("{} {}", missing.problem.what, missing.problem.why);
+        let why = missing.problem.in_a_line();
         let (near, far) = (header.host(missing.slot.near), header.host(missing.slot.far));
         table.row([Cell::text(near), Cell::text(far), Cell::count(missing.tries.into()), Cell::text(why.trim())]);
     }

@@ -168,9 +168,7 @@ fn started(
         let first = fleet.hosts.iter().find_map(|host| host.why.clone());
         let problem = Problem::new("E80", Exit::CannotStart, format!("{up} of {of} hosts answered: a mesh needs two"));
         return Err(match first {
-            Some(first) => {
-                problem.why(format!("the first that did not: {} {}", first.what, first.why)).hint(first.hint)
-            }
+            Some(first) => problem.why(format!("the first that did not: {}", first.in_a_line())).hint(first.hint),
             None => problem,
         });
     }
