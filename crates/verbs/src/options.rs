@@ -257,7 +257,7 @@ pub struct ResultOptions {
     /// Keep no record of the run
     #[arg(long)]
     pub no_save: bool,
-    /// Progress on standard error [default: block on a terminal, else none]
+    /// Progress on standard error [default: block on a terminal, else a line every 10 s]
     #[arg(long, value_enum, value_name = "STYLE")]
     pub progress: Option<ProgressStyle>,
     /// The result in a sentence or two and a line for each kind of warning; -qq: nothing but the exit code and files

@@ -57,7 +57,7 @@ fn say(input: &Input, end: &End) -> Option<Sentence> {
             percent(change)
         ),
         "of two cases, the faster one may be the one that found the faster CPU; the order of the rounds is random, so a comparison stands while absolute values shift",
-        "a fixed clock rate: governor performance, turbo off (msgpath doctor --fix prints the commands)",
+        "a fixed clock rate: governor performance, turbo off; where the kernel lets it be set, msgpath doctor --fix prints the commands",
         [
             ("speed_change", change),
             ("level_change", effect),

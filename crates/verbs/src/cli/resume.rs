@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Also where the machine is not as it was; the record and the result say what differs
     #[arg(long)]
     force: bool,
-    /// Progress on standard error [default: block on a terminal, else none]
+    /// Progress on standard error [default: block on a terminal, else a line every 10 s]
     #[arg(long, value_enum, value_name = "STYLE")]
     progress: Option<ProgressStyle>,
     /// The result in a sentence or two and a line for each kind of warning; -qq: nothing but the exit code

@@ -514,7 +514,7 @@ fn without_namespaces_there_is_no_lab_at_all() {
     match home.run_under(&["unshare", "-r", "sh", "-c", script, "sh"], "echo --between lab --no-save -c 100") {
         None => eprintln!("skipped: no user namespaces here to take others away in"),
         Some(output) => {
-            output.ends_with(3).says(&["E40", "no network namespace is to be had here"]);
+            output.ends_with(3).says(&["E40", "no network namespace can be made here"]);
         }
     }
 }
