@@ -1,6 +1,8 @@
 //! A seeded part of `docs/coverage.md`: the intervals hold the truth as often as they say, and equal paths are rarely
 //! called different. Bounds allow for the noise of few runs (about 3 standard errors below 95 %).
 
+#[path = "../examples/coverage/beginnings.rs"]
+mod beginnings;
 #[path = "../examples/coverage/experiments.rs"]
 mod experiments;
 #[path = "../examples/coverage/processes.rs"]
@@ -79,11 +81,22 @@ fn crossings() {
 }
 
 #[test]
+fn rounds_speak_of_the_state_that_they_settle_in() {
+    let found = beginnings::beginnings(100_000_000, 4);
+    assert!((80.0..=250.0).contains(&found.found_ms) && found.rounds <= 40.0, "{}", found.found_ms);
+    assert!((0.97..1.03).contains(&found.shift[0]) && found.settled.covered >= 2, "{:?}", found.shift);
+    assert!(found.shift[1] < 0.95 && found.whole.covered == 0, "{:?}", found.shift);
+}
+
+#[test]
 fn equal_paths_are_not_told_apart() {
     let alarms = false_alarms(Setup { paths: 3, sizes: 3, rounds: 12, ..PAIR }, 80);
     // 5 % of 80 and two standard errors.
     assert!(alarms.stands <= 8 && alarms.any <= 8 && alarms.control <= 8, "{alarms:?}");
-    assert!(alarms.any >= alarms.ratios.max(alarms.winners).max(alarms.crossings) && alarms.runs == 80);
+    assert!(
+        alarms.any >= alarms.ratios.max(alarms.winners).max(alarms.standings).max(alarms.crossings)
+            && alarms.runs == 80
+    );
 }
 
 #[test]

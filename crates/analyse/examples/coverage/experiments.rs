@@ -41,7 +41,12 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    fn add(&mut self, truth: f64, low: Option<f64>, high: Option<f64>) {
+    /// None of so many runs yet.
+    pub fn new(runs: u32) -> Self {
+        Self { runs, ..Self::default() }
+    }
+
+    pub fn add(&mut self, truth: f64, low: Option<f64>, high: Option<f64>) {
         self.claimed += 1;
         self.covered += u32::from(low.is_none_or(|low| low <= truth) && high.is_none_or(|high| truth <= high));
         self.open += u32::from(high.is_none());
@@ -81,7 +86,7 @@ pub fn quantiles(process: Process, messages: usize, runs: u32) -> [Coverage; 3] 
     out
 }
 
-fn tail_of(latency: &[SparseHistogram], p: f64) -> Quantile {
+pub fn tail_of(latency: &[SparseHistogram], p: f64) -> Quantile {
     let rounds: Vec<&SparseHistogram> = latency.iter().collect();
     quantile::estimate(&rounds, &Pooled::new(&rounds), p).expect("there are messages").quantile
 }
@@ -285,6 +290,8 @@ pub struct Alarms {
     pub ratios: u32,
     /// A path was called the best.
     pub winners: u32,
+    /// A path was called the best over all sizes, or better than another there.
+    pub standings: u32,
     /// A crossing was claimed.
     pub crossings: u32,
     /// Any of these.
@@ -299,13 +306,15 @@ pub fn false_alarms(setup: Setup, runs: u32) -> Alarms {
         let comparison = setup.compared(seed, |_| 0.0);
         let ratios = comparison.ratios.iter().any(differs);
         let winners = comparison.winners.iter().any(|winner| winner.path.is_some());
+        let standings = comparison.standing.iter().flat_map(|standing| &standing.others).any(|rank| rank.beaten);
         let decided = |kind| !matches!(kind, CrossoverKind::Undecided | CrossoverKind::Equivalent);
         let crossings = comparison.crossovers.iter().any(|crossover| decided(crossover.crossing.kind));
         out.stands += u32::from(comparison.ratios.iter().any(|ratio| ratio.holm));
         out.ratios += u32::from(ratios);
         out.winners += u32::from(winners);
+        out.standings += u32::from(standings);
         out.crossings += u32::from(crossings);
-        out.any += u32::from(ratios || winners || crossings);
+        out.any += u32::from(ratios || winners || standings || crossings);
         out.control += u32::from(comparison.control_failed);
     }
     out

@@ -21,12 +21,12 @@ static FORMS: [KnownForm; 10] = [
             let little = magics.map(|magic| [&magic.to_le_bytes()[..], &[2, 0]].concat());
             big.iter().chain(&little).any(|magic| begin.starts_with(magic))
         },
-        hint: "msgpath watch --port P sees the requests of a server as they come",
+        hint: "msgpath watch --port PORT   sees the requests of a server as they come",
     },
     KnownForm {
         name: "a capture of packets (pcapng)",
         is: |begin| begin.starts_with(b"\x0a\x0d\x0d\x0a"),
-        hint: "msgpath watch --port P sees the requests of a server as they come",
+        hint: "msgpath watch --port PORT   sees the requests of a server as they come",
     },
     KnownForm {
         name: "a log of HdrHistogram (hlog)",
@@ -45,7 +45,7 @@ static FORMS: [KnownForm; 10] = [
     KnownForm {
         name: "JSON of iperf3",
         is: |begin| is_object(begin) && has(begin, b"\"iperf "),
-        hint: "msgpath stream --tools iperf3 runs it beside its own measurement",
+        hint: "msgpath stream --tools iperf3   runs it beside its own measurement",
     },
     KnownForm {
         name: "JSON that msgpath wrote",

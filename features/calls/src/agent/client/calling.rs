@@ -293,7 +293,10 @@ mod tests {
         let order = CallOrder { cpus: vec![allowed[0], other], connections: 2, threads: 2, ..order("ping") };
         says(&mut control, call(CallOrder { address: server.local_addr().unwrap(), ..order }));
         let FromEnd::Unavailable(reason) = hears(&mut control) else { panic!("connected") };
-        assert!(reason.why.contains(&format!("cpu {other} is not there, or this process may not use it")), "{reason:?}");
+        assert!(
+            reason.why.contains(&format!("cpu {other} is not there, or this process may not use it")),
+            "{reason:?}"
+        );
     }
 
     #[test]

@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_target_takes_the_place_of_the_namespaces() {
         let there = words_of("echo-sizes", "there-fresh", "n2 -t 5s -r 5");
-        assert_eq!(there, "echo --count 10 --each --fresh --len 10,100,1000,10000 --path tcp:send n2");
+        assert_eq!(there, "echo --count 10 --each --len 10,100,1000,10000 --path tcp:send --set fresh=yes n2");
         let here = words_of("echo-sizes", "here-one", "n2");
         assert_eq!(here, "echo --count 10 --each --len 10,100,1000,10000 --path tcp:send", "it is about this machine");
         let steady = words_of("echo-sizes", "there-steady", "-r 5 n2:7000");
@@ -147,8 +147,8 @@ mod tests {
     fn an_option_replaces_those_that_it_cannot_stand_beside() {
         assert_eq!(
             words_of("write-shape", "shapes", "-t5s"),
-            "stream --path tcp:writes,tcp:writev,tcp:send --pieces 15x100,30x50,60x25,100x15 --rounds 10 --vary nagle,nodelay \
-             --warmup 100ms --time 5s"
+            "stream --path tcp:writes+nagle,tcp:writes+nodelay,tcp:writev+nagle,tcp:writev+nodelay,tcp:send+nagle,tcp:send+nodelay \
+             --pieces 15x100,30x50,60x25,100x15 --rounds 10 --warmup 100ms --time 5s"
         );
     }
 
