@@ -800,6 +800,10 @@ pub struct EndReport {
     /// none; the least of its connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polled_queue: Option<u32>,
+    /// The longest time, ns, in which its process did not look after the round, which it does at least four times a second: longer
+    /// where it was stopped or did not get to run. `None`: nobody looked, as for one thread of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattended_ns: Option<u64>,
 }
 
 impl EndReport {
@@ -838,6 +842,7 @@ impl EndReport {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+        self.unattended_ns = self.unattended_ns.max(one.unattended_ns);
     }
 }
 

@@ -82,6 +82,7 @@ impl<F: Read + AsFd> Control<'_, F> {
     /// Waits for the threads of a round. They end early when the near end goes, and when the round takes too long.
     pub(super) fn wait_for(&mut self, started: &mut Started, terms: &Terms) -> io::Result<()> {
         while !started.team.wait(SHORT_LOOK) {
+            started.looks.look();
             match self.hear(Duration::ZERO)? {
                 Heard::Nothing | Heard::Message(ToEnd::Alive) => {}
                 Heard::Message(_) | Heard::End => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),

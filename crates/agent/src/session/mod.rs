@@ -27,7 +27,7 @@ use control::{Control, Heard};
 pub use lease::Lease;
 use programs::Watched;
 use roles::{Context, Goes, SessionRole};
-use round::{Dialled, Prepared, Started};
+use round::{Dialled, Looks, Prepared, Started};
 
 use crate::loops::LoopError;
 use crate::memory::Budget;
@@ -179,6 +179,9 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
     fn converse(&mut self) -> io::Result<()> {
         // What it has ordered before, nobody waits for once it is gone.
         while !self.control.presence.is_gone() {
+            if let Some(started) = &mut self.going {
+                started.looks.look();
+            }
             let look = self.look_after_round()?;
             let message =
                 match self.next.take().map_or_else(|| self.control.hear(look), |next| Ok(Heard::Message(next)))? {
@@ -381,6 +384,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             speed_ns,
             before,
             since,
+            looks: Looks::begin(),
             _shares: shares,
             traced,
             kept: Vec::new(),
@@ -423,6 +427,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             speed_ns,
             before: kernel().read(),
             since: Instant::now(),
+            looks: Looks::begin(),
             _shares: [None, None],
             traced: false,
             kept,
@@ -456,6 +461,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         }
         let Some(mut started) = self.going.take() else { return out_of_turn("the end of a round that was not begun") };
         let counted = kernel().read().since(&started.before);
+        started.looks.look();
         started.team.finish();
         if started.may_be_cut {
             started.team.abort(); // whoever still waits waits for messages that will not come
@@ -478,11 +484,16 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         if too_long {
             return Ok(Answer::Say(FromEnd::Failed(round::lasted_too_long(self.terms).into())));
         }
-        let Started { team, speed_ns, stall, kept, answered, .. } = started;
+        let Started { team, speed_ns, stall, looks, kept, answered, .. } = started;
         let more = answered && first_reply::more_came(&kept);
         Ok(match home::collect_outcomes(team, counted, speed_ns, stall.is_some(), self.to)? {
             (FromEnd::Done { .. }, _) if more => Answer::Say(FromEnd::Failed(first_reply::too_much().into())),
-            (answer, bytes) => Answer::With(answer, bytes),
+            (mut answer, bytes) => {
+                if let FromEnd::Done { report, .. } = &mut answer {
+                    report.unattended_ns = Some(looks.longest_ns());
+                }
+                Answer::With(answer, bytes)
+            }
         })
     }
 

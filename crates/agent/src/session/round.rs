@@ -62,12 +62,37 @@ pub(super) struct Started {
     pub(super) speed_ns: u64,
     pub(super) before: counters::Sample,
     pub(super) since: Instant,
+    pub(super) looks: Looks,
     pub(super) _shares: Shares,
     /// The kernel is traced meanwhile.
     pub(super) traced: bool,
     /// See [`Dialled::kept`]; and whether every message that was sent has been waited for.
     pub(super) kept: Vec<AnyChannel>,
     pub(super) answered: bool,
+}
+
+/// When a session last looked after its round. It comes back soon, unless its process is stopped.
+pub(super) struct Looks {
+    last: Instant,
+    longest: Duration,
+}
+
+impl Looks {
+    pub(super) fn begin() -> Self {
+        Self { last: Instant::now(), longest: Duration::ZERO }
+    }
+
+    /// It looks now.
+    pub(super) fn look(&mut self) {
+        let now = Instant::now();
+        self.longest = self.longest.max(now - self.last);
+        self.last = now;
+    }
+
+    /// The longest time between two looks, ns.
+    pub(super) fn longest_ns(&self) -> u64 {
+        self.longest.as_nanos() as u64
+    }
 }
 
 impl Started {

@@ -45,7 +45,7 @@ fn machines_differ(input: &Input) -> bool {
 }
 
 /// Whether the two ends surely count different events: other machines, or a pair of devices between two namespaces.
-fn namespaces_differ(input: &Input) -> bool {
+pub(super) fn namespaces_differ(input: &Input) -> bool {
     let header = &input.run.header;
     let route = header.floors.as_ref().and_then(|floors| floors.route.as_ref());
     machines_differ(input) || route.is_some_and(|route| route.kind == DeviceKind::Veth)

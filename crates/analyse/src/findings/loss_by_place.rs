@@ -1,11 +1,11 @@
 //! W37: where datagrams were lost. How many were lost is W26's to say.
 
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::size;
+use msgpath_core::units::{Glyphs, size};
 
-use super::counters::{fits, rose};
+use super::counters::{fits, namespaces_differ, rose};
 use super::wording::{affected, finding, list, measured, prefix, sentence, worst};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, stood_still};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W37", detect };
@@ -40,7 +40,11 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
     if late > 0 {
         parts.push(format!("{} that only came too late", late));
     }
-    let unexplained = lost.saturating_sub(counted + late);
+    let still = lost_while_still(input, case).min(lost.saturating_sub(counted + late));
+    if still > 0 {
+        parts.push(format!("{still} in rounds in which an end did not run for a while"));
+    }
+    let unexplained = lost.saturating_sub(counted + late + still);
     if unexplained > 0 {
         parts.push(format!("{} unexplained", unexplained));
     }
@@ -66,25 +70,17 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
     }
     // Trimmed messages are lost in the kernel's counters as well.
     let trimmed: u64 = input.all[case.case.id as usize].iter().map(|round| round.first.lost()).sum();
-    let explained = counted + late;
+    let explained = counted + late + still;
     if explained > lost + trimmed {
         text.push_str(". The counters belong to all sockets of the network namespace, and others lost messages too");
     }
     if let Some(charged) = charged_by_page(case).filter(|_| counts[0] > Some(0)) {
         text.push_str(&charged);
     }
-    text.push_str(if counts[0] > Some(0) {
-        ". A larger receive buffer (-o rcvbuf, net.core.rmem_max) or fewer messages in flight helps"
-    } else if counts[2] > Some(0) {
-        ". A longer backlog (net.core.netdev_max_backlog) helps"
-    } else if unexplained > 0 {
-        ". What no counter of the two ends explains was lost by a NIC or on the way: ethtool -S at both ends would tell"
-    } else {
-        ""
-    });
+    text.push_str(&advice(input, counts, unexplained));
     let confidence = match explained {
         0 => Confidence::CantTell,
-        _ if fits(explained, lost, lost + trimmed) => Confidence::Sure,
+        _ if still == 0 && fits(explained, lost, lost + trimmed) => Confidence::Sure,
         _ => Confidence::Likely,
     };
     let value = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
@@ -94,11 +90,35 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
         (PLACES[1].1, value(counts[1])),
         (PLACES[2].1, value(counts[2])),
         ("late", case.delivery.late as f64),
+        ("while_still", still as f64),
         ("unexplained", unexplained as f64),
         ("there", value(directions.map(|(there, _)| there))),
         ("back", value(directions.map(|(_, back)| back))),
     ];
     finding("W37", confidence, sentence(&text) + ".", numbers, vec![])
+}
+
+/// Messages of a case that were lost in rounds in which an end did not run for a while.
+fn lost_while_still(input: &Input, case: &CaseSummary) -> u64 {
+    let rounds = input.all[case.case.id as usize].iter();
+    rounds.filter(|round| stood_still::in_round(input, round)).map(|round| round.near().delivery.lost).sum()
+}
+
+/// What helps against what was counted, or where to look for what was not.
+fn advice(input: &Input, [buffer, _, softnet]: [Option<u64>; 3], unexplained: u64) -> String {
+    if buffer > Some(0) {
+        ". A larger receive buffer (-o rcvbuf, net.core.rmem_max) or fewer messages in flight helps".into()
+    } else if softnet > Some(0) {
+        ". A longer backlog (net.core.netdev_max_backlog) helps".into()
+    } else if unexplained > 0 && namespaces_differ(input) {
+        ". What no counter of the two ends explains was lost by a NIC or on the way: ethtool -S at both ends would tell"
+            .into()
+    } else if unexplained > 0 {
+        let patience = Glyphs::Unicode.time(input.plan.options.loss_timeout_ns as f64);
+        format!(". No NIC is on this way: what no counter explains was not answered within {patience}, the time limit for a loss")
+    } else {
+        String::new()
+    }
 }
 
 /// Messages that were lost on the way there and on the way back, in the rounds whose ends agree about it; `None`: in none.
@@ -208,9 +228,24 @@ mod tests {
     fn cannot_tell_where_nothing_was_counted_or_read() {
         let texts = sentences(&counted(0, 0), "W37");
         assert!(texts[0].starts_with("can't tell: Of 400 lost messages: 400 unexplained"), "{texts:?}");
-        assert!(texts[0].contains("ethtool -S"), "{texts:?}");
+        assert!(texts[0].ends_with("was not answered within 250 ms, the time limit for a loss."), "{texts:?}");
+        let mut apart = counted(0, 0);
+        apart.header.host_mut(FAR).boot_id = "two".into();
+        assert!(sentences(&apart, "W37")[0].contains("lost by a NIC or on the way: ethtool -S"), "{texts:?}");
         let unread = sentences(&lossy("udp:send", |_| ()), "W37");
         assert!(unread[0].contains("n/a: what is dropped at a full receive buffer,"), "{unread:?}");
+    }
+
+    #[test]
+    fn loss_while_the_server_is_stopped_is_its_own() {
+        let mut run = counted(0, 0);
+        run.rounds.iter_mut().for_each(|round| round.near_mut().delivery.lost = 0);
+        run.rounds[3].near_mut().delivery.lost = 28;
+        run.rounds[3].far_mut().unattended_ns = Some(7_000_000_000);
+        assert_eq!(
+            sentences(&run, "W37"),
+            ["likely: Of 28 lost messages: 28 in rounds in which an end did not run for a while."]
+        );
     }
 
     #[test]

@@ -79,6 +79,7 @@ mod spinning_in_a_crowd;
 mod steady_halves;
 mod steady_levels;
 mod steal;
+mod stood_still;
 mod stretches;
 mod swallowed;
 mod throttled;
@@ -151,6 +152,7 @@ pub const DETECTORS: &[Detector] = &[
     timer_lines::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,
+    stood_still::DETECTOR,
     cpu_speed::DETECTOR,
     one_core::DETECTOR,
     neighbours::DETECTOR,
