@@ -12,6 +12,7 @@ use msgpath_stats::describe::percentile;
 
 use super::Input;
 use super::wording::percent;
+use crate::summary::{CaseSummary, Confidence};
 
 /// One end of the run.
 #[derive(Clone, Copy)]
@@ -137,6 +138,20 @@ pub(super) fn check<'a>(input: &Input<'a>, number: u8, end: &End, least: CheckSt
 /// `3 of 40 rounds`.
 pub(super) fn of_rounds(some: usize, all: usize) -> String {
     format!("{some} of {all} round{}", if all == 1 { "" } else { "s" })
+}
+
+/// What may be said of how a case went from round to round: `confidence`, or less where rounds that say so were disturbed, and what
+/// is said of that. Such a round is as slow as what disturbed it makes it.
+pub(super) fn undisturbed(input: &Input, case: &CaseSummary, confidence: Confidence) -> (Confidence, String) {
+    let rounds = &input.rounds[case.case.id as usize];
+    let disturbed = rounds.iter().filter(|round| !input.calm.is_calm(round)).count();
+    if disturbed == 0 || confidence == Confidence::CantTell {
+        return (confidence, String::new());
+    }
+    let most = 2 * disturbed >= rounds.len();
+    let were = if disturbed == 1 { "was" } else { "were" };
+    let text = format!("; {} {were} disturbed, which may explain it", of_rounds(disturbed, rounds.len()));
+    (if most { Confidence::CantTell } else { Confidence::Likely }, text)
 }
 
 /// Fewer rounds with or without a condition cannot be set against the others.

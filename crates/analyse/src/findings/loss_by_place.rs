@@ -115,7 +115,9 @@ fn advice(input: &Input, [buffer, _, softnet]: [Option<u64>; 3], unexplained: u6
             .into()
     } else if unexplained > 0 {
         let patience = Glyphs::Unicode.time(input.plan.options.loss_timeout_ns as f64);
-        format!(". No NIC is on this way: what no counter explains was not answered within {patience}, the time limit for a loss")
+        format!(
+            ". No NIC is on this way: what no counter explains was not answered within {patience}, the time limit for a loss"
+        )
     } else {
         String::new()
     }

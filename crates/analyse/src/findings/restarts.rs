@@ -4,6 +4,7 @@ use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_stats::restarts::{most_between, p_value};
 use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
+use super::conditions::undisturbed;
 use super::wording::{again, finding, measured, percent, prefix, sentence, without_key};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
@@ -65,7 +66,8 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         ("p", p),
         ("best_rounds", found.best_rounds.map_or(f64::NAN, |rounds| rounds as f64)),
     ];
-    Some(finding("V12", confidence, sentence(&format!("{}{text}", prefix(input, case))) + ".", numbers, next))
+    let (confidence, why) = undisturbed(input, case, confidence);
+    Some(finding("V12", confidence, sentence(&format!("{}{text}{why}", prefix(input, case))) + ".", numbers, next))
 }
 
 #[cfg(test)]

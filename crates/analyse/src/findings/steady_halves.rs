@@ -2,6 +2,7 @@
 
 use msgpath_stats::steady::{SteadyClass, halves};
 
+use super::conditions::undisturbed;
 use super::wording::{again_for, finding, measured, percent, percent_at_most, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
@@ -22,18 +23,13 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let one_level = |case: &&CaseSummary| case.steadiness.as_ref().is_none_or(|s| s.class == SteadyClass::Flat);
     for case in measured(input).filter(one_level) {
         if let Some(found) = case.steadiness.as_ref().filter(|found| found.levels > 1) {
+            let (confidence, why) = undisturbed(input, case, Confidence::Sure);
             let text = format!(
-                "{}the rounds jump between {}, none of which lasts for 5 rounds: a run of other rounds may show another value",
+                "{}the rounds jump between {}, none of which lasts for 5 rounds: a run of other rounds may show another value{why}",
                 prefix(input, case),
                 levels_in_words(found)
             );
-            out.push(finding(
-                "V02",
-                Confidence::Sure,
-                sentence(&text) + ".",
-                [("levels", found.levels as f64)],
-                vec![],
-            ));
+            out.push(finding("V02", confidence, sentence(&text) + ".", [("levels", found.levels as f64)], vec![]));
             continue;
         }
         let rounds: Vec<f64> = input.series[case.case.id as usize].values().copied().collect();
@@ -43,7 +39,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
         let numbers = [("second_half_to_first", ratio.value), ("low", low), ("high", high)];
         let prefix = prefix(input, case);
         let mut say = |confidence, text: String, next| {
-            out.push(finding("V02", confidence, sentence(&format!("{prefix}{text}")) + ".", numbers, next));
+            let (confidence, why) = undisturbed(input, case, confidence);
+            out.push(finding("V02", confidence, sentence(&format!("{prefix}{text}{why}")) + ".", numbers, next));
         };
         let longer = || vec![again_for(&input.run.header, 4.0 * seconds_measured(input, case))];
         let signed = |ratio: f64| format!("{}{}", if ratio < 1.0 { "−" } else { "+" }, percent((ratio - 1.0).abs()));
@@ -110,6 +107,16 @@ mod tests {
         let texts = sentences(&run, "V02");
         assert_eq!(texts.len(), 1);
         assert!(texts[0].starts_with("sure: The rounds jump between 2 levels between 2.9"), "{texts:?}");
+    }
+
+    #[test]
+    fn halves_of_disturbed_rounds_are_not_surely_different() {
+        let mut run = Build::echo(&["tcp:send"], &[64]).rounds(18).run();
+        relevel(&mut run, |pass| if pass < 9 { 20_000.0 } else { 24_000.0 });
+        run.rounds.iter_mut().skip(1).for_each(|round| round.steal_ticks = Some(9));
+        let texts = sentences(&run, "V02");
+        assert!(texts[0].starts_with("can't tell: The run was not steady: at p50"), "{texts:?}");
+        assert!(texts[0].ends_with("17 of 18 rounds were disturbed, which may explain it."), "{texts:?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use msgpath_stats::steady::{SteadyClass, ratio, stretches};
 
+use super::conditions::undisturbed;
 use super::wording::{again, again_for, finding, measured, percent, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Sentence};
 use crate::settled::timed;
@@ -63,8 +64,9 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         }
         _ => again_for(header, 4.0 * seconds_measured(input, case)),
     };
-    let text = sentence(&format!("{}{text}", prefix(input, case))) + ".";
-    Some(finding("V10", Confidence::Sure, text, numbers, vec![next]))
+    let (confidence, why) = undisturbed(input, case, Confidence::Sure);
+    let text = sentence(&format!("{}{text}{why}", prefix(input, case))) + ".";
+    Some(finding("V10", confidence, text, numbers, vec![next]))
 }
 
 #[cfg(test)]
@@ -94,6 +96,20 @@ mod tests {
             "{:?}",
             sentences(&stream, "V10")
         );
+    }
+
+    #[test]
+    fn rounds_that_were_disturbed_make_no_level_sure() {
+        let warmed_up = |disturbed: usize| {
+            let mut run = Build::echo(&["tcp:send"], &[64]).run();
+            relevel(&mut run, |pass| if pass < 16 { 25_000.0 } else { 20_000.0 });
+            run.rounds.iter_mut().take(disturbed).for_each(|round| round.steal_ticks = Some(9));
+            sentences(&run, "V10").remove(0)
+        };
+        let most = warmed_up(38);
+        assert!(most.starts_with("can't tell: Warm-up inside the run: from round 17 of 40 on"), "{most}");
+        assert!(most.ends_with("; 38 of 40 rounds were disturbed, which may explain it."), "{most}");
+        assert!(warmed_up(0).starts_with("sure: ") && warmed_up(4).starts_with("sure: "), "they are left out");
     }
 
     #[test]
