@@ -42,6 +42,7 @@ use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{cli, gates, looks, progress, runs, typed, verdict as held_to};
 
+use crate::findings::failed::QUIT;
 use crate::serve;
 
 /// The target that stands for a server of this run.
@@ -62,6 +63,7 @@ Examples
 
 The command, in the words of the lab, in any order
   COMMAND                  ping write read sink delete chksum stats reset quit, or any other name
+                           (quit: only a server of --allow-quit ends, any other msgpath server fails it)
   -k N                     calls in a row [default: 1]
   -rep N                   rows [default: 1]
   -waitms N                pause after each row, in milliseconds
@@ -660,7 +662,10 @@ fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
             calls => format!("none of {calls} calls succeeded"),
         };
         let why = "the times are those of calls that failed; nothing was measured of those that were asked for";
-        return Err(nothing_came(what, why));
+        return Err(match kinds.iter().any(|kind| kind.method.eq_ignore_ascii_case("quit") && kind.failed > 0) {
+            true => nothing_came(what, QUIT).hint("msgpath serve --rpc --allow-quit"),
+            false => nothing_came(what, why),
+        });
     }
     match max_loss {
         Some(limit) if bad as f64 > limit * calls as f64 => Err(Problem::new(
@@ -806,6 +811,15 @@ mod tests {
         assert_eq!([code(10, 10, 0, None), code(10, 3, 7, None), code(1, 1, 0, None)], [4; 3]);
         assert_eq!([code(10, 9, 0, None), code(10, 0, 0, None)], [0; 2]);
         assert_eq!([code(100, 1, 0, Some(0.01)), code(100, 1, 1, Some(0.01)), code(100, 0, 0, Some(0.0))], [0, 1, 0]);
+    }
+
+    #[test]
+    fn refused_quit_is_an_error_that_says_why() {
+        let kinds = vec![RpcKind { method: "quit".into(), calls: 1, failed: 1, ..RpcKind::default() }];
+        let sections = Parts::default().with(RpcSummary { kinds, ..RpcSummary::default() });
+        let summary = Summary { sections, ..Summary::empty("calm-heron", "rpc", msgpath_core::schema::Status::Ok) };
+        let problem = succeeded(&summary, None).unwrap_err().to_string();
+        assert!(problem.contains("quits only where it was started with --allow-quit"), "{problem}");
     }
 
     #[test]

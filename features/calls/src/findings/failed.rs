@@ -39,11 +39,12 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let sentences = warning(
         "W71",
         sentence(&format!(
-            "{}{} % of {} did not succeed: {}{others}",
+            "{}{} % of {} did not succeed: {}{}{others}",
             of(input, kind),
             percent(share),
             counted(kind.calls),
-            list(&parts)
+            list(&parts),
+            if is_refused_quit(&kind.method, &statuses) { format!(", since {QUIT}") } else { String::new() }
         )),
         "a call that fails is often the fastest of all, since the server does not do its work; the lab's client counts it as a \
          success and prints nothing. Here the parts and the first calls are those of successful calls where there are any",
@@ -63,11 +64,19 @@ fn detect(input: &Input) -> Vec<Sentence> {
     }]
 }
 
+/// Why a server does not quit.
+pub(crate) const QUIT: &str = "a msgpath server quits only where it was started with --allow-quit";
+
+/// Whether a server was asked to quit and did not.
+fn is_refused_quit(method: &str, statuses: &BTreeMap<u32, u64>) -> bool {
+    method.eq_ignore_ascii_case("quit") && statuses.contains_key(&1)
+}
+
 /// What helps, where the method and the status tell the cause.
 fn advice(method: &str, statuses: &BTreeMap<u32, u64>) -> &'static str {
     let most = statuses.iter().filter(|(status, _)| **status != 0).max_by_key(|(_, count)| **count);
     match (most.map(|(status, _)| *status), method.to_ascii_lowercase().as_str()) {
-        (Some(1), "quit") => "a msgpath server ends at quit only where it was started with --allow-quit",
+        (Some(1), "quit") => "start the server with msgpath serve --rpc --allow-quit, or end it by a signal",
         (Some(1), "read" | "delete" | "get" | "del" | "chksum") => {
             "read and delete keys that were written: the same -key, and + for both. server4 does not know chksum"
         }
@@ -87,7 +96,7 @@ mod tests {
     #[test]
     fn a_cause_is_named_only_where_it_is_known() {
         let of = |method, status| advice(method, &BTreeMap::from([(0, 900), (status, 5)]));
-        assert!(of("quit", 1).contains("--allow-quit") && !of("quit", 1).contains("keys"));
+        assert!(of("quit", 1).contains("serve --rpc --allow-quit") && !of("quit", 1).contains("keys"));
         assert!(of("read", 1).contains("keys that were written") && of("GET", 1).contains("keys"));
         assert!(of("read", 2).contains("TooBusy") && !of("read", 2).contains("keys"));
         assert!(of("frob", 1).contains("methods that the server knows"));
@@ -114,6 +123,20 @@ mod tests {
         calls.rows.iter_mut().step_by(2).for_each(|row| row.latency_ns = None);
         assert!(calls.sentences("W71").is_empty());
         assert_eq!(calls.rpc().kinds[0].unseen, 50);
+    }
+
+    #[test]
+    fn refused_quit_says_what_a_server_quits_for() {
+        let mut calls = Calls::new(1, 0.0, 0.0).pings(1, S);
+        calls.rows[0].status = 1;
+        let (run, logs) = calls.run(&["quit"], 1);
+        let text = msgpath_analyse::testing::said_with(&run, &logs, "W71").remove(0);
+        assert!(
+            text.ends_with(
+                "1 call with Fail, since a msgpath server quits only where it was started with --allow-quit"
+            )
+        );
+        assert!(!calls.sentences("W71")[0].contains("quit"));
     }
 
     #[test]

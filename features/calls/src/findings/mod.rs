@@ -10,7 +10,7 @@ mod clock_step;
 mod clocks;
 mod duplicate_ids;
 mod estimate;
-mod failed;
+pub(crate) mod failed;
 mod first_call;
 mod lengths;
 mod lock_wait;
