@@ -40,6 +40,12 @@ pub fn cut_short(header: &RunHeader, case: &Case) -> Option<Settling> {
     header.plan.is_cut_short(case, settling).then_some(settling)
 }
 
+/// How long a round of a case was to measure, ns, as its pilot was; `None`: rounds hold a count, or there was no pilot.
+pub fn planned_ns(header: &RunHeader, case: &Case) -> Option<u64> {
+    let pilot = header.pilots.iter().find(|pilot| pilot.case == case.id)?;
+    Some(header.plan.spans(case, pilot.settling)?.measured)
+}
+
 /// The rounds of each level of a closed loop that never settled; empty for any other case. `rounds` are those of
 /// [`timed`], and `steadiness` is what [`msgpath_stats::steady::within_restarts`] makes of them.
 pub fn levels<'a>(

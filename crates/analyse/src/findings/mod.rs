@@ -73,6 +73,7 @@ pub mod queueing;
 mod receiver_copies;
 mod restarts;
 mod resumed;
+mod short_rounds;
 mod slow_start_after_idle;
 mod spinning;
 mod spinning_in_a_crowd;
@@ -119,6 +120,7 @@ pub const DETECTORS: &[Detector] = &[
     control_differed::DETECTOR,
     never_settled::DETECTOR,
     not_settled::DETECTOR,
+    short_rounds::DETECTOR,
     swallowed::DETECTOR,
     lost_messages::DETECTOR,
     batch_means::DETECTOR,
