@@ -6,13 +6,15 @@ use msgpath_analyse::summary::{CaseSummary, Confidence, Finding, Warning};
 use msgpath_record::Run;
 
 use super::known::known;
-use super::page::{Page, Paint, Style, width, wrap};
+use super::page::{Page, Paint, width, wrap};
 use crate::{view, words};
 
 /// Where the text of a finding starts.
 pub const TEXT: usize = 14;
-/// Lines of the sentences above the first table.
+/// Lines of the sentences above the first table, ...
 const SENTENCES: usize = 6;
+/// ... on a page of so many columns: which of them are chosen, and what is advised, does not depend on the terminal.
+const COLUMNS: usize = 80;
 /// Kinds of warning that have a line of their own; one more than that is better than `1 more`.
 const KINDS: usize = 4;
 /// Characters of a code, beyond which its text moves to the right.
@@ -46,16 +48,16 @@ pub fn is_answer(finding: &Finding) -> bool {
     !OF_THE_RUN.contains(&finding.code.as_str())
 }
 
-/// The findings that stand above the first table: as many as fit, at least one, and only what was decided unless nothing
-/// was.
-fn chosen(summary: &Summary, columns: usize) -> Vec<&Finding> {
+/// The findings that answer what was asked and stand above the first table: as many as fit, at least one, and only what was
+/// decided unless nothing was.
+pub fn answers(summary: &Summary) -> Vec<&Finding> {
     let mut ranked: Vec<&Finding> = summary.findings.iter().collect();
     ranked.sort_by_key(|finding| rank(finding, &summary.verb));
     let decided = ranked.iter().any(|finding| rank(finding, &summary.verb) < 50);
     let mut left = SENTENCES;
     let mut chosen = Vec::new();
     for finding in ranked {
-        let lines = wrap(&finding.text, columns, TEXT, TEXT).len();
+        let lines = wrap(&finding.text, COLUMNS, TEXT, TEXT).len();
         if (decided && rank(finding, &summary.verb) >= 50) || (lines > left && !chosen.is_empty()) {
             break;
         }
@@ -63,11 +65,6 @@ fn chosen(summary: &Summary, columns: usize) -> Vec<&Finding> {
         chosen.push(finding);
     }
     chosen
-}
-
-/// The findings that answer what was asked.
-pub fn answers(summary: &Summary) -> Vec<&Finding> {
-    chosen(summary, Style::default().columns())
 }
 
 /// The warnings by code, what `--strict` refuses first, each code with its first warning and how many there are.
@@ -131,7 +128,7 @@ pub fn in_a_line(text: &str, room: usize) -> String {
 impl Page {
     /// The sentences that a reader came for, each with its confidence word; then the gates that were asked for.
     pub fn answer(&mut self, summary: &Summary) {
-        let chosen = chosen(summary, self.style.columns());
+        let chosen = answers(summary);
         if !chosen.is_empty() {
             self.gap();
         }
@@ -251,7 +248,7 @@ impl Page {
 
     /// The command that tells most, what `-v` adds, and where the run is.
     pub fn more(&mut self, run: &Run, summary: &Summary, cases: &[&CaseSummary], also: &[&str]) {
-        let chosen = chosen(summary, self.style.columns());
+        let chosen = answers(summary);
         let all = chosen.iter().copied().chain(&summary.findings);
         let resume = view::goes_on(run, summary);
         let next = resume.as_ref().or_else(|| all.flat_map(|finding| &finding.next).next());
@@ -294,6 +291,8 @@ pub fn kept<'a>(run: &Run, summary: &'a Summary) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
+    use crate::terminal::Style;
 
     #[test]
     fn a_warning_is_said_in_its_first_statement() {
@@ -305,6 +304,23 @@ mod tests {
         assert_eq!(in_a_line(text, 60), "the kernel copied 100 % of zero-copy sends");
         let text = "a statement that does not end where the room on the line does";
         assert_eq!(in_a_line(text, 30), "a statement that does not …");
+    }
+
+    #[test]
+    fn findings_that_stand_first_and_the_advice_do_not_depend_on_the_width() {
+        let (run, mut summary) = fixture::echo();
+        // Two lines each on 100 columns, three on 80, of which two have room.
+        let text = "this sentence is as long as two lines of a wide terminal, ".repeat(3);
+        let finding = |code: &str| fixture::finding(code, Confidence::Sure, &text, &[&format!("msgpath show {code}")]);
+        summary.findings = ["V13", "V07", "V05"].map(finding).to_vec();
+        let told = |width: u16| {
+            let mut page = Page::new(Style { width, ..Style::default() });
+            page.answer(&summary);
+            page.more(&run, &summary, &[], &[]);
+            page.finish().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!([60, 80].iter().all(|width| told(*width) == told(100)), "{:?}\n{:?}", told(80), told(100));
+        assert!(told(80).contains(&"finding,".to_owned()), "one is left for -v: {:?}", told(80));
     }
 
     #[test]
