@@ -9,7 +9,9 @@ use msgpath_core::units::{size, three_digits};
 use msgpath_stats::describe::median;
 use msgpath_stats::estimate::mean_estimate;
 
-use super::model::{LEAST_FACTOR, LIKELY, Model, Power, SURE, finds_links, log, model, power, suspicious};
+use super::model::{
+    LEAST_FACTOR, LIKELY, Model, Power, SURE, finds_links, log, model, model_without, power, suspicious,
+};
 use super::waits::{Usual, Waits, percent};
 use super::{CaseOfMesh, HostEffect, Level, MeshSummary, PairValues, Waited};
 use crate::hosts::fold;
@@ -61,7 +63,8 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
             busy: busy.get(&at).map(|waits: &Waits| waits.share),
         });
         let hosts: Vec<HostEffect> = hosts.collect();
-        let slow_racks = slow_hosts(header, &found, &usual, &several, summary);
+        let stopped = Stopped::of(header, &summary.pairs, case.id, &busy);
+        let slow_racks = slow_hosts(header, (&found, &stopped), &usual, &several, summary);
         let slow_between = slow_rack_pairs(header, &found, &usual, &slow_racks, &several, summary);
         slow_links(header, &found, &usual, &slow_between, &several, summary);
         busy_hosts(header, &busy, &several, summary);
@@ -170,8 +173,41 @@ pub(super) fn may_explain(header: &MeshHeader, confidence: Confidence, ends: &[W
     )
 }
 
-/// Who was measured on a busy machine, whatever came of it.
+/// Hosts that a CPU quota stopped. The time for which they stand still falls on whichever pair is measured then, so these pairs say
+/// nothing of the other host.
+struct Stopped {
+    hosts: BTreeSet<u32>,
+    /// Of the pairs of the other hosts among each other; `None`: no host was stopped.
+    others: Option<Model>,
+}
+
+impl Stopped {
+    fn of(header: &MeshHeader, pairs: &[PairValues], case: u32, busy: &BTreeMap<u32, Waits>) -> Self {
+        let hosts: BTreeSet<u32> = busy.iter().filter(|(_, waits)| waits.by_quota()).map(|(host, _)| *host).collect();
+        let others = (!hosts.is_empty()).then(|| model_without(header, pairs, case, &hosts));
+        Self { hosts, others }
+    }
+
+    /// How sure it is that a host is slow, of which all pairs say so with this confidence.
+    fn judge(&self, host: usize, confidence: Confidence) -> Confidence {
+        let Some(others) = self.others.as_ref().filter(|_| !self.hosts.contains(&(host as u32))) else {
+            return confidence;
+        };
+        let without = others.fitted.effects[host].and_then(|effect| judged(|share| effect.at_least(share)));
+        let without = without.filter(|_| others.fitted.spread.is_finite()).unwrap_or(Confidence::CantTell);
+        if without as u8 > confidence as u8 { without } else { confidence }
+    }
+}
+
+/// Who was measured on a busy machine, whatever came of it. A quota is a sentence of its own.
 fn busy_hosts(header: &MeshHeader, busy: &BTreeMap<u32, Waits>, several: &str, summary: &mut MeshSummary) {
+    let (stopped, busy): (BTreeMap<u32, &Waits>, BTreeMap<u32, &Waits>) =
+        busy.iter().map(|(host, waits)| (*host, waits)).partition(|(_, waits)| waits.by_quota());
+    for (host, waits) in stopped {
+        let text = format!("{} waited for a CPU: {}{several}", header.host(host), waits.cause(header, &[host]));
+        let next = ["raise cpu.max of its control group, and measure again".to_string()];
+        push(summary, "M08", Confidence::Sure, text, &[("hosts", 1.0), ("share", waits.share)], &next);
+    }
     let Some(most) = busy.values().max_by(|a, b| a.share.total_cmp(&b.share)) else { return };
     let hosts: Vec<u32> = busy.keys().copied().collect();
     let names = fold(hosts.iter().map(|at| header.host(*at)));
@@ -189,7 +225,7 @@ fn busy_hosts(header: &MeshHeader, busy: &BTreeMap<u32, Waits>, several: &str, s
 /// Hosts that are slow to everyone; where most of a rack are, the rack. The racks that are slow.
 fn slow_hosts(
     header: &MeshHeader,
-    model: &Model,
+    (model, stopped): (&Model, &Stopped),
     usual: &Usual,
     several: &str,
     summary: &mut MeshSummary,
@@ -201,7 +237,7 @@ fn slow_hosts(
         let shifts: Vec<f64> = own.map(|(pair, end)| usual.shift(pair, &[end])).collect();
         let shift = if shifts.is_empty() { 0.0 } else { median(&shifts) };
         if let Some(confidence) = judged_without(|share| effect.at_least(share), shift) {
-            slow.push((at, confidence));
+            slow.push((at, stopped.judge(at, confidence)));
         }
     }
     let mut racks: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
@@ -244,7 +280,11 @@ fn slow_hosts(
         let name = &header.hosts[at].spec.name;
         let factor = effect.factor();
         let mut text = format!("{name} is {} to everyone, over {} pairs{several}", times(factor), effect.pairs);
-        if judged(|share| effect.at_least(share)) != Some(confidence) {
+        let with = judged(|share| effect.at_least(share));
+        if with != Some(confidence) && stopped.judge(at, Confidence::Sure) == confidence {
+            let names = fold(stopped.hosts.iter().map(|at| header.host(*at)));
+            text += &format!("; this rests on its pairs with {names}, which a CPU quota stopped");
+        } else if with != Some(confidence) {
             let ends = pairs_of(model, &summary.pairs, at as u32);
             let ends: Vec<Waited> = ends.filter_map(|(pair, end)| Some(pair.waited?[end])).collect();
             text += &may_explain(header, confidence, &ends, &[at as u32]);

@@ -100,7 +100,8 @@ pub struct HostEffect {
     /// Its rack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
-    /// Times slower than the host in the middle, with a 95 % interval; `None`: no pair of it was measured.
+    /// Times slower than the host in the middle, with a 95 % interval; `None`: too few of its pairs were
+    /// measured, or none.
     pub factor: Option<[f64; 3]>,
     /// Pairs that it rests on.
     pub pairs: u32,

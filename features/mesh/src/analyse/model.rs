@@ -1,13 +1,13 @@
 //! The additive model over the pairs of a mesh ([`super::additive`]), and what it can find.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_stats::describe::median;
 use serde::Serialize;
 
 use super::PairValues;
 use super::additive::{self, Additive, Between};
-use crate::schema::{MeshHeader, Pairs, Purpose};
+use crate::schema::{MeshHeader, Pairs, Purpose, Slot};
 
 /// Whoever is slower than by this factor is worth a sentence.
 pub const LEAST_FACTOR: f64 = 1.1;
@@ -97,8 +97,15 @@ pub(super) fn values(pairs: &[PairValues], case: u32) -> Vec<(usize, f64)> {
 
 /// Fits the medians of a case.
 pub(super) fn model(header: &MeshHeader, pairs: &[PairValues], case: u32) -> Model {
+    model_without(header, pairs, case, &BTreeSet::new())
+}
+
+/// The same without the pairs of these hosts.
+pub(super) fn model_without(header: &MeshHeader, pairs: &[PairValues], case: u32, hosts: &BTreeSet<u32>) -> Model {
+    let kept = |slot: &Slot| !hosts.contains(&slot.near) && !hosts.contains(&slot.far);
     let (of, values): (Vec<usize>, Vec<Between>) = values(pairs, case)
         .into_iter()
+        .filter(|(at, _)| kept(&pairs[*at].slot))
         .map(|(at, value)| {
             let (near, far) = (pairs[at].slot.near, pairs[at].slot.far);
             (at, Between { a: near, b: far, level: level(header, near, far), value })

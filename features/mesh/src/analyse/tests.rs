@@ -297,7 +297,7 @@ fn who_took_the_cpu_is_named() {
         let usual = waits(ns, 0.05, 1_000);
         if at == 7 { EndWait { throttled_ns: ns / 2, ..usual } } else { usual }
     };
-    assert!(text(&with_a_busy_host(1.5, &quota)).contains("(its quota was used up)"));
+    assert!(text(&with_a_busy_host(1.5, &quota)).contains("(its CPU quota stopped it for 50 % of the time)"));
     // Taken off the CPU again and again, with three agents on one machine.
     let preempted = |at: u32, ns: u64| EndWait { preempted: 9, ..waits(ns, if at == 7 { 0.4 } else { 0.01 }, 1_000) };
     let host = |at: u32| if at == 7 { 1.5_f64.ln() } else { 0.0 };
@@ -314,6 +314,28 @@ fn who_took_the_cpu_is_named() {
     }
     let said = text(&fold.finish(&header, None, None));
     assert!(said.contains("(other work had it, or the agents of n[3-4] on the same machine)"), "{said}");
+}
+
+/// Five hosts on one machine with two CPUs: all wait for each other, and a quota stops one besides.
+#[test]
+fn quota_of_a_host_is_named_and_makes_no_other_host_slow() {
+    // What the quota takes falls on two of the pairs, both of host 1.
+    let link = |a: u32, b: u32| if [(0, 1), (1, 4)].contains(&(a, b)) { 1.5_f64.ln() } else { 0.0 };
+    let host = |at: u32| if at == 1 { 1.2_f64.ln() } else { 0.0 };
+    let wait = |at: u32, ns: u64| {
+        let contended = waits(ns, 0.2, 1_000);
+        if [0, 4].contains(&at) { EndWait { throttled_ns: ns / 10, ..contended } } else { contended }
+    };
+    let (summary, _) =
+        Truth { hosts: 5, noise: 0.02, link: &link, host: &host, wait: &wait, ..Truth::default() }.summary(3);
+    let of = |code: &str| -> Vec<_> { summary.findings.iter().filter(|one| one.code == code).collect() };
+    let named: Vec<&str> = of("M08").iter().map(|one| one.text.as_str()).collect();
+    let expected =
+        ["n0", "n4"].map(|name| format!("{name} waited for a CPU: its CPU quota stopped it for 10 % of the time"));
+    assert_eq!(named, expected);
+    let accused = of("M01");
+    assert!(accused.iter().all(|one| one.confidence == Confidence::CantTell), "{accused:?}");
+    assert!(accused[0].text.contains("rests on its pairs with n[0,4], which a CPU quota stopped"), "{accused:?}");
 }
 
 #[test]

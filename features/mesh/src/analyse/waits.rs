@@ -37,7 +37,9 @@ pub struct Waited {
     pub ns: f64,
     /// Share of the time of the rounds.
     pub share: f64,
-    /// Most of it.
+    /// The part of it for which a CPU quota stopped the end.
+    pub throttled: f64,
+    /// Most of it; a quota where it stopped the end for more than a moment.
     pub on: WaitedFor,
     /// As nobody waits for a CPU that is idle: for slices of the scheduler, or taken off it again and again.
     pub busy: bool,
@@ -60,10 +62,12 @@ pub(super) fn waited(case: &PairCase) -> Option<[Waited; 2]> {
         Waited {
             ns: all / messages,
             share: all / elapsed,
-            on: if stolen > others.max(throttled) {
-                WaitedFor::Hypervisor
-            } else if throttled > others {
+            throttled: throttled / elapsed,
+            // An end that its quota stops is late for its CPU as well once it may run again.
+            on: if throttled > (THROTTLED * elapsed).max(stolen) {
                 WaitedFor::Quota
+            } else if stolen > others {
+                WaitedFor::Hypervisor
             } else {
                 WaitedFor::Others
             },
@@ -139,14 +143,23 @@ impl Usual {
 pub(super) struct Waits {
     /// Share of the time.
     pub(super) share: f64,
+    throttled: f64,
     on: WaitedFor,
 }
 
 impl Waits {
     pub(super) fn of(ends: &[Waited]) -> Self {
         let most = ends.iter().max_by(|a, b| a.share.total_cmp(&b.share)).copied().unwrap_or_default();
-        let share = ends.iter().map(|end| end.share).sum::<f64>() / ends.len().max(1) as f64;
-        Self { share, on: most.on }
+        let mean = |get: fn(&Waited) -> f64| ends.iter().map(get).sum::<f64>() / ends.len().max(1) as f64;
+        let (share, throttled) = (mean(|end| end.share), mean(|end| end.throttled));
+        let quota = ends.iter().filter(|end| end.on == WaitedFor::Quota).count();
+        let on = if quota > 0 && 2 * quota >= ends.len() { WaitedFor::Quota } else { most.on };
+        Self { share, throttled, on }
+    }
+
+    /// Whether a CPU quota stopped them.
+    pub(super) fn by_quota(&self) -> bool {
+        self.on == WaitedFor::Quota
     }
 
     /// Which wait it was, for the hosts at these positions.
@@ -159,7 +172,7 @@ impl Waits {
         let together = own.iter().collect::<std::collections::BTreeSet<_>>().len() < own.len();
         match self.on {
             WaitedFor::Hypervisor => "the hypervisor took it".into(),
-            WaitedFor::Quota => "its quota was used up".into(),
+            WaitedFor::Quota => format!("its CPU quota stopped it for {} of the time", percent(self.throttled)),
             WaitedFor::Others if beside.is_empty() && together => {
                 "other work had it, or the agents of each other".into()
             }

@@ -123,6 +123,14 @@ fn levels(case: &CaseOfMesh) -> Table {
     table.note("Medians over the pairs.")
 }
 
+/// Why it is not known how slow a host is.
+fn no_factor(host: &HostEffect) -> &'static str {
+    match host.pairs {
+        0 => "nothing was measured",
+        _ => "too few pairs to tell: a mesh of four hosts or more does",
+    }
+}
+
 fn hosts(case: &CaseOfMesh) -> Table {
     let mut table = Table::new(
         "hosts",
@@ -137,7 +145,7 @@ fn hosts(case: &CaseOfMesh) -> Table {
         table.row([
             Cell::text(host.host.as_str()),
             Cell::text(host.rack.as_deref().unwrap_or("")),
-            Cell::or_missing(value, Cell::Number, "nothing was measured"),
+            Cell::or_missing(value, Cell::Number, no_factor(host)),
             Cell::count(host.pairs.into()),
             Cell::count(host.failed.into()),
             Cell::text(host.busy.map_or(String::new(), |share| format!("{:.0} % of the time", share * 100.0))),
@@ -196,4 +204,16 @@ fn missing(header: &MeshHeader, summary: &MeshSummary) -> Table {
         table.row([Cell::text(near), Cell::text(far), Cell::count(missing.tries.into()), Cell::text(why.trim())]);
     }
     noted(table, summary.missing.len(), "pairs without a result")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_of_too_few_pairs_is_not_one_of_which_nothing_was_measured() {
+        let host = |pairs| HostEffect { host: "n1".into(), rack: None, factor: None, pairs, failed: 0, busy: None };
+        assert!(no_factor(&host(2)).contains("too few pairs"));
+        assert_eq!(no_factor(&host(0)), "nothing was measured");
+    }
 }
