@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use msgpath_core::Workload;
-use msgpath_core::plan::{Dispatch, StageSet};
+use msgpath_core::plan::{Dispatch, Distribution, ServiceTime, StageSet};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{EventKind, KernelEvent};
 use msgpath_core::units::Pieces;
@@ -817,6 +817,21 @@ fn a_round_ends_when_its_time_is_over() {
         assert!(problem.to_string().contains("longer than"), "{problem}");
         assert!(matches!(near.orders(&order("tcp:send")), FromEnd::Offered { .. }), "the session goes on");
     }
+}
+
+/// A far end that was stopped answers a client that has given up and closed its socket: that answer is refused.
+#[test]
+fn answer_that_is_refused_ends_a_round_that_may_lose_messages() {
+    let service_time = Some(ServiceTime { mean_ns: 50_000_000, distribution: Distribution::Constant });
+    let order = RoundOrder { service_time, messages: 1_000, trim: 0, patience_ns: 0, ..order("udp:send") };
+    let mut near = Near::new(Reach::Own, Terms::default());
+    let channels = near.begins(&order);
+    let sent = Traffic::goes_on(Does::Sends, 4, &order, channels);
+    sent.wait_for(4, "udp");
+    drop(sent); // the socket is closed
+    let FromEnd::Done { report, .. } = near.asks(&ToEnd::Finish) else { panic!("the round failed") };
+    assert!(report.delivery.received < 1_000);
+    assert!(report.unattended_ns.is_some(), "somebody looked after it");
 }
 
 #[test]
