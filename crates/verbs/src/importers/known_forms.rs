@@ -11,7 +11,7 @@ pub(super) struct KnownForm {
 
 const DECOMPRESS: &str = "decompress it first";
 
-static FORMS: [KnownForm; 10] = [
+static FORMS: [KnownForm; 11] = [
     KnownForm {
         name: "a capture of packets (pcap)",
         is: |begin| {
@@ -37,6 +37,11 @@ static FORMS: [KnownForm; 10] = [
         name: "a recording of perf (perf.data)",
         is: |begin| begin.starts_with(b"PERFILE2"),
         hint: "perf sched timehist -i FILE > sched.txt, and msgpath import sched.txt",
+    },
+    KnownForm {
+        name: "the summary of perf sched timehist (-s) without its lines",
+        is: |begin| has(begin, b"Runtime summary") && !has(begin, b"sch delay"),
+        hint: "perf sched timehist > sched.txt, or with -S, which prints both",
     },
     KnownForm { name: "compressed with gzip", is: |begin| begin.starts_with(b"\x1f\x8b\x08"), hint: DECOMPRESS },
     KnownForm { name: "compressed with zstd", is: |begin| begin.starts_with(b"\x28\xb5\x2f\xfd"), hint: DECOMPRESS },
@@ -76,6 +81,15 @@ fn has(begin: &[u8], text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    const TIMEHIST_SUMMARY: &[u8] = b"\nRuntime summary\n\
+        \x20                         comm  parent   sched-in     run-time    min-run     avg-run     max-run  stddev  migrations\n\
+        \x20                                          (count)       (msec)     (msec)      (msec)      (msec)       %\n\
+        -----------------------------------------------------------------------------------------------------------\n\
+        \x20               kworker/0:1[77]       2          3        0.051      0.004       0.017       0.032   29.10       0\n";
+    const TIMEHIST_LINES: &[u8] =
+        b"           time    cpu  task name                       wait time  sch delay   run time\n\
+        \x20  5678.123456 [0000]  cat[7]                              1.000      0.002      0.500\n";
+
     #[test]
     fn formats_are_known_by_what_they_begin_with() {
         for (begin, name) in [
@@ -86,11 +100,19 @@ mod tests {
             (b"{\n\t\"start\":\t{\n\t\t\"connected\": [],\n\t\t\"version\": \"iperf 3.12\",", "iperf3"),
             (b"{\n  \"schema\": \"msgpath/run/3\",", "msgpath"),
             (b"PERFILE2h\0", "perf.data"),
+            (TIMEHIST_SUMMARY, "timehist (-s)"),
             (b"\x1f\x8b\x08\0", "gzip"),
         ] {
             assert!(known(begin).is_some_and(|form| form.name.contains(name)), "{name}");
         }
-        for other in [&b"t1,t4\n1,2\n"[..], b"{ \"title\" : \"x\",\n\"events\" : [\n", b"", b"\xd4\xc3\xb2\xa1"] {
+        let lines_and_summary = [TIMEHIST_LINES, TIMEHIST_SUMMARY].concat();
+        for other in [
+            &b"t1,t4\n1,2\n"[..],
+            &lines_and_summary,
+            b"{ \"title\" : \"x\",\n\"events\" : [\n",
+            b"",
+            b"\xd4\xc3\xb2\xa1",
+        ] {
             assert!(known(other).is_none(), "{}", String::from_utf8_lossy(other));
         }
     }
