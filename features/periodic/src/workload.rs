@@ -29,7 +29,7 @@ pub static PERIODIC: Workload = Workload {
     copies: Err("one message goes to many"),
     stages: Err("a periodic run has no reply to split"),
     resumes: Err("its components start together and run by one clock, from the first message to the last"),
-    loss_cure: "fewer messages in flight or a larger receive buffer",
+    loss_cure: Some("fewer messages in flight or a larger receive buffer"),
 };
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W26", detect };
 
 /// The worst case, with how many others there are.
 fn detect(input: &Input) -> Vec<Sentence> {
+    let Some(fix) = input.plan.workload.loss_cure else { return Vec::new() };
     let fault = |case: &CaseSummary| {
         let delivery = &case.delivery;
         delivery.lost + delivery.duplicated + delivery.reordered + delivery.late
@@ -47,7 +48,6 @@ fn detect(input: &Input) -> Vec<Sentence> {
         ("cases", affected.len() as f64),
     ];
     let why = "a lost message counts as infinitely slow in every quantile; none is left out";
-    let fix = input.plan.workload.loss_cure;
     vec![warning("W26", sentence(&text), why, fix, numbers)]
 }
 

@@ -84,7 +84,9 @@ fn advice(method: &str, statuses: &BTreeMap<u32, u64>) -> &'static str {
         (Some(1), _) => "keep to methods that the server knows",
         (Some(2), _) => "TooBusy: the server had no room (msgpath serve --rpc: --memory) or too much to do",
         (Some(_), _) => "the server's own messages say what this status means",
-        (None, _) => "look whether the server still runs; a larger --timeout where it is only slow",
+        (None, _) => {
+            "look whether the server still runs (a connection that ends takes its calls with it); a larger --timeout where it is only slow"
+        }
     }
 }
 
@@ -148,6 +150,20 @@ mod tests {
         assert_eq!(sentences, ["13 % of 100 calls did not succeed: 12 calls with Fail and 1 call without an answer"]);
         // They are not in the parts.
         assert_eq!(calls.rpc().kinds[0].bands[0].calls, 87);
+    }
+
+    #[test]
+    fn an_unanswered_call_is_said_once() {
+        let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
+        (calls.rows[99].latency_ns, calls.rows[99].replied_ns) = (None, None);
+        let (mut run, logs) = calls.run(&["ping"], 10);
+        run.rounds.last_mut().unwrap().near_mut().delivery.lost = 1;
+        let summary = msgpath_analyse::summarise_with(&run, &logs);
+        let counts = |text: &&str| ["lost", "answer", "1 message", "did not"].iter().any(|word| text.contains(word));
+        let texts = summary.warnings.iter().map(|warning| warning.text.as_str());
+        let said: Vec<&str> =
+            texts.chain(summary.findings.iter().map(|one| one.text.as_str())).filter(counts).collect();
+        assert_eq!(said, ["1 % of 100 calls did not succeed: 1 call without an answer"]);
     }
 
     #[test]
