@@ -9,7 +9,7 @@ use super::page::Page;
 use super::scene::Scene;
 use super::{G, compared, tables};
 use crate::svg::escape;
-use crate::terminal::{answers, in_a_line, is_answer, warning_kinds};
+use crate::terminal::{answers, first_statements, is_answer, warning_kinds};
 use crate::view;
 use crate::words;
 
@@ -132,16 +132,6 @@ fn key_numbers(page: &mut Page, cases: &[&CaseSummary]) {
     page.raw("</dl>\n");
 }
 
-/// A warning in a line. Where only the name of its case would be left, it is cut instead.
-fn on_a_chip(text: &str) -> String {
-    let line = in_a_line(text, CHIP);
-    if line.chars().count() > CHIP / 2 || line.len() == text.trim_end_matches('.').len() {
-        return line;
-    }
-    let cut: String = text.chars().take(CHIP - 2).collect();
-    format!("{} …", cut.rsplit_once(' ').map_or(cut.as_str(), |(whole, _)| whole))
-}
-
 /// A chip for each kind of warning; opened, it has their texts.
 fn chips(page: &mut Page, warnings: &[Warning]) {
     if warnings.is_empty() {
@@ -153,7 +143,7 @@ fn chips(page: &mut Page, warnings: &[Warning]) {
         page.raw(&format!(
             "<details class=\"chip\"><summary><b>{}</b> {}{times}</summary>\n",
             escape(&first.code),
-            escape(&on_a_chip(&first.text))
+            escape(&first_statements(&first.text, CHIP))
         ));
         for warning in warnings.iter().filter(|warning| warning.code == first.code) {
             page.raw(&format!("<p>{}", escape(&warning.text)));

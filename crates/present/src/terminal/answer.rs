@@ -80,49 +80,27 @@ pub fn kinds(warnings: &[Warning]) -> Vec<(&Warning, usize)> {
     kinds
 }
 
-/// `, in 40 of 40 rounds`: how often, where `text` says so.
-fn how_often(text: &str) -> Option<&str> {
-    text.match_indices("in ").find_map(|(at, _)| {
-        let mut words = text[at..].split(' ');
-        let number = |word: Option<&str>| word.is_some_and(|word| word.chars().all(|c| c.is_ascii_digit()));
-        let found = words.next() == Some("in")
-            && number(words.next())
-            && words.next() == Some("of")
-            && number(words.next())
-            && words.next().is_some_and(|word| word.starts_with("rounds"));
-        let end = text[at..].find("rounds")? + "rounds".len();
-        found.then(|| &text[at..at + end])
-    })
+/// Whether a word of `text` begins with a digit: `32 %`, `(7`, `−3`; not `p50`.
+fn has_number(text: &str) -> bool {
+    let begins = |word: &str| word.trim_start_matches(['(', '+', '−', '±']).starts_with(|c: char| c.is_ascii_digit());
+    text.split(' ').any(begins)
 }
 
-/// The first statement of `text` that has room, and how often it holds. Cut between words, with `…`, where the first
-/// statement is too long.
-pub fn in_a_line(text: &str, room: usize) -> String {
+/// The statements of `text` that fit into `room`, but at least up to the end of the one with the first number: what says
+/// how much is never left out. A statement ends at a full stop or a semicolon outside of brackets.
+pub fn first_statements(text: &str, room: usize) -> &str {
     let text = text.trim_end_matches('.');
-    if width(text) <= room {
-        return text.to_owned();
-    }
-    // Outside of brackets, where a statement ends. What follows a semicolon is another one.
-    let mut depth = 0_i32;
-    let (mut ends, mut parts) = (Vec::new(), Vec::new());
-    for (at, c) in text.char_indices().filter(|(at, _)| *at > 0) {
+    let (mut depth, mut ends) = (0_i32, Vec::new());
+    for (at, c) in text.char_indices() {
         depth += i32::from(c == '(') - i32::from(c == ')');
-        let rest = &text[at..];
-        if depth == 0 && (rest.starts_with("; ") || rest.starts_with(". ")) {
+        if depth == 0 && (text[at..].starts_with("; ") || text[at..].starts_with(". ")) {
             ends.push(at);
-        } else if depth == 0 && (rest.starts_with(": ") || rest.starts_with(" (")) {
-            parts.push(at);
         }
     }
-    let fits = |at: &&usize| width(&text[..**at]) <= room;
-    let Some(end) = ends.iter().rfind(fits).or_else(|| parts.iter().rfind(fits)).copied() else {
-        return wrap(text, room.saturating_sub(2), 0, 0).swap_remove(0) + " …";
-    };
-    let (output, rest) = text.split_at(end);
-    match how_often(rest).map(|often| format!("{output}, {often}")) {
-        Some(longer) if width(&longer) <= room => longer,
-        _ => output.to_owned(),
-    }
+    ends.push(text.len());
+    let least = if has_number(text) { ends.iter().position(|end| has_number(&text[..*end])).unwrap_or(0) } else { 0 };
+    let most = ends.iter().rposition(|end| width(&text[..*end]) <= room).unwrap_or(0);
+    &text[..ends[least.max(most)]]
 }
 
 impl Page {
@@ -176,9 +154,10 @@ impl Page {
         for ((first, count), code) in kinds.iter().zip(codes) {
             let more = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
             let pad = " ".repeat(widest.saturating_sub(width(&code)) + 2);
-            let room = self.style.columns().saturating_sub(2 + width(&code) + width(&pad) + width(&more));
-            let text = in_a_line(&self.style.clean(&first.text), room) + &more;
-            self.line(&["  ".into(), Paint::Yellow.span(code), pad.into(), text.into()]);
+            let indent = 2 + width(&code) + width(&pad);
+            let room = self.style.columns().saturating_sub(indent + width(&more));
+            let text = format!("{}{more}", first_statements(&first.text, room));
+            self.hanging(&["  ".into(), Paint::Yellow.span(code), pad.into()], indent, &text, Paint::Plain);
         }
         let more: Vec<&str> = kinds[shown..].iter().map(|(first, _)| first.code.as_str()).collect();
         if !more.is_empty() {
@@ -219,9 +198,10 @@ impl Page {
         self.heading("not measured");
         let widest = rows.iter().take(CASES).map(|(path, ..)| width(path)).max().unwrap_or(0).min(30);
         for (path, why, _) in rows.iter().take(CASES) {
-            let room = self.style.columns().saturating_sub(width(path).max(widest) + 4);
+            let indent = width(path).max(widest) + 4;
             let pad = " ".repeat(widest.saturating_sub(width(path)) + 2);
-            self.line(&["  ".into(), path.as_str().into(), pad.into(), in_a_line(&self.style.clean(why), room).into()]);
+            let why = first_statements(why, self.style.columns().saturating_sub(indent));
+            self.hanging(&["  ".into(), path.as_str().into(), pad.into()], indent, why, Paint::Plain);
         }
         if rows.len() > CASES {
             self.text(2, &format!("{} more: -v", rows.len() - CASES), Paint::Dim);
@@ -295,15 +275,39 @@ mod tests {
     use crate::terminal::Style;
 
     #[test]
-    fn a_warning_is_said_in_its_first_statement() {
-        let text = "other work shared the CPUs: in 40 of 40 rounds the measuring threads waited 32 % of their time";
-        assert_eq!(in_a_line(text, 64), "other work shared the CPUs, in 40 of 40 rounds");
-        assert_eq!(in_a_line(text, 30), "other work shared the CPUs");
-        assert_eq!(in_a_line("short", 64), "short");
-        let text = "the kernel copied 100 % of zero-copy sends (690400 of 690400; loopback): no gain at all";
-        assert_eq!(in_a_line(text, 60), "the kernel copied 100 % of zero-copy sends");
-        let text = "a statement that does not end where the room on the line does";
-        assert_eq!(in_a_line(text, 30), "a statement that does not …");
+    fn nothing_is_cut_before_its_number() {
+        let text =
+            "other work shared the CPUs: in 40 of 40 rounds the threads waited 32 % of their time; nothing helps";
+        assert_eq!(first_statements(text, 30), text.trim_end_matches("; nothing helps"));
+        assert_eq!(first_statements(text, 120), text);
+        assert_eq!(first_statements("short.", 64), "short");
+        let text = "the clocks disagree; by 3 ms (2 to 4; both ways). More rounds. Or none";
+        assert_eq!(first_statements(text, 10), "the clocks disagree; by 3 ms (2 to 4; both ways)");
+        assert_eq!(first_statements(text, 63), "the clocks disagree; by 3 ms (2 to 4; both ways). More rounds");
+        assert_eq!(first_statements("p50 is missing; so is p99", 10), "p50 is missing");
+    }
+
+    /// Every warning of the fixtures, on a narrow terminal.
+    #[test]
+    fn every_warning_in_the_list_has_its_number() {
+        let fixtures = [crate::fixture::echo(), crate::fixture::compare(), crate::fixture::stream()];
+        let mut seen = 0;
+        for (run, summary) in fixtures {
+            let style = Style { width: 60, ..Style::default() };
+            let mut page = Page::new(style);
+            page.limits(&run, &summary, &[]);
+            let text = page.finish();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for (warning, _) in kinds(&summary.warnings).into_iter().take(KINDS) {
+                let number = warning.text.split(' ').find(|word| has_number(word));
+                let begins = warning.text.split(' ').next().unwrap_or_default();
+                let line = text.split(&format!("{} ", warning.code)).nth(1).unwrap_or_default();
+                assert!(line.starts_with(begins) && !line.contains('…'), "{text}");
+                assert!(number.is_none_or(|number| line.contains(number)), "{}: {number:?} in {line}", warning.code);
+                seen += 1;
+            }
+        }
+        assert!(seen >= 3, "{seen} warnings");
     }
 
     #[test]

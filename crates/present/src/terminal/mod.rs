@@ -25,7 +25,7 @@ mod table;
 mod threads;
 mod verify;
 
-pub(crate) use answer::{answers, in_a_line, is_answer, kinds as warning_kinds};
+pub(crate) use answer::{answers, first_statements, is_answer, kinds as warning_kinds};
 pub use compare::compare;
 pub(crate) use compare::{absolute, metric_name, resolution};
 pub use diff::diff;
