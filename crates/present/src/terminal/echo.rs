@@ -39,7 +39,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     }
     if let [case] = cases.as_slice() {
         page.gap();
-        details(&mut page, summary, case, true);
+        details(&mut page, summary, case);
     }
     page.threads(&cases);
     page.programs(run, summary);
@@ -51,7 +51,7 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
                 let rate = case.case.load.rate().map_or_else(String::new, |rate| format!(", {rate}"));
                 let text = format!("in detail: {} {}{rate}", case.case.path, words::message(&case.case));
                 page.text(0, &text, Paint::Bold);
-                details(&mut page, summary, case, false);
+                details(&mut page, summary, case);
             }
             page.gap();
             background(&mut page, case);
@@ -81,7 +81,7 @@ pub fn overview(page: &mut Page, cases: &[&CaseSummary]) {
         .optional("range, 95 %", Align::Right, 4)
         .optional("round trips", Align::Right, 2)
         .optional("lost", Align::Right, 3)
-        .optional("a second", Align::Right, 1);
+        .optional("rate", Align::Right, 1);
     let many_paths = cases.iter().any(|case| case.case.path != cases[0].case.path);
     let many_threads = cases.iter().any(|case| case.case.threads != cases[0].case.threads);
     let many_depths = cases.iter().any(|case| case.case.inflight != cases[0].case.inflight);
@@ -140,13 +140,15 @@ pub fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
     paint.span(words::quantile_range(quantile, glyphs))
 }
 
-fn details(page: &mut Page, summary: &Summary, case: &CaseSummary, alone: bool) {
+fn details(page: &mut Page, summary: &Summary, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
-    let rate =
-        case.rate_per_s.as_ref().map_or_else(String::new, |rate| format!(" ({})", words::per_second(rate.value)));
-    let elapsed = if alone { format!(" in {}", glyphs.time(summary.totals.elapsed_ns as f64)) } else { String::new() };
+    // The time that the rate is over: that of the rounds. How long the run took with all between them is another time.
+    let rate = case.rate_per_s.as_ref().map_or_else(String::new, |rate| {
+        let ns = case.messages.max(case.delivery.received) as f64 / rate.value * 1e9;
+        format!(" in {} ({})", glyphs.time(ns), words::per_second(rate.value))
+    });
     let opening = format!(
-        "{}{rate}, {}{elapsed}, {}, {}",
+        "{}{rate}, {}, {}, {}",
         words::arrived(case, "round trip"),
         words::counted(case.rounds, "round"),
         words::losses(&case.delivery),
