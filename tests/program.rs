@@ -75,6 +75,8 @@ mod load;
 mod mesh;
 #[path = "program/more_paths.rs"]
 mod more_paths;
+#[path = "program/notation.rs"]
+mod notation;
 #[path = "program/odd_files.rs"]
 mod odd_files;
 #[path = "program/others.rs"]

@@ -187,7 +187,7 @@ fn programs_are_compared_and_the_slow_one_is_named() {
     let text = run(&home, line, &[&far("quick", ""), &far("slow", "slow")]).ends_with(0).out;
     // On a machine that is busy with other things nothing may be decided, and that is said.
     let busy = text.contains("W46");
-    assert!(busy || text.contains("tcp:send@slow takes") && text.contains("times as long as tcp:send"), "{text}");
+    assert!(busy || text.contains("tcp:send@slow is") && text.contains("times slower than tcp:send"), "{text}");
     let json = home.run("show planted --json").json();
     let ratio = |json: &Value, path: &str| {
         let is_path = |ratio: &Value| {

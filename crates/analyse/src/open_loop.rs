@@ -6,12 +6,13 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::plan::{Case, Load, Plan};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{OpenRound, RoundRecord};
+use msgpath_core::units::{per_second, range};
 use msgpath_record::Run;
 use msgpath_stats::distributions::t_quantile;
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::level::Level;
 use msgpath_stats::pooled::Pooled;
-use msgpath_stats::quantile::{self, Estimated, Quantile, Range, count};
+use msgpath_stats::quantile::{self, Estimated, Quantile, Range};
 use msgpath_stats::robust::ratio;
 
 use crate::summary::{CaseSummary, Latency, OpenLoop, QUANTILES, Repeats, Spread};
@@ -214,9 +215,9 @@ impl Line {
     fn verdict(&self) -> (Option<bool>, Option<String>) {
         let Self { offered_per_s, growth, left, lost, mean_in_flight, .. } = self;
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        let rates = format!("{} of {} msg/s", count(self.achieved().value), count(*offered_per_s));
+        let rates = format!("{} of {}", per_second(self.achieved().value), per_second(*offered_per_s));
         if growth.low.is_some_and(|low| low > 0.0) {
-            let text = format!("not sustained ({rates}): the backlog grows by {} messages/s", count(growth.value));
+            let text = format!("not sustained ({rates}): the backlog grows by {}", per_second(growth.value));
             return (Some(false), Some(text));
         }
         if lost.low.is_some_and(|low| low > TOLERANCE) {
@@ -228,9 +229,9 @@ impl Line {
         let cause = if behind {
             match growth.low.zip(growth.high) {
                 Some((low, high)) => {
-                    format!("the backlog grows by {} to {} messages/s (95 %)", signed(low), signed(high))
+                    format!("the backlog grows (95 %: {})", range(per_second(low), per_second(high)))
                 }
-                None => format!("the backlog grew by {} messages/s in too few rounds", count(growth.value)),
+                None => format!("the backlog grew by {} in too few rounds", per_second(growth.value)),
             }
         } else if lost.value > TOLERANCE {
             format!("{} of the messages were lost, in too few rounds", percent(lost.value))
@@ -242,10 +243,6 @@ impl Line {
 }
 
 /// A count below zero as well.
-fn signed(value: f64) -> String {
-    if value < -0.5 { format!("-{}", count(-value)) } else { count(value) }
-}
-
 type Estimator = fn(&[&SparseHistogram], &Pooled, f64) -> Option<Estimated>;
 
 fn quantiles<'a>(
@@ -389,7 +386,7 @@ mod tests {
         let case = &summary.cases[0];
         let open = case.open.as_ref().unwrap();
         let why = open.overloaded().unwrap();
-        assert!(why.starts_with("not sustained (") && why.contains(" msg/s): the backlog grows by 2"), "{why}");
+        assert!(why.starts_with("not sustained (") && why.contains(" M/s): the backlog grows by 2"), "{why}");
         for quantile in case.latency.quantiles.iter().chain(&open.service).chain(&open.lateness) {
             assert_eq!((quantile.ns, quantile.lo_ns, quantile.hi_ns), (None, None, None));
             assert_eq!(quantile.why.as_deref(), Some(why));
@@ -412,7 +409,7 @@ mod tests {
             (round.near_mut().delivery.lost, round.near_mut().delivery.received) = (10, 490);
         }
         let open = of(&run);
-        assert!(open.overloaded().unwrap().ends_with(" msg/s): 2.0 % of the messages were lost"), "{:?}", open.why);
+        assert!(open.overloaded().unwrap().ends_with(" k/s): 2.0 % of the messages were lost"), "{:?}", open.why);
         assert!((open.achieved_per_s.value / open.offered_per_s - 0.98).abs() < 0.002 && open.little.is_none());
     }
 

@@ -241,7 +241,8 @@ fn widen(summary: &mut CaseSummary, run: &Run, levels: &[Vec<&RoundRecord>], rat
     quantile::widen(&mut summary.latency.quantiles, &of_levels(|round| &round.latency, &QUANTILES));
     quantile::nest(&mut summary.latency.quantiles);
     quantile::widen(summary.transit.one_way.as_mut_slice(), &of_levels(|round| &round.one_way, &[0.5]));
-    if let Some(own) = &mut summary.rate_per_s {
+    // What a schedule of all rounds was answered at is no mean of rounds.
+    if let Some(own) = summary.rate_per_s.as_mut().filter(|_| summary.open.is_none()) {
         widen_mean(own, &levels.iter().filter_map(|level| rate(level)).collect::<Vec<_>>());
     }
     if let Some(own) = &mut summary.throughput {

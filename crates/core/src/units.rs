@@ -279,8 +279,46 @@ pub fn three_digits(value: f64) -> String {
     } else {
         3
     };
-    let text = format!("{value:.decimals$}");
-    text
+    minus(&format!("{value:.decimals$}"))
+}
+
+/// A negative number with the minus sign of texts, U+2212; files for programs have `-`.
+fn minus(number: &str) -> String {
+    number.strip_prefix('-').map_or_else(|| number.to_owned(), |size| format!("−{size}"))
+}
+
+/// A value behind its sign: `+3.20 ms`, `−4.8 %`.
+pub fn signed(value: f64, print: impl Fn(f64) -> String) -> String {
+    format!("{}{}", if value < 0.0 { '−' } else { '+' }, print(value.abs()))
+}
+
+/// From one number to another: `23.8 to 24.1 µs`, `980 ns to 1.02 µs`; one of them where both are written alike. The unit
+/// is what follows the last space.
+pub fn range(low: impl AsRef<str>, high: impl AsRef<str>) -> String {
+    let (low, high) = (low.as_ref(), high.as_ref());
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        _ if low == high => low.to_owned(),
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// Three digits and a decimal prefix: `40.8 k`.
+pub fn decimal(number: f64) -> String {
+    let (scale, prefix) = match number.abs() {
+        r if r >= 999.5e6 => (1e9, " G"),
+        r if r >= 999.5e3 => (1e6, " M"),
+        r if r >= 999.5 => (1e3, " k"),
+        _ => (1.0, ""),
+    };
+    format!("{}{prefix}", three_digits(number / scale))
+}
+
+/// How many of anything but bits in a second: `40.8 k/s`, `12.0 /s`.
+pub fn per_second(rate: f64) -> String {
+    let number = decimal(rate);
+    let blank = if number.contains(' ') { "" } else { " " };
+    format!("{number}{blank}/s")
 }
 
 impl Glyphs {
@@ -303,11 +341,8 @@ impl Glyphs {
             (1e9, "s")
         };
         let whole = unit == "ns" && ns.abs() >= 9.995;
-        let value = if whole { format!("{ns:.0}") } else { three_digits(ns / scale) };
-        match value.strip_prefix('-') {
-            Some(size) if self != Glyphs::Ascii => (format!("−{size}"), unit),
-            _ => (value, unit),
-        }
+        let value = if whole { minus(&format!("{ns:.0}")) } else { three_digits(ns / scale) };
+        (if self == Glyphs::Ascii { value.replace('−', "-") } else { value }, unit)
     }
 
     /// `±` or `+/-`.
@@ -577,6 +612,22 @@ mod tests {
         assert_eq!(size_short(1 << 20), "1M");
         assert_eq!(bits_per_second(5.47e9, BitUnits::Si), "5.47 Gbit/s");
         assert_eq!(bits_per_second(1024.0 * 1024.0 * 1024.0, BitUnits::Binary), "1.00 Gibit/s");
+    }
+
+    #[test]
+    fn a_range_names_the_unit_once_where_it_is_one() {
+        assert_eq!(range("23.8 µs", "24.1 µs"), "23.8 to 24.1 µs");
+        assert_eq!(range("980 ns", "1.02 µs"), "980 ns to 1.02 µs");
+        assert_eq!((range("1.2", "1.3").as_str(), range("2 %", "2 %").as_str()), ("1.2 to 1.3", "2 %"));
+        assert_eq!(range("16.1 k/s", "20.0 k/s"), "16.1 to 20.0 k/s");
+    }
+
+    #[test]
+    fn signs_and_rates() {
+        let percent = |value: f64| format!("{value:.1} %");
+        assert_eq!((signed(-4.8, percent).as_str(), signed(0.0, percent).as_str()), ("−4.8 %", "+0.0 %"));
+        assert_eq!(three_digits(-1.5), "−1.50");
+        assert_eq!([40_823.0, 999.6, 1.17].map(per_second), ["40.8 k/s", "1.00 k/s", "1.17 /s"]);
     }
 
     proptest! {

@@ -11,10 +11,12 @@ use std::collections::BTreeMap;
 
 use msgpath_analyse::between::{self, Between, Over};
 use msgpath_analyse::summary::{CaseSummary, Ratio};
+pub use msgpath_analyse::words::{ends, interval, with_interval};
 use msgpath_core::Delivery;
 use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::plan::Case;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
+pub use msgpath_core::units::{decimal, per_second, range};
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::{Quantile, Range};
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
@@ -114,40 +116,12 @@ pub fn batch(case: &CaseSummary) -> Option<String> {
     })
 }
 
-/// `23.8 – 24.1 µs` from two formatted numbers with their units.
-pub fn between(low: &str, high: &str) -> String {
-    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} – {high}"),
-        _ => format!("{low} – {high}"),
-    }
-}
-
-/// An interval, open where an end is missing; `None` where both are.
-pub fn interval(low: Option<f64>, high: Option<f64>, print: impl Fn(f64) -> String) -> Option<String> {
-    match (low.map(&print), high.map(&print)) {
-        (Some(low), Some(high)) => Some(between(&low, &high)),
-        (Some(low), None) => Some(format!("from {low}")),
-        (None, Some(high)) => Some(format!("up to {high}")),
-        (None, None) => None,
-    }
-}
-
-/// `95 %: 21 – 36 KiB`; an end that is missing lies outside the `sizes` or `rates` that were measured.
-pub fn within_measured(low: Option<f64>, high: Option<f64>, what: &str, print: impl Fn(f64) -> String) -> String {
-    match (low, high) {
-        (None, None) => String::new(),
-        (Some(low), Some(high)) => format!("95 %: {}", between(&print(low), &print(high))),
-        (None, Some(high)) => format!("95 %: below the {what} measured – {}", print(high)),
-        (Some(low), None) => format!("95 %: {} – above the {what} measured", print(low)),
-    }
-}
-
-/// The interval of an estimate, or `no interval`.
+/// The interval of an estimate in a table, or `no interval`.
 pub fn estimate_interval(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
-    interval(estimate.low, estimate.high, print).unwrap_or_else(|| "no interval".into())
+    ends(estimate.low, estimate.high, print).unwrap_or_else(|| "no interval".into())
 }
 
-/// The range column of a quantile, in the unit of its value: `23.8 – 24.1 µs`, `16.3 – 29.1 µs, three levels`,
+/// The range column of a quantile, in the unit of its value: `23.8 to 24.1 µs`, `16.3 to 29.1 µs, three levels`,
 /// `≥ 90.0 µs`, or for what was not observed `1.20 s more`; empty where neither end is known.
 pub fn quantile_range(quantile: &Quantile, glyphs: Glyphs) -> String {
     let like = quantile.ns.or(quantile.lo_ns).unwrap_or(0) as f64;
@@ -158,7 +132,7 @@ pub fn quantile_range(quantile: &Quantile, glyphs: Glyphs) -> String {
     let range = match quantile.ends() {
         _ if quantile.range == Range::NotYet => return quantile.why.clone().unwrap_or_default(),
         _ if quantile.range == Range::Withheld => return String::new(),
-        (Some(low), Some(high)) => between(&print(low), &print(high)),
+        (Some(low), Some(high)) => range(print(low), print(high)),
         (Some(low), None) => format!("≥ {}", print(low)),
         (None, Some(high)) => format!("up to {}", print(high)),
         (None, None) => return mark_of(quantile).unwrap_or_default().into(),
@@ -190,14 +164,14 @@ pub fn between_meaning(between: &[Between]) -> Option<&'static str> {
     })
 }
 
-/// The range between runs of one quantile: `17.7 – 23.0 µs`; empty where there is none.
+/// The range between runs of one quantile: `17.7 to 23.0 µs`; empty where there is none.
 pub fn between_range(case: &CaseSummary, p: f64, glyphs: Glyphs) -> String {
     between::of(&case.repeats.between, p).map_or_else(String::new, |found| {
         let print = |ns: u64| {
             let (number, unit) = glyphs.time_in(ns as f64, found.lo_ns as f64);
             format!("{number} {unit}")
         };
-        between(&print(found.lo_ns), &print(found.hi_ns))
+        range(print(found.lo_ns), print(found.hi_ns))
     })
 }
 
@@ -266,24 +240,6 @@ pub fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
     case.latency.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
 }
 
-/// `40.8 k/s`: a rate with three digits and a decimal prefix.
-pub fn per_second(rate: f64) -> String {
-    let number = decimal(rate);
-    let blank = if number.contains(' ') { "" } else { " " };
-    format!("{number}{blank}/s")
-}
-
-/// `40.8 k`: three digits and a decimal prefix.
-pub fn decimal(number: f64) -> String {
-    let (scale, prefix) = match number.abs() {
-        r if r >= 999.5e6 => (1e9, " G"),
-        r if r >= 999.5e3 => (1e6, " M"),
-        r if r >= 999.5 => (1e3, " k"),
-        _ => (1.0, ""),
-    };
-    format!("{}{prefix}", three_digits(number / scale))
-}
-
 /// A throughput; with [`BitUnits::Binary`] the same in 2^30 units beside it, each named.
 pub fn throughput(bits: f64, units: BitUnits) -> String {
     let si = units::bits_per_second(bits, BitUnits::Si);
@@ -324,18 +280,13 @@ pub fn about_size(bytes: f64) -> String {
     format!("{} {unit}", three_digits(bytes / scale))
 }
 
-/// `+38 %`, `−4.8 %`, `x12.3`: how far a ratio lies from 1.
+/// `+38 %`, `−4.8 %`: how far a ratio lies from 1.
 pub fn change(ratio: f64) -> String {
     if !ratio.is_finite() {
         return "n/a".into();
     }
-    if ratio >= 10.0 {
-        return format!("×{}", three_digits(ratio));
-    }
-    let percent = (ratio - 1.0) * 100.0;
-    let sign = if percent < 0.0 { '−' } else { '+' };
-    let size = percent.abs();
-    if size < 9.95 { format!("{sign}{size:.1} %") } else { format!("{sign}{size:.0} %") }
+    let print = |size: f64| if size < 9.95 { format!("{size:.1} %") } else { format!("{size:.0} %") };
+    units::signed((ratio - 1.0) * 100.0, print)
 }
 
 /// The mark behind a change. An arrow shows which way the number went, the legend says which way is faster.
@@ -452,24 +403,14 @@ mod tests {
     fn names_and_numbers() {
         assert_eq!(quantile_name(0.5), "p50");
         assert_eq!(quantile_name(0.9999), "p99.99");
-        assert_eq!(per_second(40_823.0), "40.8 k/s");
-        assert_eq!(per_second(999.6), "1.00 k/s");
         assert_eq!(bound(0.02), "2 %");
         assert_eq!(bound(0.0137), "1.37 %");
         assert_eq!(about_size(28_000.0), "27.3 KiB");
         assert_eq!(change(1.384), "+38 %");
         assert_eq!(change(0.952), "−4.8 %");
-        assert_eq!(change(12.34), "×12.3");
+        assert_eq!(change(12.34), "+1134 %");
         assert_eq!(per_message(0.0001), "<0.001");
         assert_eq!(per_message(0.0), "0");
-    }
-
-    #[test]
-    fn intervals_name_the_unit_once_where_it_is_one() {
-        assert_eq!(between("23.8 µs", "24.1 µs"), "23.8 – 24.1 µs");
-        assert_eq!(between("980 ns", "1.02 µs"), "980 ns – 1.02 µs");
-        assert_eq!(interval(None, None, |x| x.to_string()), None);
-        assert_eq!(interval(Some(1.0), None, |x| x.to_string()).unwrap(), "from 1");
     }
 
     #[test]

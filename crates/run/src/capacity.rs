@@ -2,6 +2,7 @@
 
 use msgpath_core::plan::{Extent, Load, OfCapacity};
 use msgpath_core::schedule::{Arrivals, MOST_IN_A_ROUND, MOST_PER_SECOND, Rate};
+use msgpath_core::units::per_second;
 use msgpath_core::{Case, Plan, Unavailable};
 
 use crate::link::Pair;
@@ -79,8 +80,7 @@ fn resolved(plan: &Plan, case: &Case, of: &OfCapacity) -> Result<Case, Unavailab
     let capacity = of.capacity().ok_or_else(|| Unavailable::new("the capacity was not found", "--rate 10k"))?;
     let per_s = of.share() * capacity.value();
     let percent = 100.0 * of.share();
-    let what =
-        |why: String| format!("{percent:.0} % of the capacity of {capacity} is {per_s:.0} messages a second, {why}");
+    let what = |why: String| format!("{percent:.0} % of the capacity of {capacity} is {}, {why}", per_second(per_s));
     let rate = Rate::per_second(per_s)
         .filter(|_| per_s <= MOST_PER_SECOND)
         .ok_or_else(|| Unavailable::new(what("more than one process can send".into()), "a smaller share"))?;

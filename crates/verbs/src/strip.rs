@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{Glyphs, per_second};
 use msgpath_core::{Histogram, SparseHistogram};
 
 /// Rows of the strip.
@@ -96,7 +96,7 @@ impl Strip {
             format!("p99.9    {}", quantile(0.999)),
             format!("p99      {}", quantile(0.99)),
             format!("p50      {}", quantile(0.5)),
-            format!("{} msg/s   lost {}", (rate as u64), self.lost),
+            format!("{}   lost {}", per_second(rate), self.lost),
         ]
     }
 }
@@ -143,10 +143,7 @@ mod tests {
         assert_eq!(lines.len(), ROWS);
         assert!(lines[0].contains("┤   ·      ·      ·"), "{lines:#?}");
         assert!(lines[0].ends_with("slowest  4.10 ms"), "{lines:#?}");
-        assert!(
-            lines[4].contains("┤████████████████████ ") && lines[4].ends_with("40006 msg/s   lost 0"),
-            "{lines:#?}"
-        );
+        assert!(lines[4].contains("┤████████████████████ ") && lines[4].ends_with("40.0 k/s   lost 0"), "{lines:#?}");
         assert!(lines[1].ends_with("p99.9    23.0 µs") && lines[3].contains("p50      21.5 µs"), "{lines:#?}");
     }
 

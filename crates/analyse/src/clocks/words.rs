@@ -1,6 +1,6 @@
 //! What was found out about clocks, in sentences.
 
-use msgpath_core::units::{Glyphs, three_digits};
+use msgpath_core::units::{Glyphs, signed, three_digits};
 
 use super::ClockPiece;
 
@@ -12,14 +12,9 @@ fn time(ns: f64) -> String {
     Glyphs::Unicode.time(ns)
 }
 
-/// An offset with its sign.
-fn signed(ns: f64) -> String {
-    format!("{}{}", if ns < 0.0 { '−' } else { '+' }, time(ns.abs()))
-}
-
 /// A drift in parts per million, with its sign.
 fn ppm(drift: f64) -> String {
-    format!("{}{} ppm", if drift < 0.0 { '−' } else { '+' }, three_digits(drift.abs() * 1e6))
+    signed(drift, |drift| format!("{} ppm", three_digits(drift * 1e6)))
 }
 
 /// So many of a noun.
@@ -69,10 +64,11 @@ pub(super) fn impossible_drift((least, most): (f64, f64), noun: &str) -> String 
 pub(super) fn found(pieces: &[ClockPiece], exchanges: usize, noun: &str, contradicting: u64) -> String {
     let Some(first) = pieces.first() else { return contradictory() };
     // In the unit of the bound, so that the digits show what is known; an offset of seconds in milliseconds.
-    let (offset, unit) =
-        Glyphs::Unicode.time_in(first.offset_ns.abs(), first.within_ns.max(first.offset_ns.abs() / 1e3));
-    let sign = if first.offset_ns < 0.0 { '−' } else { '+' };
-    let mut text = format!("offset {sign}{offset} {unit}, within ±{}", time(first.within_ns));
+    let offset = signed(first.offset_ns, |ns| {
+        let (number, unit) = Glyphs::Unicode.time_in(ns, first.within_ns.max(ns / 1e3));
+        format!("{number} {unit}")
+    });
+    let mut text = format!("offset {offset}, within ±{}", time(first.within_ns));
     if pieces.len() > 1 {
         text += &format!(" until {}", time(pieces[1].from_ns as f64));
         for pair in pieces.windows(2).take(GIVEN) {
@@ -107,7 +103,7 @@ fn border(before: &ClockPiece, after: &ClockPiece) -> String {
         format!("at about {}", time(after.from_ns as f64))
     };
     if step.abs() > within {
-        format!("stepped by {} (within ±{}) {when}", signed(step), time(within))
+        format!("stepped by {} (within ±{}) {when}", signed(step, time), time(within))
     } else {
         format!("the drift changed {when}")
     }

@@ -1,6 +1,6 @@
 //! W114: the capacity that rates are shares of.
 
-use msgpath_core::units::three_digits;
+use msgpath_core::units::per_second;
 
 use super::wording::{finding, measured, message, sentence};
 use super::{Detector, Input, Sentence};
@@ -31,10 +31,10 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         format!("{}, {}: ", case.case.path, message(&case.case))
     };
     let mut text = format!(
-        "{prefix}the rates are shares of {} messages/s, what was answered while more was offered (best of {} attempts, the lowest {})",
-        three_digits(capacity),
+        "{prefix}the rates are shares of {}, what was answered while more was offered (best of {} attempts, the lowest {})",
+        per_second(capacity),
         of.attempts.len(),
-        three_digits(low)
+        per_second(low)
     );
     let steady = high <= SPREAD * low;
     if !steady {
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn speaks_once_for_all_rates() {
         let texts = texts(&[95e3, 100e3, 110e3]);
-        let text = "sure: The rates are shares of 110000 messages/s, what was answered while more was offered (best of 3 \
-                    attempts, the lowest 95000).";
+        let text = "sure: The rates are shares of 110 k/s, what was answered while more was offered (best of 3 \
+                    attempts, the lowest 95.0 k/s).";
         assert_eq!(texts, [text]);
     }
 

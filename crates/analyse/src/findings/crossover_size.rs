@@ -1,6 +1,6 @@
 //! V05: from which size a path pays.
 
-use super::wording::{about_size, again_with_rounds, finding, measured, sentence, threads};
+use super::wording::{about_size, again_with_rounds, finding, measured, range, sentence, threads};
 use super::{Detector, Input, Sentence};
 use crate::summary::{Comparison, Confidence, Crossover};
 use msgpath_core::plan::MAX_ROUNDS;
@@ -23,7 +23,7 @@ fn say(input: &Input, comparison: &Comparison, crossover: &Crossover) -> Option<
     let with = if several_counts { format!("with {} ", threads(crossover.threads)) } else { String::new() };
     let size = crossover.crossing.size.map(about_size);
     let interval = crossover.crossing.low.zip(crossover.crossing.high);
-    let interval = interval.map(|(low, high)| format!("95 %: {} to {}", about_size(low), about_size(high)));
+    let interval = interval.map(|(low, high)| format!("95 %: {}", range(about_size(low), about_size(high))));
     let (confidence, text) = match (crossover.crossing.kind, size, interval) {
         (CrossoverKind::AlwaysFaster, ..) => {
             (Confidence::Sure, format!("{path} beats {baseline} at every size measured: no crossover"))

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use msgpath_core::PathName;
+use msgpath_core::plan::Metric;
 use msgpath_core::units::{size, three_digits};
 
 use super::wording::{again_with_rounds, finding, list, range, threads};
 use super::{Detector, Input, Sentence};
 use crate::summary::{Comparison, Confidence, Rank, Standing, Winner};
+use crate::words::compared;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V06", detect };
 
@@ -20,14 +22,17 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Some(than) = reference(standing, &comparison.baseline) else { return Vec::new() };
     let ties: Vec<String> =
         standing.others.iter().filter(|rank| !rank.beaten).map(|rank| rank.path.to_string()).collect();
-    let [head, more] = match comparison.metric.as_str() {
-        "throughput" => ["Highest throughput", "times as much as"],
-        "cpu" => ["Least CPU time", "times cheaper than"],
-        _ => ["Fastest", "times faster than"],
+    let metric = input.plan.metric();
+    let head = match metric {
+        Metric::Throughput => "Highest throughput",
+        Metric::Cpu => "Least CPU time",
+        Metric::P50 | Metric::P99 | Metric::Mean => "Fastest",
     };
+    let more = compared(metric, metric.larger_is_better());
     let digits = |end: Option<f64>| three_digits(end.unwrap_or(than.behind));
     let times = range(digits(than.low), digits(than.high));
-    let mut text = format!("{head}: {}, {times} {more} {}{}", standing.best, than.path, over(comparison, standing));
+    let mut text =
+        format!("{head}: {}, {times} times {more} {}{}", standing.best, than.path, over(comparison, standing));
     if !ties.is_empty() {
         let tie = if ties.len() == 1 { "ties" } else { "tie" };
         text += &format!("; {} {tie} with it", list(&ties));

@@ -8,7 +8,7 @@ use msgpath_stats::estimate::Estimate;
 use msgpath_stats::paired::paired;
 use msgpath_stats::steady::halves_agree;
 
-use super::wording::{again_set, finding, measured, prefix, range, sentence};
+use super::wording::{again_set, finding, interval, measured, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::{first, throughput};
@@ -40,12 +40,12 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Beginning { case, ratio, nearest, each } = worst;
     let (low, high) = (ratio.low.unwrap_or(f64::NAN), ratio.high.unwrap_or(f64::NAN));
     let mut text = format!(
-        "{}{} {} times as long as the rest ({}; 95 %: {})",
+        "{}{} {} times as long as the rest ({}; {})",
         prefix(input, case),
         which(input, case),
         three_digits(ratio.value),
         levels(case),
-        range(three_digits(low), three_digits(high)),
+        interval(ratio.low, ratio.high, three_digits).unwrap_or_default(),
     );
     text.push_str("; no other number contains them");
     if affected.len() > 1 {

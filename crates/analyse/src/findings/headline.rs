@@ -4,7 +4,7 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_core::workload::Answer;
 use msgpath_stats::quantile::Quantile;
 
-use super::wording::{finding, measured, prefix, sentence};
+use super::wording::{finding, measured, prefix, range, sentence};
 use super::{Detector, Input, Sentence};
 use crate::settled::unsettled;
 use crate::summary::{CaseSummary, Confidence};
@@ -66,16 +66,16 @@ fn stream(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let bits = &case.throughput.as_ref()?.receiver_bits;
     let rate = |bits| bits_per_second(bits, BitUnits::Si);
     let steady = unsettled(case).is_none();
-    let (range, confidence) = match (bits.low.zip(bits.high), case.rounds) {
-        (Some((low, high)), _) if steady => (format!("95 %: {} to {}", rate(low), rate(high)), Confidence::Sure),
+    let (interval, confidence) = match (bits.low.zip(bits.high), case.rounds) {
+        (Some((low, high)), _) if steady => (format!("95 %: {}", range(rate(low), rate(high))), Confidence::Sure),
         (Some((low, high)), _) => {
-            (format!("from the slowest to the fastest level: {} to {}", rate(low), rate(high)), Confidence::Likely)
+            (format!("from the slowest to the fastest level: {}", range(rate(low), rate(high))), Confidence::Likely)
         }
         (None, 1) => ("1 round, too few for an interval".into(), Confidence::Likely),
         (None, rounds) => (format!("{rounds} rounds, too few for an interval"), Confidence::Likely),
     };
     let text =
-        format!("{}in this run the receiver took in {} of payload ({range})", prefix(input, case), rate(bits.value));
+        format!("{}in this run the receiver took in {} of payload ({interval})", prefix(input, case), rate(bits.value));
     let end = |end: Option<f64>| end.unwrap_or(f64::NAN);
     let numbers = [
         ("receiver_bits_per_s", bits.value),

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use msgpath_core::schema::RoundRecord;
-use msgpath_stats::quantile::count;
 
 use super::conditions::{End, contrast, ends, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
+use msgpath_core::units::per_second;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W47", detect };
 
@@ -73,11 +73,11 @@ fn say(input: &Input, end: &End, cpu: u32) -> Option<Sentence> {
     Some(warning(
         "W47",
         format!(
-            "interrupts on CPU {cpu}, which {} measures on: {} a second in {}, where its messages and the tick explain at most {}; {}",
+            "interrupts on CPU {cpu}, which {} measures on: {} in {}, where its messages and the tick explain at most {}; {}",
             end.name,
-            count(seen / lasted),
+            per_second(seen / lasted),
             of_rounds(some.len(), counted.len()),
-            count(expected / lasted),
+            per_second(expected / lasted),
             contrast.clause
         ),
         "an interrupt takes its time from whoever runs on that CPU, here from one end only",
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(texts.len(), 1);
         assert!(
             texts[0].starts_with(
-                "interrupts on CPU 2, which the near end measures on: 100000 a second in 10 of 40 rounds, where its messages and the tick explain at most 16"
+                "interrupts on CPU 2, which the near end measures on: 100 k/s in 10 of 40 rounds, where its messages and the tick explain at most 16"
             ),
             "{texts:?}"
         );
@@ -145,7 +145,7 @@ mod tests {
         assert!(sentences(&run, "W47").is_empty());
         run.rounds.iter_mut().for_each(|round| *round.end_mut(NEAR).kernel.0.get_mut("irq.cpu2").unwrap() = 20_000);
         let texts = sentences(&run, "W47");
-        assert!(texts[0].contains(": 500000 a second in 40 of 40 rounds"), "{texts:?}");
+        assert!(texts[0].contains(": 500 k/s in 40 of 40 rounds"), "{texts:?}");
     }
 
     #[test]

@@ -1,24 +1,15 @@
 //! V15: how much load a path takes before it slows down.
 
-use msgpath_core::units::three_digits;
+use msgpath_core::units::per_second;
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::{Quantile, name};
 
-use super::wording::{finding, measured, message, sentence, threads};
+use super::wording::{finding, interval, measured, message, sentence, threads};
 use super::{Detector, Input, Sentence};
 use crate::load_curve::which_sustained;
 use crate::summary::{Confidence, LoadCurve, LoadPoint};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V15", detect };
-
-/// A rate with three digits: `82.0k/s`.
-fn rate(per_s: f64) -> String {
-    match per_s {
-        1e6.. => format!("{}M/s", three_digits(per_s / 1e6)),
-        1e3.. => format!("{}k/s", three_digits(per_s / 1e3)),
-        _ => format!("{}/s", three_digits(per_s)),
-    }
-}
 
 fn detect(input: &Input) -> Vec<Sentence> {
     input.summary.load_curves.iter().filter_map(|curve| say(input, curve)).collect()
@@ -28,7 +19,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 fn say(input: &Input, curve: &LoadCurve) -> Option<Sentence> {
     let sustained = curve.sustained_per_s?;
     let (confidence, knee) = knee(curve, sustained)?;
-    let text = format!("{}{knee}; {}", prefix(input, curve), which_sustained(curve, rate));
+    let text = format!("{}{knee}; {}", prefix(input, curve), which_sustained(curve, per_second));
     let none = Estimate { value: f64::NAN, low: None, high: None };
     let knee = curve.knee_per_s.as_ref().unwrap_or(&none);
     let numbers = [
@@ -53,16 +44,22 @@ fn knee(curve: &LoadCurve, sustained: f64) -> Option<(Confidence, String)> {
         let low = curve.points.first().and_then(at);
         let sure = top.and_then(|q| q.hi_ns).zip(low.and_then(|q| q.lo_ns)).is_some_and(|(top, low)| top < 2 * low);
         let confidence = if sure { Confidence::Sure } else { Confidence::CantTell };
-        let text = format!("up to {} {p} has not doubled", rate(sustained));
+        let text = format!("up to {} {p} has not doubled", per_second(sustained));
         let timed = curve.points.iter().filter(|point| point.sustained != Some(false)).count();
         return (timed > 1).then_some((confidence, text));
     };
-    let (confidence, interval) = match (knee.low, knee.high) {
-        (Some(low), Some(high)) => (Confidence::Sure, format!("95 %: {} to {}", rate(low), rate(high))),
-        (Some(low), None) => (Confidence::Likely, format!("95 %: above {}", rate(low))),
-        _ => (Confidence::CantTell, "too few rounds for an interval".into()),
-    };
-    Some((confidence, format!("at {} ({interval}) {p} is twice that of the lowest rate", rate(knee.value))))
+    let confidence = confidence_of(knee);
+    let interval = interval(knee.low, knee.high, per_second).unwrap_or_else(|| "too few rounds for an interval".into());
+    Some((confidence, format!("at {} ({interval}) {p} is twice that of the lowest rate", per_second(knee.value))))
+}
+
+/// How sure it is where the curve bends: *sure* between two ends, *likely* beyond one.
+pub fn confidence_of(knee: &Estimate) -> Confidence {
+    match (knee.low, knee.high) {
+        (Some(_), Some(_)) => Confidence::Sure,
+        (None, None) => Confidence::CantTell,
+        _ => Confidence::Likely,
+    }
 }
 
 fn prefix(input: &Input, curve: &LoadCurve) -> String {
@@ -92,15 +89,15 @@ mod tests {
     fn speaks_of_the_knee_and_the_bounds() {
         // p99 of M/M/1 is 4.6 µs / (1 - utilisation): it has doubled against 0.1 at 0.55.
         let texts = texts(&[0.1, 0.3, 0.5, 0.6, 0.8, 1.3]);
-        assert!(texts[0].starts_with("sure: At 5") && texts[0].contains("k/s (95 %: "), "{texts:?}");
-        let end = ") p99 is twice that of the lowest rate; 800k/s was sustained, 1.30M/s was not.";
+        assert!(texts[0].starts_with("sure: At 5") && texts[0].contains(" k/s (95 %: "), "{texts:?}");
+        let end = ") p99 is twice that of the lowest rate; 800 k/s was sustained, 1.30 M/s was not.";
         assert!(texts[0].ends_with(end), "{texts:?}");
     }
 
     #[test]
     fn says_that_there_was_no_knee() {
         let texts = texts(&[0.1, 0.2, 0.3]);
-        assert_eq!(texts, ["sure: Up to 300k/s p99 has not doubled; every rate was sustained, up to 300k/s."]);
+        assert_eq!(texts, ["sure: Up to 300 k/s p99 has not doubled; every rate was sustained, up to 300 k/s."]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::{halves_agree, halves_within};
 use msgpath_stats::verdict::Verdict;
 
-use super::wording::{again_with_rounds, finding, percent, range};
+use super::wording::{again_with_rounds, finding, interval, percent};
 use super::{Detector, Input, Sentence};
 use crate::layers::{Layer, short_name};
 use crate::summary::{Confidence, Ratio};
@@ -69,17 +69,13 @@ fn say(input: &Input, layer: &Layer, times: &Ratio) -> Sentence {
     let d = log_ratios(&input.series[times.case as usize], &input.series[times.baseline as usize]);
     let d: Vec<f64> = d.into_iter().map(|(_, d)| d).collect();
     let margin = input.summary.comparison.as_ref().map_or(0.0, |comparison| comparison.margin);
-    let ends = |write: &dyn Fn(f64) -> String| match (times.low, times.high) {
-        (Some(low), Some(high)) => range(write(low), write(high)),
-        _ => "no interval".into(),
-    };
+    let of_ratio = interval(times.low, times.high, three_digits).unwrap_or_else(|| "no interval".into());
     let adds = layer.adds.as_ref();
     let ns = adds.map_or(f64::NAN, |adds| adds.value);
     let time = |ns: f64| Glyphs::Unicode.time(ns.abs());
-    let between = match adds.and_then(|adds| Some((adds.low?, adds.high?))) {
-        Some((low, high)) => format!(" (95 %: {})", range(time(low), time(high))),
-        None => String::new(),
-    };
+    let between = adds
+        .and_then(|adds| interval(Some(adds.low?), Some(adds.high?), time))
+        .map_or_else(String::new, |interval| format!(" ({interval})"));
     let numbers = [
         ("adds_ns", ns),
         ("ratio", times.ratio),
@@ -87,7 +83,7 @@ fn say(input: &Input, layer: &Layer, times: &Ratio) -> Sentence {
         ("high", times.high.unwrap_or(f64::NAN)),
     ];
     let next = || vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
-    let ratio = format!("{} times its median ({})", three_digits(times.ratio), ends(&three_digits));
+    let ratio = format!("{} times its median ({of_ratio})", three_digits(times.ratio));
     let (text, agree) = match times.verdict {
         Verdict::Worse => (format!("{place}{own} adds {}{between} to {beneath}: {ratio}", time(ns)), halves_agree(&d)),
         Verdict::Better => {
@@ -129,7 +125,7 @@ mod tests {
         let texts = sentences(&on_tcp(1.5).run(), "V17");
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(texts[0].starts_with("sure: a adds 10.0 \u{b5}s (95 %: "), "{texts:?}");
-        assert!(texts[0].contains(" to tcp: 1.50 times its median (1."), "{texts:?}");
+        assert!(texts[0].contains(" to tcp: 1.50 times its median (95 %: 1."), "{texts:?}");
     }
 
     #[test]

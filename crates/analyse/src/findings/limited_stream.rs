@@ -5,7 +5,7 @@ use msgpath_core::schema::TcpInfo;
 use msgpath_stats::describe::{deviation, mean};
 use msgpath_stats::distributions::t_quantile;
 
-use super::wording::{affected, again_with_rounds, finding, measured, percent, prefix, sentence, worst};
+use super::wording::{affected, again_with_rounds, finding, measured, percent, prefix, range, sentence, worst};
 use super::{Detector, Input, Sentence};
 use crate::series::sender;
 use crate::summary::{CaseSummary, Confidence};
@@ -72,7 +72,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize, limit: &Limit) -> Senten
     let mut text = format!("{}{} % of the busy time {}", prefix(input, case), percent(value), limit.name);
     if claim {
         let (low, high) = ((value - half).max(0.0), (value + half).min(1.0));
-        text.push_str(&format!(" (95 %: {} to {} %)", percent(low), percent(high)));
+        text.push_str(&format!(" (95 %: {} %)", range(percent(low), percent(high))));
     }
     let cure = if (limit.is_fixed)(input) { limit.fixed } else { limit.cure };
     text.push_str(&format!(": {cure}{}", affected(cases)));

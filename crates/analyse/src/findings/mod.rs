@@ -44,7 +44,7 @@ mod ignored_zero_copy;
 mod in_cache;
 mod interrupts;
 mod joined_datagrams;
-mod knee;
+pub mod knee;
 mod layer_adds;
 mod lent_pages;
 mod limited_stream;

@@ -5,9 +5,10 @@ use msgpath_stats::quantile::count;
 use msgpath_stats::verdict::{Verdict, is_beyond, may_be_the_same};
 
 use super::stretches::{Stretch, stretches};
-use super::wording::{again_with_rounds, finding, percent, sentence};
+use super::wording::{again_with_rounds, finding, interval, percent, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{Comparison, Confidence, Ratio};
+use msgpath_core::units::signed;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V07", detect };
 
@@ -34,7 +35,8 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     let ends =
         |ratio: &Ratio| (ratio.low.map_or(f64::NEG_INFINITY, f64::ln), ratio.high.map_or(f64::INFINITY, f64::ln));
     let clears = stretch.ratios.iter().all(|ratio| is_beyond(ends(ratio), comparison.margin));
-    let signed = |ratio: f64| format!("{}{} %", if ratio < 1.0 { "−" } else { "+" }, percent((ratio - 1.0).abs()));
+    let change = |ratio: f64| signed(ratio - 1.0, |share| format!("{} %", percent(share)));
+    let interval = interval(Some(low), Some(high), change).unwrap_or_default();
     let (whether, unproven) = if clears { ("that", " is not proven by so few rounds") } else { ("whether", "") };
     let what = if none {
         format!("no difference between {path} and {baseline} was shown {place}")
@@ -50,10 +52,8 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     if unseen {
         let margin = percent(comparison.margin);
         let text = format!(
-            "whether {path} differs from {baseline} {place} (95 %: {} to {}): differences below {margin} % cannot be seen in \
-             this run, in which the baseline differed from itself by as much.",
-            signed(low),
-            signed(high)
+            "whether {path} differs from {baseline} {place} ({interval}): differences below {margin} % cannot be seen in \
+             this run, in which the baseline differed from itself by as much."
         );
         let numbers = [("low", low), ("high", high), ("margin", comparison.margin)];
         return finding("V07", Confidence::CantTell, sentence(&text), numbers, vec!["msgpath doctor".into()]);
@@ -65,7 +65,7 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     };
     let numbers = [("low", low), ("high", high), ("rounds_needed", needed.map_or(f64::NAN, |rounds| rounds as f64))];
     let next = possible.map(|rounds| again_with_rounds(&input.run.header, rounds)).into_iter().collect();
-    let text = format!("{what} (95 %: {} to {}){unproven}; {settle}.", signed(low), signed(high));
+    let text = format!("{what} ({interval}){unproven}; {settle}.");
     finding("V07", Confidence::CantTell, sentence(&text), numbers, next)
 }
 

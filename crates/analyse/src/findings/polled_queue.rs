@@ -1,6 +1,6 @@
 //! W123: a thread of the kernel polls for the receiver, and takes a CPU for it.
 
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{Glyphs, three_digits};
 
 use super::wording::{affected, measured, prefix, warning, worst};
 use super::{Detector, Input, Sentence};
@@ -20,7 +20,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     );
     let beside = beside(input, case);
     if let Some((least, other)) = beside {
-        text += &format!(", {:.1} times as much as over {}", cpu / least, other.case.path);
+        text += &format!(", {} times as much as over {}", three_digits(cpu / least), other.case.path);
     }
     vec![warning(
         "W123",
@@ -65,7 +65,7 @@ mod tests {
     fn speaks_of_the_polling_thread_and_what_it_takes() {
         let expected = "a thread of the kernel polls at each end; with it a message takes 60.0 µs of CPU time";
         assert_eq!(texts(&[("tcp:send/uring-sqpoll", 30_000)]), [expected]);
-        let expected = format!("tcp:send/uring-sqpoll, 64 B: {expected}, 3.0 times as much as over tcp:send");
+        let expected = format!("tcp:send/uring-sqpoll, 64 B: {expected}, 3.00 times as much as over tcp:send");
         let paths = [("tcp:send", 10_000), ("tcp:send/uring-sqpoll", 30_000), ("pipe:write", 1_000)];
         assert_eq!(texts(&paths), [expected]);
     }

@@ -8,7 +8,7 @@ use msgpath_core::plan::Plan;
 use msgpath_core::units::three_digits;
 use msgpath_stats::estimate::Estimate;
 
-use super::wording::{finding, measured, message};
+use super::wording::{finding, interval, measured, message};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{arrangement, rates, ratio, time_ratio};
@@ -108,12 +108,9 @@ pub fn steps<'a>(
 
 /// `3.98 times (95 %: 3.9 to 4.1)`.
 pub fn times(estimate: &Estimate) -> String {
-    match estimate.low.zip(estimate.high) {
-        Some((low, high)) => {
-            format!("{} times (95 %: {} to {})", three_digits(estimate.value), three_digits(low), three_digits(high))
-        }
-        None => format!("{} times", three_digits(estimate.value)),
-    }
+    let times = format!("{} times", three_digits(estimate.value));
+    interval(estimate.low, estimate.high, three_digits)
+        .map_or_else(|| times.clone(), |ends| format!("{times} ({ends})"))
 }
 
 fn detect(input: &Input) -> Vec<Sentence> {

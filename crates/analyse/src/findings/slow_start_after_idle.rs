@@ -2,12 +2,12 @@
 
 use msgpath_core::Plan;
 use msgpath_core::schema::{NEAR, OpenRound};
-use msgpath_core::units::{size, three_digits};
+use msgpath_core::units::{per_second, size};
 use msgpath_stats::paired::{log_ratios, paired};
 use msgpath_stats::steady::halves_agree;
 use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
-use super::wording::{again_set, finding, measured, percent, prefix, sentence};
+use super::wording::{again_set, finding, interval, measured, percent, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::results::seed;
 use crate::summary::{CaseSummary, Confidence};
@@ -44,7 +44,7 @@ impl Gap {
 
 /// At a rate, where the case has one.
 fn at_rate(case: &CaseSummary) -> String {
-    case.case.load.rate().map_or_else(String::new, |rate| format!(" at {} messages/s", three_digits(rate.value())))
+    case.case.load.rate().map_or_else(String::new, |rate| format!(" at {}", per_second(rate.value())))
 }
 
 /// The congestion control of a case: as the near end's socket said, or the system's.
@@ -132,17 +132,17 @@ fn cold(input: &Input, case: &CaseSummary, gap: &Gap) -> Option<Sentence> {
         if low <= 1.0 + LEAST_MARGIN || paired.p? > LEVEL || !halves_agree(&d) {
             return None;
         }
+        let longer = |ratio: f64| format!("{} %", percent(ratio - 1.0));
         let text = format!(
-            "{}after idle gaps{} the congestion window is kept ({} segments), and the {} is still {} % longer than{} \
-             (95 %: {} to {} %): not TCP, but what became cold meanwhile (caches, a sleeping CPU)",
+            "{}after idle gaps{} the congestion window is kept ({} segments), and the {} is still {} longer than{} \
+             ({}): not TCP, but what became cold meanwhile (caches, a sleeping CPU)",
             prefix(input, case),
             at_rate(case),
             gap.after,
             input.plan.metric().name(),
-            percent(paired.mean.exp() - 1.0),
+            longer(paired.mean.exp()),
             if other.case.load.rate().is_some() { at_rate(other) } else { " in a closed loop".into() },
-            percent(low - 1.0),
-            percent(high - 1.0),
+            interval(Some(low), Some(high), longer).unwrap_or_default(),
         );
         let numbers = [("idle_gaps", gap.gaps as f64), ("ratio", paired.mean.exp()), ("low", low), ("high", high)];
         Some(finding("W32", Confidence::Likely, sentence(&text) + ".", numbers, vec![]))
@@ -177,7 +177,7 @@ mod tests {
             sentences(&run("tcp:send", (1443, 540), "1", 0), "W32"),
             [
                 "likely: The congestion window fell from 1443 to 540 segments over an idle gap of more than 200 ms at 2.00 \
-              messages/s (tcp_slow_start_after_idle = 1, cubic). A message of 1 MiB has 725 segments, so its rest waits \
+              /s (tcp_slow_start_after_idle = 1, cubic). A message of 1 MiB has 725 segments, so its rest waits \
               for acknowledgements: the rate measures slow start. Keep it with sysctl \
               net.ipv4.tcp_slow_start_after_idle=0 at the sender."
             ]
@@ -218,7 +218,7 @@ mod tests {
         let texts = two_rates(2.0);
         assert!(texts[0].starts_with("likely: "), "{texts:?}");
         assert!(texts[0].contains("is kept (10 segments), and the p50 is still 99 %"), "{texts:?}");
-        assert!(texts[0].contains("longer than at 5000 messages/s"), "{texts:?}");
+        assert!(texts[0].contains("longer than at 5.00 k/s"), "{texts:?}");
         assert!(two_rates(1.0).is_empty());
     }
 }

@@ -3,10 +3,13 @@
 use msgpath_stats::steady::{SteadyClass, halves};
 
 use super::conditions::undisturbed;
-use super::wording::{again_for, finding, measured, percent, percent_at_most, prefix, seconds_measured, sentence};
+use super::wording::{
+    again_for, finding, measured, percent, percent_at_most, prefix, range, seconds_measured, sentence,
+};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
-use crate::words::levels_in_words;
+use crate::words::{levels_in_words, with_interval};
+use msgpath_core::units::signed;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V02", detect };
 
@@ -43,7 +46,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
             out.push(finding("V02", confidence, sentence(&format!("{prefix}{text}{why}")) + ".", numbers, next));
         };
         let longer = || vec![again_for(&input.run.header, 4.0 * seconds_measured(input, case))];
-        let signed = |ratio: f64| format!("{}{}", if ratio < 1.0 { "−" } else { "+" }, percent((ratio - 1.0).abs()));
+        let change = |ratio: f64| signed(ratio - 1.0, |share| format!("{} %", percent(share)));
         if most <= STEADY {
             let bound = percent_at_most(most.max(0.001));
             say(
@@ -53,17 +56,14 @@ fn detect(input: &Input) -> Vec<Sentence> {
             );
         } else if low > 1.0 || high < 1.0 {
             let text = format!(
-                "the run was not steady: {what} the second half differs from the first by {} % (95 %: {} to {} %)",
-                signed(ratio.value),
-                signed(low),
-                signed(high)
+                "the run was not steady: {what} the second half differs from the first by {}",
+                with_interval(ratio.value, ratio.low, ratio.high, change)
             );
             say(Confidence::Sure, text, vec![]);
         } else {
             let text = format!(
-                "whether the run was steady: {what} the second half differs from the first by {} to {} %; a longer run would tell",
-                signed(low),
-                signed(high)
+                "whether the run was steady: {what} the second half differs from the first by {}; a longer run would tell",
+                range(change(low), change(high))
             );
             say(Confidence::CantTell, text, longer());
         }

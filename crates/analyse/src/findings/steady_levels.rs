@@ -3,7 +3,7 @@
 use msgpath_stats::steady::{SteadyClass, ratio, stretches};
 
 use super::conditions::undisturbed;
-use super::wording::{again, again_for, finding, measured, percent, prefix, seconds_measured, sentence};
+use super::wording::{again, again_for, finding, interval, measured, percent, prefix, seconds_measured, sentence};
 use super::{Detector, Input, Sentence};
 use crate::settled::timed;
 use crate::summary::{CaseSummary, Confidence};
@@ -35,13 +35,12 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let text = if low > 1.0 || high < 1.0 {
         let name = found.class.words();
         let direction = if change.value > 1.0 { "higher" } else { "lower" };
-        let away = |ratio: f64| percent((ratio - 1.0).abs());
+        let away = |ratio: f64| format!("{} %", percent((ratio - 1.0).abs()));
         let (least, most) = if change.value > 1.0 { (low, high) } else { (high, low) };
         format!(
-            "{name} inside the run: {from}, {what} is {} % {direction} than before (95 %: {} to {} %)",
+            "{name} inside the run: {from}, {what} is {} {direction} than before ({})",
             away(change.value),
-            away(least),
-            away(most)
+            interval(Some(least), Some(most), away).unwrap_or_default()
         )
     } else {
         // Up and down again.

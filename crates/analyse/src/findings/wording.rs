@@ -10,7 +10,7 @@ use msgpath_core::{Case, PathName};
 
 use super::{Input, Sentence};
 use crate::summary::{CaseSummary, Confidence, Finding, Warning};
-pub use crate::words::range;
+pub use crate::words::{interval, range};
 
 /// Numbers by name; what is not finite is left out.
 pub fn evidence<const N: usize>(numbers: [(&str, f64); N]) -> BTreeMap<String, f64> {

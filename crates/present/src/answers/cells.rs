@@ -9,7 +9,7 @@ const WIDE: f64 = 50.0;
 /// A cell as written: the number, its interval apart.
 pub(super) struct Written {
     pub(super) text: String,
-    /// `8.00 µs to 8.20 µs`.
+    /// `8.00 to 8.20 µs`.
     pub(super) interval: Option<String>,
     /// The same where room is short: `±2 %`, the larger of both sides; of a ratio and of a wide interval the ends.
     pub(super) short: Option<String>,
@@ -23,12 +23,12 @@ pub(super) fn is_number(cell: &Cell) -> bool {
 pub(super) fn write(cell: &Cell, glyphs: Glyphs) -> Written {
     let value = |value: &Value, print: &dyn Fn(f64) -> String| {
         let ends = value.low.zip(value.high);
-        let interval = ends.map(|(low, high)| format!("{} to {}", print(low), print(high)));
+        let interval = ends.map(|(low, high)| units::range(print(low), print(high)));
         let short = ends.filter(|_| value.value > 0.0).map(|(low, high)| {
             let side = (high - value.value).max(value.value - low) / value.value * 100.0;
             match side.round() {
                 side if side <= WIDE => format!("{}{side} %", glyphs.plus_minus()),
-                _ => format!("({} to {})", print(low), print(high)),
+                _ => format!("({})", units::range(print(low), print(high))),
             }
         });
         let text = if value.value.is_finite() { print(value.value) } else { "lost".into() };
@@ -44,7 +44,10 @@ pub(super) fn write(cell: &Cell, glyphs: Glyphs) -> Written {
         Cell::Size { bytes } => plain(units::size(*bytes)),
         Cell::Share(share) => value(share, &|share| format!("{} %", three_digits(share * 100.0))),
         Cell::Ratio(ratio) => {
-            let ends = ratio.low.zip(ratio.high).map(|(low, high)| format!("({low:.2} to {high:.2})"));
+            let ends = ratio
+                .low
+                .zip(ratio.high)
+                .map(|(low, high)| format!("({})", units::range(format!("{low:.2}"), format!("{high:.2}"))));
             Written { short: ends, ..value(ratio, &|ratio| format!("{ratio:.3}")) }
         }
         Cell::Missing { why } => plain(format!("n/a: {why}")),
@@ -68,6 +71,6 @@ mod tests {
             write(&cell, Glyphs::Unicode).short.unwrap()
         };
         assert_eq!(short(9_800.0, 10_300.0), "±3 %");
-        assert_eq!(short(1_000.0, 316_900.0), "(1.00 µs to 317 µs)");
+        assert_eq!(short(1_000.0, 316_900.0), "(1.00 to 317 µs)");
     }
 }

@@ -21,7 +21,7 @@ fn value(row: &DiffRow, value: Option<f64>) -> String {
 }
 
 fn interval(row: &DiffRow) -> Option<String> {
-    words::interval(row.low, row.high, |ratio| words::change(ratio).replace(" %", ""))
+    words::ends(row.low, row.high, words::change)
 }
 
 /// What changed, or why that cannot be said.

@@ -48,8 +48,7 @@ pub(crate) fn comparison(page: &mut Page, grid: &Grid, comparison: &Comparison) 
                     Some(case) => view::ratio(comparison, case).map_or_else(
                         || "n/a".into(),
                         |ratio| {
-                            let range =
-                                words::interval(ratio.low, ratio.high, |value| words::change(value).replace(" %", ""));
+                            let range = words::ends(ratio.low, ratio.high, words::change);
                             let class = match ratio.verdict {
                                 Verdict::Better => "better",
                                 Verdict::Worse => "worse",
@@ -117,7 +116,7 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     for quantile in &first.latency.quantiles {
         columns.extend([words::quantile_name(quantile.p), "range, 95 %".into()]);
     }
-    columns.extend(heads(&["slowest", "messages", "lost", "a second"]));
+    columns.extend(heads(&["slowest", "messages", "lost", "rate"]));
     let time = |ns: Option<u64>| Cell::from(ns.map_or_else(|| "n/a".into(), |ns| G.time(ns as f64)));
     let rows: Vec<Vec<Cell>> = timed
         .iter()

@@ -270,7 +270,7 @@ fn layers_stand_on_the_page() {
     summary.layers = vec![Layer { adds: Some(adds), times: Some(times), ..above }, beneath];
     let page = report(&Scene::new(&run, &summary));
     let table = page.split("What each layer adds").last().unwrap();
-    for text in ["3.10 µs", "2.90 µs..3.30 µs", "1.14"] {
+    for text in ["3.10 µs", "2.90 to 3.30 µs", "1.14"] {
         assert!(table.contains(text), "{text}");
     }
 }

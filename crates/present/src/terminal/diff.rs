@@ -3,6 +3,7 @@
 use msgpath_analyse::diff::{CommonShift, Diff, DiffRow, Judged};
 use msgpath_core::gate::Gate;
 use msgpath_core::schema::Status;
+use msgpath_core::units::signed;
 use msgpath_stats::verdict::{Verdict, may_be_the_same};
 
 use super::page::{Page, Paint, Span, Style};
@@ -187,10 +188,9 @@ fn value_in(unit: &str, value: f64, style: Style) -> String {
 
 /// `+30.1 %` and `+28.8 to +32.1 %`.
 fn change(ratio: Option<f64>, low: Option<f64>, high: Option<f64>) -> (String, String) {
-    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
-    let change = ratio.map_or_else(|| "n/a".into(), |ratio| format!("{} %", percent(ratio)));
-    let interval = low.zip(high).map(|(low, high)| format!("{} to {} %", percent(low), percent(high)));
-    (change, interval.unwrap_or_default())
+    let percent = |ratio: f64| signed(100.0 * (ratio - 1.0), |percent| format!("{percent:.1} %"));
+    let change = ratio.map_or_else(|| "n/a".into(), percent);
+    (change, low.zip(high).and(words::ends(low, high, percent)).unwrap_or_default())
 }
 
 fn margin(diff: &Diff) -> String {
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn changes_are_signed() {
-        assert_eq!(change(Some(1.3), Some(0.99), Some(1.32)), ("+30.0 %".into(), "-1.0 to +32.0 %".into()));
+        assert_eq!(change(Some(1.3), Some(0.99), Some(1.32)), ("+30.0 %".into(), "−1.0 to +32.0 %".into()));
         assert_eq!(change(None, None, None), ("n/a".into(), String::new()));
     }
 }

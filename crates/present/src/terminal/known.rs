@@ -88,8 +88,8 @@ impl Page {
                 value(ablation.case, ablation.value),
                 value(ablation.of, ablation.case_value),
                 words::change(ablation.ratio.value).into(),
-                words::interval(ablation.ratio.low, ablation.ratio.high, words::change)
-                    .map_or_else(|| "no interval".into(), |range| range.replace(" – ", " to "))
+                words::ends(ablation.ratio.low, ablation.ratio.high, words::change)
+                    .map_or_else(|| "no interval".into(), |range| range)
                     .into(),
                 verdict(ablation, !stream),
             ]);

@@ -138,10 +138,7 @@ pub(crate) fn what_it_adds(adds: &Estimate, glyphs: Glyphs) -> String {
 }
 
 pub(crate) fn interval(estimate: &Estimate, glyphs: Glyphs) -> String {
-    match (estimate.low, estimate.high) {
-        (Some(low), Some(high)) => format!("{}..{}", glyphs.time(low), glyphs.time(high)),
-        _ => "no interval".into(),
-    }
+    words::estimate_interval(estimate, |ns| glyphs.time(ns))
 }
 
 /// What the ends of a layer agreed on, as its library said, and what it stands on where that was not measured.
@@ -197,7 +194,7 @@ mod tests {
         let text = ladder(&run, &summary, Style { width: 120, glyphs: Glyphs::Ascii, ..Style::default() });
         let row = text.lines().find(|line| line.contains("3.10 us")).unwrap_or_else(|| panic!("{text}"));
         let to = name(&summary, &summary.layers[0]);
-        assert!(row.contains("2.90 us..3.30 us") && row.contains("1.14") && row.contains(&to), "{text}");
+        assert!(row.contains("2.90 to 3.30 us") && row.contains("1.14") && row.contains(&to), "{text}");
     }
 
     #[test]

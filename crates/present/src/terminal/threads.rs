@@ -21,7 +21,7 @@ impl Page {
         }
         let mut table = Table::new()
             .column("", Align::Left)
-            .column("a second", Align::Right)
+            .column("rate", Align::Right)
             .column("against 1 thread", Align::Right)
             .optional("95 % interval", Align::Right, 4)
             .optional("each", Align::Right, 3)

@@ -6,13 +6,13 @@ use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 use msgpath_stats::restarts::Restarts;
 use msgpath_stats::steady::{Steadiness, SteadyClass};
 
-use super::{between, chosen, counted, estimate_interval, overloaded, percent};
+use super::{chosen, counted, interval, overloaded, percent, range, with_interval};
 
 /// `steadiness`: how the rounds lie in time, in one line.
 pub fn steadiness(steadiness: &Steadiness, rounds: u64, glyphs: Glyphs) -> String {
     let levels = steadiness.levels_in_words();
     let (fastest, slowest) = steadiness.range_ns;
-    let range = between(&glyphs.time(fastest), &glyphs.time(slowest)).replace(" – ", " and ");
+    let range = range(glyphs.time(fastest), glyphs.time(slowest)).replace(" to ", " and ");
     let spread = percent(steadiness.spread);
     let text = match (steadiness.class, steadiness.change_points.as_slice()) {
         (SteadyClass::NeverSettled, changes) => {
@@ -41,7 +41,9 @@ pub fn first(first: &FirstMessages, glyphs: Glyphs) -> String {
         if whole { counted(each.round() as u64, "message") } else { format!("{} messages", three_digits(each)) };
     let p50 = first.p50_ns.map_or_else(|| "lost".into(), |ns| glyphs.time(ns as f64));
     let ratio = first.ratio.as_ref().map_or_else(String::new, |ratio| {
-        format!(", {} times the rest (95 %: {})", three_digits(ratio.value), estimate_interval(ratio, three_digits))
+        let interval =
+            interval(ratio.low, ratio.high, three_digits).map_or_else(String::new, |ends| format!(" ({ends})"));
+        format!(", {} times the rest{interval}", three_digits(ratio.value))
     });
     let slowest = first.slowest_ns.map_or_else(String::new, |ns| format!(", slowest {}", glyphs.time(ns as f64)));
     format!("{count} of a connection, in no other number: p50 {p50}{ratio}{slowest}")
@@ -50,16 +52,15 @@ pub fn first(first: &FirstMessages, glyphs: Glyphs) -> String {
 /// `restarts`: where the variance comes from.
 pub fn restarts(restarts: &Restarts, glyphs: Glyphs) -> String {
     let p50 = &restarts.p50_ns;
-    let range = estimate_interval(p50, |ns| glyphs.time(ns));
     let advice = match (restarts.dominate, restarts.best_rounds) {
         (true, _) => "; restarts dominate: more rounds will not help".into(),
         (false, Some(rounds)) => format!("; {rounds} rounds a restart use the time best"),
         (false, None) => String::new(),
     };
     format!(
-        "{}: p50 over them {} (95 %: {range}); deviation {} within a restart, {} between them{advice}",
+        "{}: p50 over them {}; deviation {} within a restart, {} between them{advice}",
         restarts.restarts,
-        glyphs.time(p50.value),
+        with_interval(p50.value, p50.low, p50.high, |ns| glyphs.time(ns)),
         percent(restarts.within),
         percent(restarts.between)
     )
@@ -172,7 +173,7 @@ mod tests {
         };
         assert_eq!(
             first(&messages, G),
-            "100 messages of a connection, in no other number: p50 31.0 µs, 1.40 times the rest (95 %: 1.30 – 1.50)"
+            "100 messages of a connection, in no other number: p50 31.0 µs, 1.40 times the rest (95 %: 1.30 to 1.50)"
         );
         messages.per_connection = 12.5;
         assert!(first(&messages, G).starts_with("12.5 messages"));
@@ -192,7 +193,7 @@ mod tests {
         };
         assert_eq!(
             restarts(&levels, G),
-            "3: p50 over them 21.4 µs (95 %: 20.9 – 21.9 µs); deviation 2.10 % within a restart, 5.00 % between \
+            "3: p50 over them 21.4 µs (95 %: 20.9 to 21.9 µs); deviation 2.10 % within a restart, 5.00 % between \
              them; restarts dominate: more rounds will not help"
         );
         levels.dominate = false;

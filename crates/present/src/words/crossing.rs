@@ -3,7 +3,7 @@
 use msgpath_core::units;
 use msgpath_stats::crossover::{Crossing as Found, CrossoverKind};
 
-use super::{about_size, bound, within_measured};
+use super::{about_size, bound, interval};
 
 /// A crossover in words; parts that there is nothing to say about are empty.
 pub struct Crossing {
@@ -38,16 +38,16 @@ pub fn crossover(crossover: &Found, sizes: (u64, u64)) -> Crossing {
     };
     let range = match (crossover.low, crossover.high) {
         (Some(low), None) if crossover.outside > 0.0 => {
-            format!("95 %: from {}; > {} with {}", about_size(low), units::size(sizes.1), bound(crossover.outside))
+            format!("95 %: above {}; > {} with {}", about_size(low), units::size(sizes.1), bound(crossover.outside))
         }
         (None, Some(high)) if crossover.outside > 0.0 => {
-            format!("95 %: up to {}; < {} with {}", about_size(high), units::size(sizes.0), bound(crossover.outside))
+            format!("95 %: below {}; < {} with {}", about_size(high), units::size(sizes.0), bound(crossover.outside))
         }
         (None, None) if crossover.outside > 0.0 && crossover.kind == CrossoverKind::Undecided => {
             let (low, high) = (units::size(sizes.0), units::size(sizes.1));
             format!("{} of the resamples have no crossing between {low} and {high}", bound(crossover.outside))
         }
-        (low, high) => within_measured(low, high, "sizes", about_size),
+        (low, high) => interval(low, high, about_size).unwrap_or_default(),
     };
     let mut more = Vec::new();
     if let Some((low, high)) = crossover.undecided {
@@ -94,13 +94,13 @@ mod tests {
 
     #[test]
     fn what_a_crossing_rests_on_is_said() {
-        assert_eq!(output(at(CrossoverKind::At)), "starts to pay at 32.0 KiB | 95 %: 24.0 – 40.0 KiB");
+        assert_eq!(output(at(CrossoverKind::At)), "starts to pay at 32.0 KiB | 95 %: 24.0 to 40.0 KiB");
         let refined = Found { undecided: Some((16_384, 65_536)), refined: true, ..at(CrossoverKind::At) };
         assert!(output(refined).ends_with("40.0 KiB; undecided from 16 KiB to 64 KiB; refined"));
         let beyond = Found { high: None, outside: 0.97, ..at(CrossoverKind::At) };
-        assert!(output(beyond).ends_with("| 95 %: from 24.0 KiB; > 1 MiB with 97 %"));
+        assert!(output(beyond).ends_with("| 95 %: above 24.0 KiB; > 1 MiB with 97 %"));
         let before = Found { low: None, outside: 0.3, ..at(CrossoverKind::FasterBelow) };
-        assert!(output(before).ends_with("| 95 %: up to 40.0 KiB; < 64 B with 30 %"));
+        assert!(output(before).ends_with("| 95 %: below 40.0 KiB; < 64 B with 30 %"));
         let open = Found { low: None, high: None, outside: 0.6, ..at(CrossoverKind::Undecided) };
         assert_eq!(
             output(open),

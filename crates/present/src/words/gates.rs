@@ -3,7 +3,7 @@
 use msgpath_analyse::gates::{CaseGate, GateState, RunGate};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 
-use super::{between, per_second};
+use super::{per_second, with_interval};
 
 /// What a gate comes to.
 pub fn state(state: GateState) -> &'static str {
@@ -24,11 +24,11 @@ pub fn value(value: f64, unit: &str, glyphs: Glyphs) -> String {
     }
 }
 
-/// `1.32 ms (1.20 – 1.41 ms)`, or `≥ 1.20 ms`; empty where nothing is known.
+/// `1.32 ms (95 %: 1.20 to 1.41 ms)`, or `≥ 1.20 ms`; empty where nothing is known.
 pub fn range(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
     let print = |number: f64| value(number, unit, glyphs);
     match (case.value, case.low, case.high) {
-        (Some(at), Some(low), Some(high)) => format!("{} ({})", print(at), between(&print(low), &print(high))),
+        (Some(at), low, high @ Some(_)) => with_interval(at, low, high, print),
         (Some(_), Some(low), None) => format!("≥ {}", print(low)),
         (Some(at), ..) => print(at),
         _ => String::new(),
@@ -45,7 +45,7 @@ pub fn judged(case: &CaseGate, unit: &str, glyphs: Glyphs) -> String {
     }
 }
 
-/// The worst case of a gate, and of how many: `1.32 ms (1.20 – 1.41 ms) for unix:send 64 B, and 3 more of 30 cases`.
+/// The worst case of a gate, and of how many: `1.32 ms (95 %: 1.20 to 1.41 ms) for unix:send 64 B, and 3 more of 30 cases`.
 pub fn sentence(gate: &RunGate, glyphs: Glyphs) -> String {
     let Some(worst) = gate.worst() else { return "nothing was measured".into() };
     let all = gate.cases.len();
@@ -85,15 +85,18 @@ mod tests {
         use GateState::{Failed, Passed, Undecided};
         let text = |state, cases| sentence(&gate(state, cases), Glyphs::Unicode);
         let slow = |state| case(0, state, Some(2e6));
-        assert_eq!(text(Failed, vec![slow(Failed)]), "2.00 ms (1.80 – 2.20 ms)");
+        assert_eq!(text(Failed, vec![slow(Failed)]), "2.00 ms (95 %: 1.80 to 2.20 ms)");
         assert_eq!(
             text(Failed, vec![slow(Failed), slow(Failed), slow(Passed)]),
-            "2.00 ms (1.80 – 2.20 ms) for case 0, and 1 more of 3 cases"
+            "2.00 ms (95 %: 1.80 to 2.20 ms) for case 0, and 1 more of 3 cases"
         );
-        assert_eq!(text(Failed, vec![slow(Failed), slow(Passed)]), "2.00 ms (1.80 – 2.20 ms) for case 0, 1 of 2 cases");
+        assert_eq!(
+            text(Failed, vec![slow(Failed), slow(Passed)]),
+            "2.00 ms (95 %: 1.80 to 2.20 ms) for case 0, 1 of 2 cases"
+        );
         assert_eq!(
             text(Passed, vec![slow(Passed), slow(Passed)]),
-            "2.00 ms (1.80 – 2.20 ms) for case 0, the worst of 2 cases"
+            "2.00 ms (95 %: 1.80 to 2.20 ms) for case 0, the worst of 2 cases"
         );
         assert_eq!(text(Undecided, Vec::new()), "nothing was measured");
         let why = CaseGate { because: Some("too few".into()), ..case(0, Undecided, None) };

@@ -8,7 +8,7 @@ use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::quantile::Quantile;
 
-use super::{counted, decimal, estimate_interval, per_second, percent, quantile_name, quantile_value, within_measured};
+use super::{counted, estimate_interval, interval, per_second, percent, quantile_name, quantile_value, with_interval};
 
 fn places(case: &Case) -> String {
     let connections = counted(u64::from(case.connections), "connection");
@@ -46,7 +46,7 @@ pub fn loads(cases: &[&CaseSummary]) -> String {
     rates.dedup();
     match (rates.as_slice(), first.case.load) {
         ([low, .., high], Load::Open { arrivals: distribution, .. }) => format!(
-            "{}, open loop, {} rates {low} – {high} {}, from the intended send",
+            "{}, open loop, {} rates {low} to {high} {}, from the intended send",
             places(&first.case),
             rates.len(),
             arrivals(distribution)
@@ -67,26 +67,25 @@ pub fn overloaded(case: &CaseSummary) -> Option<&OpenLoop> {
 
 /// What is printed instead of latencies where a rate was not sustained.
 pub fn not_sustained(open: &OpenLoop) -> String {
-    let (achieved, asked) = (decimal(open.achieved_per_s.value), decimal(open.asked_per_s));
-    format!("not sustained: {achieved} of {asked} msg/s{}", backlog(open.backlog_per_s.as_ref()))
+    let (achieved, asked) = (per_second(open.achieved_per_s.value), per_second(open.asked_per_s));
+    format!("not sustained: {achieved} of {asked}{}", backlog(open.backlog_per_s.as_ref()))
 }
 
-/// `; the backlog grows by 11.8 k messages/s (95 %: 11.2 – 12.4 k)`; empty where no growth was seen.
+/// `; the backlog grows by 11.8 k/s (95 %: 11.2 to 12.4 k/s)`; empty where no growth was seen.
 pub fn backlog(slope: Option<&Estimate>) -> String {
     slope.filter(|slope| slope.value > 0.0).map_or_else(String::new, |slope| {
-        let range = estimate_interval(slope, decimal);
-        format!("; the backlog grows by {} messages/s (95 %: {range})", decimal(slope.value))
+        format!("; the backlog grows by {}", with_interval(slope.value, slope.low, slope.high, per_second))
     })
 }
 
 /// `offered`, `late`, `in flight`, `client`: what an open loop knows of itself.
 pub fn open_loop(open: &OpenLoop, glyphs: Glyphs) -> Vec<(&'static str, String)> {
+    let achieved = &open.achieved_per_s;
     let mut offered = format!(
-        "{} asked, {} scheduled, {} answered (95 %: {})",
+        "{} asked, {} scheduled, {} answered",
         per_second(open.asked_per_s),
         per_second(open.offered_per_s),
-        per_second(open.achieved_per_s.value),
-        estimate_interval(&open.achieved_per_s, per_second)
+        with_interval(achieved.value, achieved.low, achieved.high, per_second)
     );
     if let Some(why) = open.why.as_ref().filter(|_| open.sustained.is_none()) {
         offered = format!("{offered}; {why}");
@@ -141,8 +140,7 @@ pub fn knee(curve: &LoadCurve) -> String {
     match &curve.knee_per_s {
         None => format!("none: {name} did not double at the rates that were sustained"),
         Some(knee) => {
-            let range = within_measured(knee.low, knee.high, "rates", per_second);
-            let range = if range.is_empty() { "no interval".into() } else { range };
+            let range = interval(knee.low, knee.high, per_second).unwrap_or_else(|| "no interval".into());
             format!("{name} has doubled at {}   {range}", per_second(knee.value))
         }
     }
@@ -196,7 +194,7 @@ mod tests {
         };
         assert_eq!(
             not_sustained(&open),
-            "not sustained: 38.2 k of 50.0 k msg/s; the backlog grows by 11.8 k messages/s (95 %: 11.2 – 12.4 k)"
+            "not sustained: 38.2 k/s of 50.0 k/s; the backlog grows by 11.8 k/s (95 %: 11.2 to 12.4 k/s)"
         );
         let known = open_loop(&open, Glyphs::Ascii);
         assert_eq!(
@@ -206,7 +204,7 @@ mod tests {
         assert_eq!(known[2].1, "900 messages on average just before a send, 4096 at most");
         assert!(known[3].1.ends_with("the client may be what is measured"));
         (open.backlog_per_s, open.client_busy) = (None, None);
-        assert_eq!(not_sustained(&open), "not sustained: 38.2 k of 50.0 k msg/s");
+        assert_eq!(not_sustained(&open), "not sustained: 38.2 k/s of 50.0 k/s");
         assert_eq!(open_loop(&open, Glyphs::Ascii)[3].1, "n/a: its CPU time was not counted");
     }
 
@@ -223,7 +221,7 @@ mod tests {
             sustained_per_s: Some(32_000.0),
             overloaded_per_s: Some(64_000.0),
         };
-        assert_eq!(knee(&curve), "p99 has doubled at 18.2 k/s   95 %: 16.1 k/s – above the rates measured");
+        assert_eq!(knee(&curve), "p99 has doubled at 18.2 k/s   95 %: above 16.1 k/s");
         assert_eq!(sustained(&curve), "32k/s was sustained, 64k/s was not");
         curve.knee_per_s = None;
         assert_eq!(knee(&curve), "none: p99 did not double at the rates that were sustained");

@@ -1,10 +1,11 @@
 //! One way between ends without a common clock.
 
 use msgpath_analyse::one_way::{FarClock, Ways};
+use msgpath_analyse::words::range_in_words;
 use msgpath_core::units::Glyphs;
 use msgpath_stats::quantile::Quantile;
 
-use super::{quantile_name, quantile_range, quantile_value};
+use super::{quantile_name, quantile_value};
 
 /// What no stamp tells.
 const UNKNOWN: &str =
@@ -13,8 +14,7 @@ const UNKNOWN: &str =
 /// Both ways, with the bound of the clocks.
 pub fn ways(ways: &Ways, glyphs: Glyphs) -> String {
     let time = |quantile: &Quantile| {
-        let range = quantile_range(quantile, glyphs);
-        let range = if range.is_empty() { range } else { format!(" ({range})") };
+        let range = range_in_words(quantile).map_or_else(String::new, |range| format!(" ({range})"));
         format!("{}{range}", quantile_value(quantile, glyphs))
     };
     let bound = format!("{}{}", glyphs.plus_minus(), glyphs.time(ways.within_ns));
@@ -68,9 +68,9 @@ mod tests {
         let text = ways(&found, Glyphs::Unicode);
         assert_eq!(
             text,
-            "One way, by two clocks, p50: request 12.1 µs (11.9 – 12.3 µs), reply 9.80 µs (9.60 – 10.0 µs), each ±2.30 µs \
-             (clock bound); p99: request 31.0 µs (30.8 – 31.2 µs), reply 18.2 µs (18.0 – 18.4 µs). Between them, by the far \
-             end's clock: p50 600 ns (400 – 800 ns). A path that is slower one way cannot be told from an offset of the \
+            "One way, by two clocks, p50: request 12.1 µs (95 %: 11.9 to 12.3 µs), reply 9.80 µs (95 %: 9.60 to 10.0 µs), each ±2.30 µs \
+             (clock bound); p99: request 31.0 µs (95 %: 30.8 to 31.2 µs), reply 18.2 µs (95 %: 18.0 to 18.4 µs). Between them, by the far \
+             end's clock: p50 600 ns (95 %: 400 to 800 ns). A path that is slower one way cannot be told from an offset of the \
              clocks: the bound covers both."
         );
         assert!(ways(&found, Glyphs::Ascii).contains("each +/-2.30 us (clock bound)"));

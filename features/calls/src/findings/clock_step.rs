@@ -1,6 +1,6 @@
 //! W64: a clock was stepped during the run.
 
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{Glyphs, signed};
 
 use super::shared::{calls, ends};
 use crate::analyse::{ClockPiece, PairClock, clock_step};
@@ -25,11 +25,10 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let time = |ns: f64| Glyphs::Unicode.time(ns);
     let Some(pair) = facts.pairs.get(clock.pair as usize) else { return Vec::new() };
     let text = format!(
-        "between {} one clock was stepped: what is added to the server's stamps changes by {}{} (within ±{}) {}. Each side of \
+        "between {} one clock was stepped: what is added to the server's stamps changes by {} (within ±{}) {}. Each side of \
          the step has its own offset; no line was forced through it",
         ends(pair),
-        if step < 0.0 { "−" } else { "+" },
-        time(step.abs()),
+        signed(step, time),
         time(within),
         when(&before, &after),
     );

@@ -26,11 +26,11 @@ fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
     let longer = expected.factor >= 1.0;
     let factor = three_digits(if longer { expected.factor } else { 1.0 / expected.factor });
     let mut text = format!(
-        "{} was estimated at {} and takes {} (median): {factor} times as {}",
+        "{} was estimated at {} and takes {} (median): {factor} times {}",
         kind.method,
         time(expected.estimate_ns),
         time(expected.measured_ns),
-        if longer { "long" } else { "short" }
+        if longer { "slower" } else { "faster" }
     );
     if let Some((stage, ns)) = expected.largest.filter(|_| longer) {
         text += &format!(
@@ -93,7 +93,7 @@ mod tests {
         let sentences = estimated(10_000).sentences("W73");
         assert!(
             sentences[0]
-                .starts_with("sure: Ping was estimated at 10.0 µs and takes 301 µs (median): 30.1 times as long"),
+                .starts_with("sure: Ping was estimated at 10.0 µs and takes 301 µs (median): 30.1 times slower"),
             "{sentences:?}"
         );
         assert!(
@@ -102,7 +102,7 @@ mod tests {
             "{sentences:?}"
         );
         let sentences = estimated(50_000_000).sentences("W73");
-        assert!(sentences[0].contains("times as short"), "{sentences:?}");
+        assert!(sentences[0].contains("times faster"), "{sentences:?}");
     }
 
     #[test]

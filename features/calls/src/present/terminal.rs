@@ -211,8 +211,7 @@ fn at_the_server(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
     for head in ["T3 - T2, p50", "p90", "p99", "T2 - T1, p50", "p90", "p99"] {
         table = table.column(head, Align::Right);
     }
-    let time =
-        |ns: i64| if ns < 0 { format!("−{}", glyphs.time(ns.unsigned_abs() as f64)) } else { glyphs.time(ns as f64) };
+    let time = |ns: i64| glyphs.time(ns as f64);
     for kind in kinds {
         let cells = [kind.served, kind.received]
             .into_iter()

@@ -3,7 +3,7 @@
 use crate::analyse::{PairClock, RpcKind, RpcStage};
 use crate::record::RpcFacts;
 use msgpath_core::schema::DeviceKind;
-use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
+use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, signed, three_digits};
 use msgpath_record::Run;
 
 use msgpath_present::words::{chosen, counted, percent};
@@ -84,11 +84,10 @@ pub(crate) fn expected_call(kind: &RpcKind, facts: Option<&RpcFacts>, open: bool
     let expected = kind.expected?;
     let (estimate, measured) = (chosen(&glyphs.time(expected.estimate_ns)), glyphs.time(expected.measured_ns));
     let difference = expected.measured_ns - expected.estimate_ns;
-    let sign = if difference < 0.0 { '−' } else { '+' };
     let mut text = format!(
-        "estimate {estimate}   measured {measured}   factor {}   difference {sign}{}",
+        "estimate {estimate}   measured {measured}   factor {}   difference {}",
         three_digits(expected.factor),
-        glyphs.time(difference.abs())
+        signed(difference, |ns| glyphs.time(ns))
     );
     let band = kind.bands.iter().find(|band| band.name == "p50").or_else(|| kind.bands.first());
     if let Some(band) = band.filter(|band| band.latency_ns > 0.0) {

@@ -1,7 +1,7 @@
 //! How numbers and verdicts stand in sentences.
 
 use msgpath_analyse::summary::Confidence;
-use msgpath_analyse::words::range_in_words;
+use msgpath_analyse::words::{range_in_words, with_interval};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
 use msgpath_stats::quantile::Quantile;
 use msgpath_stats::verdict::Verdict;
@@ -28,15 +28,6 @@ pub(super) fn counted(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `10.5k/s`.
-pub(super) fn rate(per_s: f64) -> String {
-    match per_s {
-        1e6.. => format!("{}M/s", three_digits(per_s / 1e6)),
-        1e3.. => format!("{}k/s", three_digits(per_s / 1e3)),
-        _ => format!("{}/s", three_digits(per_s)),
-    }
-}
-
 /// `a`, `a and b`, `a, b and c`.
 pub(super) fn list(items: &[String]) -> String {
     match items {
@@ -57,27 +48,22 @@ pub(super) fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// `1.23 (1.20 to 1.26)`; without an interval the number alone.
+/// `1.23 (95 %: 1.20 to 1.26)`; without an interval the number alone.
 pub(super) fn range(value: impl Into<Value>, print: impl Fn(f64) -> String) -> String {
-    within(value, "", print)
+    let Value { value, low, high } = value.into();
+    // One end alone says nothing here.
+    let both = low.is_some() && high.is_some();
+    with_interval(value, low.filter(|_| both), high.filter(|_| both), print)
 }
 
-/// `12.1 µs (95 %: 11.8 µs to 12.4 µs)`.
+/// `12.1 µs (95 %: 11.8 to 12.4 µs)`.
 pub(super) fn time_with(value: &Value) -> String {
-    within(*value, "95 %: ", time)
+    range(*value, time)
 }
 
-/// `3.41 (2.98 to 3.90)`.
+/// `3.41 (95 %: 2.98 to 3.90)`.
 pub(super) fn ratio_with(value: &Value) -> String {
     range(*value, three_digits)
-}
-
-fn within(value: impl Into<Value>, lead: &str, print: impl Fn(f64) -> String) -> String {
-    let Value { value, low, high } = value.into();
-    match low.zip(high) {
-        Some((low, high)) => format!("{} ({lead}{} to {})", print(value), print(low), print(high)),
-        None => print(value),
-    }
 }
 
 /// A quantile with its interval; where it has none, with the range that it has and why.

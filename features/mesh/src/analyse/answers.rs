@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::{size, three_digits};
+use msgpath_core::units::{range, size, three_digits};
 use msgpath_stats::describe::median;
 use msgpath_stats::estimate::mean_estimate;
 
@@ -126,9 +126,9 @@ fn push(
     summary.findings.push(Finding { code: code.into(), confidence, text, evidence, next: next.to_vec() });
 }
 
-/// `1.9 times (1.7 to 2.1)`.
+/// `1.90 times slower (95 %: 1.70 to 2.10)`.
 fn times([low, value, high]: [f64; 3]) -> String {
-    format!("{} times slower ({} to {})", three_digits(value), three_digits(low), three_digits(high))
+    format!("{} times slower (95 %: {})", three_digits(value), range(three_digits(low), three_digits(high)))
 }
 
 /// How sure it is that the bound of a confidence lies above the least factor.
@@ -443,15 +443,15 @@ fn alone(pairs: &[PairValues], case: u32, several: &str) -> Option<Finding> {
             next: Vec::new(),
         });
     };
-    let range = format!("(95 %: {} to {} %, {} pairs alone)", percent(low), percent(high), ratios.len());
+    let interval = format!("(95 %: {} %, {} pairs alone)", range(percent(low), percent(high)), ratios.len());
     let (confidence, text) = match (low > 0.0, high < 0.0) {
         (true, _) => {
-            (Confidence::Sure, format!("pairs in parallel are {} % slower {range}{several}", percent(found.value)))
+            (Confidence::Sure, format!("pairs in parallel are {} % slower {interval}{several}", percent(found.value)))
         }
         (_, true) => {
-            (Confidence::Sure, format!("pairs in parallel are {} % faster {range}{several}", percent(-found.value)))
+            (Confidence::Sure, format!("pairs in parallel are {} % faster {interval}{several}", percent(-found.value)))
         }
-        _ => (Confidence::Likely, format!("pairs in parallel do not disturb each other {range}{several}")),
+        _ => (Confidence::Likely, format!("pairs in parallel do not disturb each other {interval}{several}")),
     };
     let next = if low > 0.02 { vec!["--parallel with half as many".to_string()] } else { Vec::new() };
     let evidence = BTreeMap::from([("log_ratio".to_string(), found.value)]);

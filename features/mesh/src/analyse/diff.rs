@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::schema::{FAR, NEAR, Status};
-use msgpath_core::units::three_digits;
+use msgpath_core::units::{range, three_digits};
 use msgpath_stats::describe::median;
 use msgpath_stats::distributions::normal_quantile;
 use msgpath_stats::estimate::mean_estimate;
@@ -234,11 +234,11 @@ fn lost(a: Read<'_>, b: Read<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// `1.9 times slower (1.7 to 2.1)`, or faster.
-fn times([low, value, high]: [f64; 3]) -> String {
+/// `1.90 times slower (95 %: 1.70 to 2.10)`, or faster.
+pub(crate) fn times([low, value, high]: [f64; 3]) -> String {
     let (word, [low, value, high]) =
         if value >= 1.0 { ("slower", [low, value, high]) } else { ("faster", [high, value, low].map(f64::recip)) };
-    format!("{} times {word} ({} to {})", three_digits(value), three_digits(low), three_digits(high))
+    format!("{} times {word} (95 %: {})", three_digits(value), range(three_digits(low), three_digits(high)))
 }
 
 /// Compares a case of both: the one of `a` has the number `before`, that of `b` has `after`.

@@ -3,6 +3,7 @@
 pub mod additive;
 mod answers;
 mod diff;
+pub(crate) use diff::times;
 mod model;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! `diff` of two meshes: which hosts and links changed.
 
+use crate::analyse::times;
 use msgpath_core::schema::Status;
 use msgpath_core::units::three_digits;
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table};
@@ -34,7 +35,7 @@ pub(crate) fn diff(diff: &MeshDiff, style: Style) -> String {
 fn rows(page: &mut Page, case: &CaseChange, style: Style) {
     let all = match case.all {
         Some([low, value, high]) => {
-            format!(", all of them {} times ({} to {})", three_digits(value), three_digits(low), three_digits(high))
+            format!(", all of them {}", times([low, value, high]))
         }
         None => String::new(),
     };
@@ -53,7 +54,7 @@ fn rows(page: &mut Page, case: &CaseChange, style: Style) {
         table.row([Paint::Blue.span(&host.host), Span::default(), Span::default(), text.as_str().into()]);
     }
     for link in case.links.iter().take(ROWS) {
-        let name = format!("{} – {}", link.near, link.far);
+        let name = format!("{} and {}", link.near, link.far);
         table.row([
             name.as_str().into(),
             style.glyphs.time(link.before_ns).as_str().into(),

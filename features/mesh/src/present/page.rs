@@ -1,6 +1,6 @@
 //! The page of a mesh: findings, matrix, effects of hosts, levels, schedule, pairs without a result.
 
-use msgpath_core::units::three_digits;
+use msgpath_core::units::{range, three_digits};
 use msgpath_present::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg};
 
@@ -97,8 +97,11 @@ fn effects(case: &CaseOfMesh) -> Svg {
         let y = 36.0 + ROW * row as f64;
         drawing.text("small", (132.0, y + 4.0), Anchor::End, name);
         drawing.line("t1 whisker", (scale.at(*low), y), (scale.at(*high), y));
-        let title =
-            format!("{name}: {} times ({} to {})", three_digits(*value), three_digits(*low), three_digits(*high));
+        let title = format!(
+            "{name}: {} times slower (95 %: {})",
+            three_digits(*value),
+            range(three_digits(*low), three_digits(*high))
+        );
         drawing.dot("f1", (scale.at(*value), y), 4.0, &title);
     }
     drawing.finish("effects of the slowest hosts with their intervals")

@@ -1,7 +1,7 @@
 //! Which stage makes slow messages slow, for the detectors of stages: one file each, this is what they share.
 
 use msgpath_core::plan::Change;
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{Glyphs, range};
 
 use crate::analyse::bands::Growth;
 use crate::analyse::stage::Kind;
@@ -62,14 +62,13 @@ impl Slow<'_> {
         // The unit stands once where it is the same.
         let (part, unit) = Glyphs::Unicode.time_in(self.growth.ns(), self.longer_ns);
         let text = format!(
-            "{}slow messages are slow because {because}: {part} {unit} of the extra {} is {} ({} instead of {}; 95 %: {} to {} more)",
+            "{}slow messages are slow because {because}: {part} {unit} of the extra {} is {} ({} instead of {}; 95 %: {} more)",
             prefix(input, self.case),
             time(self.longer_ns),
             self.growth.name,
             time(self.growth.slow_ns),
             time(self.growth.usual_ns),
-            time(self.growth.low_ns),
-            time(self.growth.high_ns),
+            range(time(self.growth.low_ns), time(self.growth.high_ns)),
         );
         sentence(&text)
     }

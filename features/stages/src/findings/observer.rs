@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         }
         let time = |ns| Glyphs::Unicode.time(ns);
         let text = format!(
-            "{}tracing adds {} to a round trip (paired by pass {} times as long), and the stage that grows most in slow messages ({}) grows by {}",
+            "{}tracing adds {} to a round trip (paired by pass {} times slower), and the stage that grows most in slow messages ({}) grows by {}",
             prefix(input, case),
             time(observer.added_ns),
             three_digits(observer.ratio.value),

@@ -2,7 +2,8 @@
 
 use crate::analyse::{CaseStages, attribution};
 use msgpath_analyse::Summary;
-use msgpath_core::units::three_digits;
+use msgpath_analyse::words::factor_in_words;
+use msgpath_core::plan::Metric;
 
 use msgpath_core::units::Glyphs;
 use msgpath_present::html::page::{Cell, Page};
@@ -40,8 +41,8 @@ fn known(stages: &CaseStages) -> String {
         Glyphs::Unicode.time(stages.residual_ns as f64)
     );
     if let Some(observer) = &stages.observer {
-        let interval = words::estimate_interval(&observer.ratio, three_digits);
-        text += &format!(" Tracing makes p50 {} times as long (95 %: {interval}).", three_digits(observer.ratio.value));
+        let (factor, interval) = factor_in_words(&observer.ratio, Metric::P50);
+        text += &format!(" Tracing makes p50 {factor} ({}).", interval.as_deref().unwrap_or("no interval"));
     }
     text
 }

@@ -9,7 +9,9 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::stages::Band;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_analyse::words::factor_in_words;
 use msgpath_core::foreign::command_again;
+use msgpath_core::plan::Metric;
 use msgpath_core::schema::FAR;
 use msgpath_core::units::three_digits;
 use msgpath_record::{Messages, Run};
@@ -232,10 +234,10 @@ fn evidence(page: &mut Page, run: &Run, stages: &CaseStages) {
     page.hanging(&fact("complete"), FACT, &text, Paint::Plain);
     let text = match &stages.observer {
         Some(observer) => {
-            let interval = words::estimate_interval(&observer.ratio, three_digits);
+            let (factor, interval) = factor_in_words(&observer.ratio, Metric::P50);
             let ratio = observer.ratio.value;
-            let text =
-                format!("tracing makes p50 {} times as long (paired by pass, 95 %: {interval})", three_digits(ratio));
+            let interval = interval.as_deref().unwrap_or("no interval");
+            let text = format!("tracing makes p50 {factor} ({interval}; paired by pass)");
             // The ratio is paired by pass; where the two medians differ the other way it is chance that they do.
             if (ratio > 1.0) == (observer.traced_ns > observer.untraced_ns) {
                 let [traced, untraced] = [observer.traced_ns, observer.untraced_ns].map(|ns| glyphs.time(ns));

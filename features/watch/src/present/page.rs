@@ -360,7 +360,7 @@ fn tables(server: &Server) -> Vec<Table> {
 }
 
 fn servers(summary: &WatchSummary) -> Table {
-    let columns = ["server", "process", "port", "requests", "per second", "p50", "p90", "p99", "p99.9", "split"];
+    let columns = ["server", "process", "port", "requests", "rate", "p50", "p90", "p99", "p99.9", "split"];
     let mut table = Table::new("servers", "Servers", &columns);
     for server in &summary.servers {
         table.row([

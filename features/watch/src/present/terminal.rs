@@ -1,6 +1,6 @@
 //! `watch`: programs that nobody changed, where the time of their requests goes, and the live view while they are watched.
 
-use msgpath_core::units::three_digits;
+use msgpath_core::units::{per_second, three_digits};
 use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, width};
 
@@ -82,10 +82,10 @@ fn head(server: &Server) -> String {
     let process =
         if server.host.is_empty() { format!("(process {})", server.process) } else { "(another host)".to_owned() };
     format!(
-        "{} {process}, {port}: {} requests, {}/s{clients}",
+        "{} {process}, {port}: {} requests, {}{clients}",
         if server.name.is_empty() { "?" } else { &server.name },
         server.requests,
-        three_digits(server.per_second),
+        per_second(server.per_second),
     )
 }
 
@@ -333,10 +333,10 @@ pub(crate) fn watching(seconds: f64, services: &[ServiceCounts], rows: &[Request
         let connections = connections(&own);
         for one in connections.iter().take(LIVE_CONNECTIONS).filter(|_| connections.len() > 1) {
             page.line(&[Paint::Dim.span(format!(
-                "     connection {} from {}  {}/s  p50 {}  p99 {}   slowest: {}",
+                "     connection {} from {}  {}  p50 {}  p99 {}   slowest: {}",
                 one.connection,
                 one.client,
-                one.requests,
+                per_second(one.requests as f64),
                 glyphs.time(one.p50_ns),
                 one.p99_ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns)),
                 one.stage
@@ -389,6 +389,6 @@ mod tests {
             RequestRow { connection: 7, client_name: *b"app\0\0\0\0\0\0\0\0\0\0\0\0\0", weight: 8, ..row.clone() };
         let text = watching(3.0, &[service], &[row, other], Style { width: 80, ..Style::default() });
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines.len() == 3 && lines[1].contains("connection 7 from app  8/s  p50 100 ns"), "{text}");
+        assert!(lines.len() == 3 && lines[1].contains("connection 7 from app  8.00 /s  p50 100 ns"), "{text}");
     }
 }

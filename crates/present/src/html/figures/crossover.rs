@@ -195,7 +195,7 @@ fn panel(grid: &Grid, comparison: &Comparison, threads: u32) -> Option<Svg> {
             drawing.path(&format!("ln s{colour}"), &line);
             for (size, value, low, high) in curve {
                 let print = |value: f64| if is_ratio { format!("{value:.3}") } else { describe(value) };
-                let interval = words::interval(*low, *high, print).unwrap_or_else(|| "no interval".into());
+                let interval = words::ends(*low, *high, print).unwrap_or_else(|| "no interval".into());
                 let title = format!("{}, {}: {} ({interval})", paths[at], units::size(*size as u64), print(*value));
                 drawing.dot(&format!("f{colour}"), (x.at(*size), scale.at(*value)), 2.2, &title);
             }

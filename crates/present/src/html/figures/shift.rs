@@ -132,7 +132,7 @@ fn draw(shift: &Shift) -> Svg {
     for point in points.iter().step_by(4) {
         let interval = point
             .interval
-            .map_or("too few messages for an interval".into(), |(low, high)| format!("95 %: {low:.3} – {high:.3}"));
+            .map_or("too few messages for an interval".into(), |(low, high)| format!("95 %: {low:.3} to {high:.3}"));
         let title = format!(
             "p{:.3}: {} became {}, {:.3}×, {interval}",
             100.0 * point.p,

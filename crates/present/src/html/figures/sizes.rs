@@ -59,7 +59,7 @@ fn ratio(case: &CaseSummary, comparison: Option<&Comparison>) -> Option<Point> {
         return Some(Point { x, y: 1.0, title, ..Point::default() });
     }
     let ratio = view::ratio(comparison, case)?;
-    let range = words::interval(ratio.low, ratio.high, |ratio| words::change(ratio).replace(" %", ""));
+    let range = words::ends(ratio.low, ratio.high, words::change);
     let range = range.map_or_else(|| "no interval".into(), |range| format!("95 %: {range}"));
     let title = format!("{}: {} {}, {range}", describe(case), words::mark(ratio), words::change(ratio.ratio));
     Some(Point { x, y: ratio.ratio, low: ratio.low, high: ratio.high, hollow: ratio.low.is_none(), title })

@@ -114,7 +114,7 @@ function spectrum(data) {
       if (at === places.length) return name + ": fewer messages than that";
       const [, value, low, high] = places[at];
       return `${name}: ${value === null ? "lost" : time(value)}` + (low === null && high === null ? ""
-        : ` (${low === null ? "…" : time(low)} – ${high === null ? "…" : time(high)})`);
+        : ` (${low === null ? "…" : time(low)} to ${high === null ? "…" : time(high)})`);
     });
     const name = `p${(100 * (1 - 10 ** -u)).toFixed(Math.max(0, Math.ceil(u - 1)))}`;
     return { x, y: (geo.top + geo.bottom) / 2, text: [name, ...lines].join("\n"), marks: [["line", { x1: x, x2: x, y1: geo.top, y2: geo.bottom }]] };
@@ -144,7 +144,7 @@ function heat(data) {
     };
     const told = (at, row) => {
       const one = cell(at, row), high = (geo.bottom - geo.top) / map.rows, y = geo.bottom - (row + 1) * high;
-      return { at, row, x: xOf(at + .5), y, text: `${seconds(one.from)} – ${seconds(one.to)} s\n${time(one.low)} – ${time(one.high)}\n${one.count} message${one.count === 1 ? "" : "s"}`,
+      return { at, row, x: xOf(at + .5), y, text: `${seconds(one.from)} to ${seconds(one.to)} s\n${time(one.low)} to ${time(one.high)}\n${one.count} message${one.count === 1 ? "" : "s"}`,
         marks: [["rect", { x: xOf(at), y, width: xOf(1) - xOf(0), height: high }]] };
     };
     const placeAt = (x, y) => x < geo.left || x >= geo.right || y < geo.top || y >= geo.bottom ? null

@@ -5,7 +5,7 @@ use crate::analyse::PairClock;
 use crate::analyse::RpcSummary;
 use crate::record::{Calls, RpcFacts, RpcRow};
 
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{Glyphs, signed};
 
 use msgpath_present::html::Scene;
 use msgpath_present::html::figures::{DataTable, Datum, Drawn, Figure, Picture, short, tick_name};
@@ -175,12 +175,12 @@ fn offset_name(ns: f64, step: f64) -> String {
     if ns.abs() < step / 2.0 {
         return "0".into();
     }
-    let sign = if ns < 0.0 { "−" } else { "+" };
-    let ns = ns.abs();
-    let (unit, name) =
-        [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"));
-    let digits = (-(step / unit).log10().floor()).clamp(0.0, 9.0) as usize;
-    if digits == 0 { format!("{sign}{}", tick_name(ns)) } else { format!("{sign}{:.digits$} {name}", ns / unit) }
+    signed(ns, |ns| {
+        let (unit, name) =
+            [(1e9, "s"), (1e6, "ms"), (1e3, "µs")].into_iter().find(|(unit, _)| ns >= *unit).unwrap_or((1.0, "ns"));
+        let digits = (-(step / unit).log10().floor()).clamp(0.0, 9.0) as usize;
+        if digits == 0 { tick_name(ns) } else { format!("{:.digits$} {name}", ns / unit) }
+    })
 }
 
 #[cfg(test)]

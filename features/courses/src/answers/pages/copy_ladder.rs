@@ -242,7 +242,7 @@ mod tests {
         });
         let two = answer(&page, 2);
         assert!(
-            two.confidence == Confidence::Sure && two.text.contains("L1") && two.text.contains("-50"),
+            two.confidence == Confidence::Sure && two.text.contains("L1") && two.text.contains("−50"),
             "{}",
             two.text
         );

@@ -109,7 +109,7 @@ fn ranked(part: &Part<'_>, waiting: &str) -> Table {
             Ranked::Alone(ns, _) => Cell::Time((*ns).into()),
         })
         .col("p99", |(_, row)| row.cell(|case| quantile_cell(&case.latency.quantiles, 0.99)))
-        .col("msg/s", |(_, row)| match row {
+        .col("rate (1/s)", |(_, row)| match row {
             Ranked::Path(case, _) => number_or(case.rate_per_s.as_ref(), "no rate"),
             Ranked::Alone(ns, _) => Cell::Number((1e9 / ns).into()),
         })
@@ -263,7 +263,7 @@ fn fastest(part: &Part<'_>) -> Answered {
             Some(path) => {
                 sure += 1;
                 let margin = winner.margin.map_or_else(String::new, |margin| {
-                    format!(", {margin:.2} times as fast as the next, by the geometric means of the rounds")
+                    format!(", {margin:.2} times faster than the next, by the geometric means of the rounds")
                 });
                 format!("{bytes}: {} in this run{margin}", with_p50(path))
             }
@@ -313,7 +313,7 @@ fn price_of_spinning(parts: &[Part<'_>]) -> Answered {
     };
     let (most, least) = (output(&rows[0]), output(&rows[rows.len() - 1]));
     let text = format!(
-        "a receiver that spins makes {} {} times as fast{}, and {} {} times{}. While nothing arrives it burns a whole CPU \
+        "a receiver that spins makes {} {} times faster{}, and {} {} times{}. While nothing arrives it burns a whole CPU \
          at each end.",
         most.0, most.1, most.2, least.0, least.1, least.2
     );

@@ -7,8 +7,11 @@ use crate::answers::answered::{Answered, answer, answers, say};
 use crate::answers::cell::{Cell, Value};
 use crate::answers::columns::{quantile_cell, ratio_or, share_or, table};
 use crate::answers::evidence::{above, beyond, claimed, extremes, over};
-use crate::answers::words::{percent, rate, ratio_with, time_with};
+use crate::answers::words::{percent, ratio_with, time_with};
 use crate::answers::{Page, Part, Table, part};
+use msgpath_analyse::findings::knee::confidence_of;
+use msgpath_analyse::words::interval;
+use msgpath_core::units::per_second as rate;
 
 const KNEE: &str = "At which rate does it become slow?";
 type Ask = fn(&Load<'_>) -> Answered;
@@ -121,12 +124,8 @@ fn knee(load: &Load<'_>) -> Answered {
     };
     let share = found(&load.points)
         .map_or_else(String::new, |(capacity, ..)| format!(", {} of the capacity", percent(knee.value / capacity)));
-    let (confidence, interval) = match (knee.low, knee.high) {
-        (Some(low), Some(high)) => (Confidence::Sure, format!("95 %: {} to {}", rate(low), rate(high))),
-        (Some(low), None) => (Confidence::Likely, format!("95 %: above {}", rate(low))),
-        (None, Some(high)) => (Confidence::Likely, format!("95 %: below {}", rate(high))),
-        (None, None) => (Confidence::CantTell, "no interval".into()),
-    };
+    let confidence = confidence_of(knee);
+    let interval = interval(knee.low, knee.high, rate).unwrap_or_else(|| "no interval".into());
     Ok(say(
         confidence,
         format!("at {} ({interval}){share}: there {p} is twice that of the lowest rate.", rate(knee.value)),
@@ -186,8 +185,8 @@ mod tests {
         let made = made(&[0.1, 0.3, 0.5, 0.6, 0.8, 1.3], 0);
         let page = page(&Made::parts(&made));
         let text = &page.answers[0].text;
-        assert!(text.contains("answered 1.00M/s (best of 3 attempts, the lowest 900k/s)"), "{text}");
-        assert!(text.ends_with("800k/s (80.0 % of it) was sustained and 1.30M/s was not."), "{text}");
+        assert!(text.contains("answered 1.00 M/s (best of 3 attempts, the lowest 900 k/s)"), "{text}");
+        assert!(text.ends_with("800 k/s (80.0 % of it) was sustained and 1.30 M/s was not."), "{text}");
         assert_eq!(page.answers[1].confidence, Confidence::Sure);
         assert!(page.answers[1].text.contains(" % of the capacity: there p99 is twice"), "{}", page.answers[1].text);
         assert_eq!((page.tables[0].rows.len(), page.tables[0].rows[5][3].clone()), (6, Cell::missing("not sustained")));

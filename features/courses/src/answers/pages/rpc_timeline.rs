@@ -4,7 +4,7 @@ use msgpath_analyse::summary::Confidence;
 use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcStage, RpcSummary};
 use msgpath_calls::log::log;
 use msgpath_calls::record::{RpcFacts, RpcRow};
-use msgpath_core::units::three_digits;
+use msgpath_core::units::{range, three_digits};
 use msgpath_stats::describe::median;
 use msgpath_stats::distributions::binomial_inverse;
 use msgpath_stats::estimate::{Estimate, log_estimate};
@@ -293,7 +293,7 @@ fn estimates(calls: &[Calls<'_>]) -> Answered {
         let verdict = match excluded {
             Some(false) => "which the interval contains".to_owned(),
             _ if expected.factor >= 1.0 => format!("{} times as long", three_digits(expected.factor)),
-            _ => format!("{} times shorter", three_digits(1.0 / expected.factor)),
+            _ => format!("{} times faster", three_digits(1.0 / expected.factor)),
         };
         // Where the time goes is another question, answered from all calls.
         let (estimate, measured) = (time(expected.estimate_ns), quantile_words(measured));
@@ -325,7 +325,7 @@ fn first_calls(calls: &[Calls<'_>]) -> Answered {
         let verdict = match low.zip(high) {
             Some((low, high)) => {
                 let lead = beside_one(&ratio, "yes", "no", "not shown");
-                format!("{lead}: {value:.2} times (95 %: {low:.2} to {high:.2})")
+                format!("{lead}: {value:.2} times (95 %: {})", range(format!("{low:.2}"), format!("{high:.2}")))
             }
             None => format!("{value:.2} times; too few connections for an interval"),
         };

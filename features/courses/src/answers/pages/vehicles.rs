@@ -12,6 +12,7 @@ use crate::answers::evidence::{beyond, extremes, p50};
 use crate::answers::words::{percent, quantile_words, time, weakest};
 use crate::answers::{Cell, Page, Part, Table};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
+use msgpath_analyse::words::interval;
 use msgpath_periodic::analyse::{Engine, Times};
 
 /// What the group of the experiment reported, µs: engine, when, least, mean, largest.
@@ -262,9 +263,9 @@ fn start_and_steady(engines: &Engines<'_>) -> Answered {
         let Some(estimate) = log_estimate(&ratios) else { continue };
         let verdict = verdict_over_one(&estimate);
         confidence = weakest([confidence, verdict]);
-        let interval = estimate.low.zip(estimate.high).map_or_else(
+        let interval = interval(estimate.low, estimate.high, |ratio| format!("{ratio:.2}")).map_or_else(
             || format!("; {} starts are too few for an interval", ratios.len()),
-            |(low, high)| format!(" (95 % over {} starts: {low:.2} to {high:.2})", ratios.len()),
+            |interval| format!(" ({interval}; {} starts)", ratios.len()),
         );
         let times = format!("{:.2} times the mean of the rest{interval}", estimate.value);
         texts.push(match verdict {
@@ -378,7 +379,7 @@ fn faster(engines: &Engines<'_>) -> Answered {
     let (confidence, verdict) = match apart {
         Some(true) => {
             let sure = one.is_interval() && other.is_interval();
-            (sure_if(sure), format!("{quick} is {factor:.2} times as fast as {slow}"))
+            (sure_if(sure), format!("{quick} is {factor:.2} times faster than {slow}"))
         }
         Some(false) => (Confidence::CantTell, "the ranges overlap, so neither is shown to be faster".into()),
         None => (Confidence::CantTell, "not both have a range, so neither is shown to be faster".into()),
@@ -536,10 +537,8 @@ fn authentication(engines: &Engines<'_>) -> Answered {
     let middle =
         |of: fn(&(f64, f64)) -> f64| time(msgpath_stats::describe::median(&pairs.iter().map(of).collect::<Vec<_>>()));
     let all = ratios.len();
-    let interval = ratio
-        .low
-        .zip(ratio.high)
-        .map_or_else(String::new, |(low, high)| format!(" (95 % over {all} processes: {low:.2} to {high:.2})"));
+    let interval = interval(ratio.low, ratio.high, |ratio| format!("{ratio:.2}"))
+        .map_or_else(String::new, |interval| format!(" ({interval}; {all} processes)"));
     let verdict = verdict_over_one(&ratio);
     let factor = ratio.value;
     let so = match verdict {
@@ -668,7 +667,7 @@ mod tests {
             let driven = |case| Driven { part, case, engine: all[0].engine };
             let engines = Engines { parts: &[], all: vec![driven(&eth), driven(&shm)] };
             let Ok(answer) = faster(&engines) else { panic!("both were measured") };
-            (answer.confidence, answer.text.contains("times as fast"))
+            (answer.confidence, answer.text.contains("times faster"))
         };
         assert_eq!(output(case("shm", 20_000, None, false)), (Confidence::CantTell, false));
         assert_eq!(output(case("shm", 20_000, Some((15_000, 30_000)), false)), (Confidence::CantTell, false));

@@ -647,7 +647,7 @@ mod tests {
             types.text.contains("one writev carries 1.000 to 1.000") && types.text.contains("within the margin in 2")
         );
         let bandwidth = answer(&page, "How does the throughput");
-        assert!(bandwidth.text.contains("50.0 % (50.0 % to 50.0 %) of the reference"), "{}", bandwidth.text);
+        assert!(bandwidth.text.contains("50.0 % (95 %: 50.0 %) of the reference"), "{}", bandwidth.text);
         assert!(bandwidth.text.contains("4 rows of the 8 lie above 1 Gbit/s") && bandwidth.text.contains("no wire"));
         assert_eq!(page.tables[0].rows.len(), 8);
         assert_eq!(classic_lines(&page).len(), 8);

@@ -222,13 +222,13 @@ impl Reduced {
 
     fn words(&self) -> String {
         format!(
-            "{} at {} on the {} end, {} instead of {} a message ({:+.0} %)",
+            "{} at {} on the {} end, {} instead of {} a message ({})",
             self.name,
             units::size(self.size),
             self.end.name(),
             three_digits(self.to.value),
             three_digits(self.from.value),
-            100.0 * self.change()
+            units::signed(100.0 * self.change(), |percent| format!("{percent:.0} %"))
         )
     }
 }
