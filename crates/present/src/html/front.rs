@@ -143,7 +143,7 @@ fn chips(page: &mut Page, warnings: &[Warning]) {
         page.raw(&format!(
             "<details class=\"chip\"><summary><b>{}</b> {}{times}</summary>\n",
             escape(&first.code),
-            escape(&first_statements(&first.text, CHIP))
+            escape(first_statements(&first.text, CHIP))
         ));
         for warning in warnings.iter().filter(|warning| warning.code == first.code) {
             page.raw(&format!("<p>{}", escape(&warning.text)));

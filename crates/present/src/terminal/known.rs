@@ -89,7 +89,7 @@ impl Page {
                 value(ablation.of, ablation.case_value),
                 words::change(ablation.ratio.value).into(),
                 words::ends(ablation.ratio.low, ablation.ratio.high, words::change)
-                    .map_or_else(|| "no interval".into(), |range| range)
+                    .unwrap_or_else(|| "no interval".into())
                     .into(),
                 verdict(ablation, !stream),
             ]);
