@@ -5,7 +5,8 @@ use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Metric, Plan};
 use msgpath_stats::control::Control;
 
-use crate::results::{Results, redraw_seed};
+use crate::results::Results;
+use crate::series::redraw_seed;
 use crate::series::same_cell;
 
 /// Judges the controls of a plan by `metric` ([`msgpath_stats::control`]).

@@ -7,8 +7,8 @@ use msgpath_stats::crossover::{AtSize, crossover};
 use msgpath_stats::resample::RESAMPLES;
 
 use crate::compare::Compared;
-use crate::results::redraw_seed;
 use crate::series::cell;
+use crate::series::redraw_seed;
 use crate::summary::{Crossover, Ratio};
 
 /// One entry per path and thread count with at least two sizes. Where messages of several piece counts, connections or

@@ -9,29 +9,11 @@ use msgpath_stats::describe::{deviation, mean};
 use msgpath_stats::distributions::t_quantile;
 use msgpath_stats::estimate::Estimate;
 use msgpath_stats::paired::Series;
-use msgpath_stats::quantile::Quantile;
-use serde::{Deserialize, Serialize};
 
 use crate::compare::steps;
 use crate::results::Results;
 use crate::series::{same_cell, series};
-use crate::summary::Ratio;
-
-/// One layer, in a breakdown the stack with most layers first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Layer {
-    /// Its case.
-    pub case: u32,
-    /// What it is: the path, and the work of a handler where there is some.
-    pub name: String,
-    /// Median round trip: that of its case, as every other place prints it.
-    pub median: Quantile,
-    /// What this layer adds to the one that it stands on, ns: the mean of the differences of the medians in the same pass, with
-    /// its 95 % t interval. `None` where it stands on none, and where no pass has both.
-    pub adds: Option<Estimate>,
-    /// The same as a ratio, against the case that it is added to, judged with all steps of the run.
-    pub times: Option<Ratio>,
-}
+use crate::summary::Layer;
 
 /// The layers of a plan that is about them; empty for any other. Each adds to what it stands on.
 pub fn layers(results: &Results) -> Vec<Layer> {

@@ -9,6 +9,7 @@ use msgpath_stats::quantile::Quantile;
 use msgpath_stats::tails::{Pass, TAIL, Tail};
 use msgpath_stats::verdict::Evidence;
 
+use crate::series::{redraw_seed, seed};
 use crate::summary::CaseSummary;
 
 /// What was measured, case by case: positions are ids of cases.
@@ -66,14 +67,4 @@ impl<'a> Results<'a> {
         let quantiles = &self.cases.get(case.id as usize)?.latency.quantiles;
         quantiles.iter().find(|quantile| quantile.p == TAIL && quantile.is_interval() && quantile.ns.is_some())
     }
-}
-
-/// A seed for one pair of cases.
-pub fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
-    plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// A seed for drawing the passes again: the same for all cases of a phase.
-pub(crate) fn redraw_seed(plan: &Plan, case: &Case) -> u64 {
-    plan.seed ^ (0x7a11 + u64::from(case.phase)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -86,6 +86,16 @@ pub(crate) fn cell(case: &Case) -> Cell {
     (case.size, case.pieces.count, case.reply, threads, case.connections, case.inflight, load, case.phase, label)
 }
 
+/// A seed for one pair of cases.
+pub fn seed(plan: &Plan, case: &Case, base: &Case) -> u64 {
+    plan.seed ^ (u64::from(case.id) << 32 | u64::from(base.id)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A seed for drawing the passes again: the same for all cases of a phase.
+pub(crate) fn redraw_seed(plan: &Plan, case: &Case) -> u64 {
+    plan.seed ^ (0x7a11 + u64::from(case.phase)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::between::Between;
 use crate::gates::RunGate;
-use crate::layers::Layer;
 use crate::one_way::{FarClock, Ways};
 use crate::threads::ThreadFigures;
 
@@ -620,6 +619,22 @@ pub struct Ratio {
     pub verdict: Verdict,
     /// Rounds that would decide it, where it is undecided.
     pub rounds_needed: Option<u64>,
+}
+
+/// One layer, in a breakdown the stack with most layers first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Its case.
+    pub case: u32,
+    /// What it is: the path, and the work of a handler where there is some.
+    pub name: String,
+    /// Median round trip: that of its case, as every other place prints it.
+    pub median: Quantile,
+    /// What this layer adds to the one that it stands on, ns: the mean of the differences of the medians in the same pass, with
+    /// its 95 % t interval. `None` where it stands on none, and where no pass has both.
+    pub adds: Option<Estimate>,
+    /// The same as a ratio, against the case that it is added to, judged with all steps of the run.
+    pub times: Option<Ratio>,
 }
 
 /// The best path of one cell (size and threads).

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cost::handled;
-use crate::results::seed;
+use crate::series::seed;
 use crate::series::{metric, per_second};
 
 /// What is known of the threads of a case.

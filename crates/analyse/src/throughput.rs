@@ -9,7 +9,7 @@ use msgpath_stats::describe::mean;
 use msgpath_stats::estimate::{Estimate, log_estimate_in_time};
 use msgpath_stats::paired::{self, Series, paired};
 
-use crate::results::seed;
+use crate::series::seed;
 use crate::series::{per_second, receiver, sender};
 use crate::summary::Throughput;
 

@@ -7,7 +7,8 @@ use msgpath_stats::verdict::Verdict;
 
 use super::wording::{again_with_rounds, finding, interval, percent};
 use super::{Detector, Input, Sentence};
-use crate::layers::{Layer, short_name};
+use crate::layers::short_name;
+use crate::summary::Layer;
 use crate::summary::{Confidence, Ratio};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V17", detect };

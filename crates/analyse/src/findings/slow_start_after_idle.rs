@@ -9,7 +9,7 @@ use msgpath_stats::verdict::{LEAST_MARGIN, LEVEL};
 
 use super::wording::{again_set, finding, interval, measured, percent, prefix, sentence};
 use super::{Detector, Input, Sentence};
-use crate::results::seed;
+use crate::series::seed;
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W32", detect };

@@ -242,7 +242,7 @@ fn a_verb_begins_with_the_picture_of_its_own_question() {
 
 #[test]
 fn layers_stand_on_the_page() {
-    use msgpath_analyse::layers::Layer;
+    use msgpath_analyse::summary::Layer;
     use msgpath_analyse::summary::Ratio;
     use msgpath_stats::estimate::Estimate;
     use msgpath_stats::verdict::Verdict;

@@ -261,7 +261,7 @@ pub(super) struct Layer<'a> {
 
 /// The layers of `--layers`.
 pub(super) fn layers(summary: &Summary) -> Vec<Layer<'_>> {
-    fn layer(layer: &msgpath_analyse::layers::Layer) -> Layer<'_> {
+    fn layer(layer: &msgpath_analyse::summary::Layer) -> Layer<'_> {
         Layer {
             case: layer.case,
             name: &layer.name,

@@ -1,7 +1,8 @@
 //! `explain --layers` and `compare --layers`: what each layer adds to what it stands on.
 
 use msgpath_analyse::Summary;
-use msgpath_analyse::layers::{Layer, short_name};
+use msgpath_analyse::layers::short_name;
+use msgpath_analyse::summary::Layer;
 use msgpath_analyse::summary::{CaseSummary, Cost};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{Glyphs, size, three_digits};

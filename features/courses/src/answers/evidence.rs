@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use msgpath_analyse::results::seed;
+use msgpath_analyse::series::seed;
 use msgpath_analyse::series::series;
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 use msgpath_core::Case;

@@ -20,7 +20,7 @@ use super::evidence::{claim, cpu_ns, p50};
 use super::words::{counted, verdict_word};
 use msgpath_analyse::control::control;
 use msgpath_analyse::results::Results;
-use msgpath_analyse::results::seed;
+use msgpath_analyse::series::seed;
 use msgpath_analyse::series::{same_cell, series};
 use msgpath_analyse::summary::{CaseSummary, EventRate};
 
