@@ -4,7 +4,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::{Status, UnavailableCase};
-use msgpath_core::{CaseRole, Exit, Problem, Workload};
+use msgpath_core::{CaseRole, Exit, PathName, Problem, Workload};
 use msgpath_stats::quantile::Range;
 
 use crate::options::Options;
@@ -65,12 +65,14 @@ fn because(problem: Problem, missing: Option<&UnavailableCase>) -> Problem {
 }
 
 /// Whether each path that was named, and each program, was measured. Of those that msgpath chose, and of `all`, some may be
-/// missing; and so may messages that a path is known not to carry.
+/// missing; and so may some sizes or rates of a path, and messages that it is known not to carry.
 fn all_that_was_named(summary: &Summary, options: &Options) -> Result<(), Problem> {
     let named = options.message.paths.as_ref().is_some_and(|List(paths)| !paths.contains(&PathArg::All));
+    let measured = |path: &PathName| summary.cases.iter().any(|case| case.case.path == *path && case.rounds > 0);
     let asked = |missing: &&UnavailableCase| {
         let case = &missing.case;
         case.role == CaseRole::Measured
+            && !measured(&case.path)
             && case.ablation.is_none()
             && (named || case.path.program.is_some())
             && fits(case)
