@@ -81,7 +81,7 @@ fn a_template_is_started_without_a_shell_and_may_say_the_address() {
     let line = format!("{SHORT} --program {PROGRAM}");
     let output = echo(&home, "n2", &template, &line).ends_with(0);
     assert_eq!(output.json()["target"], "n2 (enter) at 127.0.0.2");
-    echo(&home, "n2", &template, &format!("{line} -6"))
+    echo(&home, "n2", &template, &format!("{line} -o ip=6"))
         .ends_with(3)
         .says(&["error[E72]", "not an address of the family"]);
     // What is typed here is believed rather than what is typed there.

@@ -116,7 +116,12 @@ fn is_named(serve: Serve, what: &str, cure: &str) {
     }
     let expected = format!("{what}; it is not msgpath serve, so the far end was not examined");
     assert_eq!((text["what"].as_str(), text["state"].as_str()), (Some(expected.as_str()), Some("warn")), "{text}");
-    assert_eq!(text["cure"], cure.replace("ADDR", &server.address.to_string()));
+    assert_eq!(
+        text["cure"],
+        cure.replace("ADDR", &server.address.to_string())
+            .replace("HOST", &server.address.ip().to_string())
+            .replace("PORT", &server.address.port().to_string())
+    );
     assert!(server.end(), "doctor has ended it");
 }
 
@@ -127,7 +132,7 @@ fn doctor_names_a_server_of_the_lab_and_leaves_it_alive() {
 
 #[test]
 fn doctor_names_an_echo_and_leaves_it_alive() {
-    is_named(echo, "an echo server", "to measure it: msgpath compat echo ADDR");
+    is_named(echo, "an echo server", "to measure it: msgpath compat echo HOST PORT 64,1000");
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn paths(home: &Home, only_lossy: bool) -> String {
 fn all_verify(home: &Home, lines: &[String]) {
     for (at, line) in lines.iter().enumerate() {
         let made = home.run(&format!("{line} --name v{at}"));
-        assert_eq!(made.code, Some(0), "{line}:\n{}", made.err);
+        // 4: a path of the list is not for this line, such as one whose messages must come back in a stream.
+        assert!(matches!(made.code, Some(0 | 4)), "{line}:\n{}", made.err);
         let verified = home.run(&format!("verify v{at}"));
         assert_eq!(verified.code, Some(0), "{line}:\n{}{}", verified.out, verified.err);
     }

@@ -286,7 +286,7 @@ fn a_manifest_for_kubernetes_is_one() {
         args.iter().map(|word| word.as_str().unwrap().to_owned()).collect()
     };
     let port = service["spec"]["ports"][0]["port"].as_u64().unwrap();
-    assert!(words(mesh).contains(&format!("0.0.0.0:{port}")) && words(mesh).contains(&"p99<1ms".to_owned()));
+    assert!(words(mesh).contains(&format!("0.0.0.0:{port}")) && words(mesh).contains(&"p99 > 1ms".to_owned()));
     assert!(words(agents).contains(&format!("{}:{port}", service["metadata"]["name"].as_str().unwrap())));
     for job in [mesh, agents] {
         let pod = &job["spec"]["template"]["spec"];
