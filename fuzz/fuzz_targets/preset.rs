@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use msgpath_courses::preset::Preset;
 
 fuzz_target!(|text: &str| match Preset::parse(text) {
-    Ok(preset) => assert!(preset.runs.iter().all(|run| run.command(&[])[0] == run.verb)),
+    Ok(preset) => assert!(preset.runs.iter().all(|run| run.command(&[], &|_| false)[0] == run.verb)),
     Err(mistake) => {
         let lines = text.split('\n').count();
         assert!((1..=lines).contains(&mistake.at.line), "{mistake}");
