@@ -181,7 +181,7 @@ mod tests {
         let missing = |typed: &'static str, change: fn(&mut Case)| {
             code(Workload::ECHO, move |summary, options| {
                 let reason = Unavailable::new("the far end could not be started", "another program");
-                let mut case = case();
+                let mut case = Case::new(PathName::new("udp", "sendmsg", "block"), Pieces::whole(64));
                 change(&mut case);
                 summary.unavailable.push(UnavailableCase { case, reason });
                 let paths: Vec<PathArg> = typed
@@ -199,6 +199,7 @@ mod tests {
         assert_eq!((missing("all", |_| ()), missing("", |_| ())), (0, 0));
         assert_eq!(missing("tcp,udp", |case| case.size = 1 << 20), 0, "a datagram is known not to carry it");
         assert_eq!(missing("tcp,udp", |case| case.role = CaseRole::Control), 0);
+        assert_eq!(missing("udp", |case| case.path.method = "send".into()), 0, "another rate of it was measured");
     }
 
     #[test]
