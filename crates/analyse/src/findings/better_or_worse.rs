@@ -1,9 +1,9 @@
 //! V04: where a path is better or worse than the baseline, and by how much.
 
 use super::stretches::{Stretch, stretches};
-use super::wording::{again_with_rounds, finding, range, sentence};
+use super::wording::{of_both_halves, range, sentence};
 use super::{Detector, Input, Sentence};
-use crate::summary::{Comparison, Confidence};
+use crate::summary::Comparison;
 use crate::words::compared;
 use msgpath_core::plan::Metric;
 use msgpath_core::units::three_digits;
@@ -47,12 +47,7 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
         factors((low, high))
     );
     let evidence = [("lowest_ratio", estimates.0), ("highest_ratio", estimates.1), ("low", low), ("high", high)];
-    if stretch.halves_agree(input, comparison.margin) {
-        finding("V04", Confidence::Sure, text + ".", evidence, vec![])
-    } else {
-        let next = vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
-        finding("V04", Confidence::CantTell, text + " over the whole run, but its two halves disagree.", evidence, next)
-    }
+    of_both_halves(input, "V04", stretch.halves_agree(input, comparison.margin), text, evidence)
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use msgpath_stats::verdict::Verdict;
 
 use super::stretches::stretches;
-use super::wording::{again_with_rounds, finding, percent_at_most, sentence};
+use super::wording::{of_both_halves, percent_at_most, sentence};
 use super::{Detector, Input, Sentence};
-use crate::summary::Confidence;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V03", detect };
 
@@ -23,18 +22,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
             comparison.baseline
         );
         let numbers = [("low", low), ("high", high), ("margin", comparison.margin)];
-        if stretch.halves_agree(input, comparison.margin) {
-            finding("V03", Confidence::Sure, text + ".", numbers, vec![])
-        } else {
-            let next = vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
-            finding(
-                "V03",
-                Confidence::CantTell,
-                text + " over the whole run, but its two halves disagree.",
-                numbers,
-                next,
-            )
-        }
+        of_both_halves(input, "V03", stretch.halves_agree(input, comparison.margin), text, numbers)
     };
     stretches(input, comparison, Verdict::Equivalent).into_iter().map(say).collect()
 }

@@ -7,9 +7,9 @@ use msgpath_core::PathName;
 use msgpath_core::plan::Metric;
 use msgpath_core::units::{size, three_digits};
 
-use super::wording::{again_with_rounds, finding, list, range, threads};
+use super::wording::{list, of_both_halves, range, threads};
 use super::{Detector, Input, Sentence};
-use crate::summary::{Comparison, Confidence, Rank, Standing, Winner};
+use crate::summary::{Comparison, Rank, Standing, Winner};
 use crate::words::compared;
 
 pub(super) const DETECTOR: Detector = Detector { code: "V06", detect };
@@ -44,17 +44,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         ("low", than.low.unwrap_or(f64::NAN)),
         ("high", than.high.unwrap_or(f64::NAN)),
     ];
-    if than.halves_agree {
-        return vec![finding("V06", Confidence::Sure, text + ".", numbers, vec![])];
-    }
-    let next = vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
-    vec![finding(
-        "V06",
-        Confidence::CantTell,
-        text + " over the whole run, but its two halves disagree.",
-        numbers,
-        next,
-    )]
+    vec![of_both_halves(input, "V06", than.halves_agree, text, numbers)]
 }
 
 /// The path that the best one is set beside: the baseline where that is beaten, else the next best that is.

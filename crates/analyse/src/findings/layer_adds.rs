@@ -5,11 +5,10 @@ use msgpath_stats::paired::log_ratios;
 use msgpath_stats::steady::{halves_agree, halves_within};
 use msgpath_stats::verdict::Verdict;
 
-use super::wording::{again_with_rounds, finding, interval, percent};
+use super::wording::{again_with_rounds, finding, interval, of_both_halves, percent};
 use super::{Detector, Input, Sentence};
 use crate::layers::short_name;
-use crate::summary::Layer;
-use crate::summary::{Confidence, Ratio};
+use crate::summary::{Confidence, Layer, Ratio};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V17", detect };
 
@@ -83,7 +82,6 @@ fn say(input: &Input, layer: &Layer, times: &Ratio) -> Sentence {
         ("low", times.low.unwrap_or(f64::NAN)),
         ("high", times.high.unwrap_or(f64::NAN)),
     ];
-    let next = || vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
     let ratio = format!("{} times its median ({of_ratio})", three_digits(times.ratio));
     let (text, agree) = match times.verdict {
         Verdict::Worse => (format!("{place}{own} adds {}{between} to {beneath}: {ratio}", time(ns)), halves_agree(&d)),
@@ -99,15 +97,11 @@ fn say(input: &Input, layer: &Layer, times: &Ratio) -> Sentence {
         }
         Verdict::Undecided => {
             let text = format!("{place}what {own} adds to {beneath} is not decided: {ratio}.");
-            return finding("V17", Confidence::CantTell, text, numbers, next());
+            let next = vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
+            return finding("V17", Confidence::CantTell, text, numbers, next);
         }
     };
-    if agree {
-        finding("V17", Confidence::Sure, text + ".", numbers, vec![])
-    } else {
-        let text = text + " over the whole run, but its two halves disagree.";
-        finding("V17", Confidence::CantTell, text, numbers, next())
-    }
+    of_both_halves(input, "V17", agree, text, numbers)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use msgpath_core::plan::FEWEST_ROUNDS;
 use msgpath_core::settling::Settling;
 use msgpath_core::units::Glyphs;
 
-use super::wording::{again_for, again_with_rounds, measured, prefix, warning};
+use super::wording::{again_for, again_with_rounds, measured, prefix, so_in_others, warning};
 use super::{Detector, Input, Sentence};
 use crate::settled::cut_short;
 use crate::summary::CaseSummary;
@@ -24,12 +24,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
         Settling::WithinNs(ns) => format!("it takes {} until it is steady", time(ns)),
         Settling::NotWithinNs(ns) => format!("within {} it did not become steady", time(ns)),
     };
-    let mut text = format!("{}{settles}, and a round lasts {}", prefix(input, case), time(round));
-    match affected.len() {
-        1 => {}
-        2 => text.push_str("; so it is in another case"),
-        more => text.push_str(&format!("; so it is in {} other cases", more - 1)),
-    }
+    let others = so_in_others(affected.len());
+    let text = format!("{}{settles}, and a round lasts {}{others}", prefix(input, case), time(round));
     // Half of each round is measured.
     let whole = (round * u64::from(plan.rounds)) / (2 * settling.ns()).max(1);
     let fix = if plan.fewest_rounds == 0 && whole >= u64::from(FEWEST_ROUNDS) && whole < u64::from(plan.rounds) {

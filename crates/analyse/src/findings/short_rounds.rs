@@ -5,7 +5,7 @@ use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
 use msgpath_stats::describe::median;
 
-use super::wording::{measured, prefix, warning};
+use super::wording::{measured, prefix, so_in_others, warning};
 use super::{Detector, Input, Sentence};
 use crate::settled;
 use crate::summary::CaseSummary;
@@ -30,11 +30,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     short.sort_by(|a, b| (a.lasted / a.planned).total_cmp(&(b.lasted / b.planned)));
     let Some(worst) = short.first() else { return Vec::new() };
     let time = |ns: f64| Glyphs::Unicode.time(ns);
-    let others = match short.len() {
-        1 => String::new(),
-        2 => "; so it is in another case".into(),
-        more => format!("; so it is in {} other cases", more - 1),
-    };
+    let others = so_in_others(short.len());
     let text = format!(
         "{}a round measured {} where {} were planned (medians; {} messages a round){others}",
         prefix(input, worst.case),
@@ -59,9 +55,9 @@ fn of<'a>(input: &Input, case: &'a CaseSummary) -> Option<Short<'a>> {
         return None; // a schedule lasts as long as it was made for
     }
     let planned = settled::planned_ns(&input.run.header, &case.case)? as f64;
-    let lasted = |round: &&RoundRecord| match input.plan.workload.timed {
-        true => round.near().elapsed_ns as f64,
-        false => round.near().elapsed_ns.max(round.far().elapsed_ns) as f64,
+    let lasted = |round: &&RoundRecord| {
+        let near = round.near().elapsed_ns;
+        (if input.plan.workload.timed { near } else { near.max(round.far().elapsed_ns) }) as f64
     };
     let rounds = &input.all[case.case.id as usize];
     let spans: Vec<f64> = rounds.iter().map(lasted).filter(|ns| *ns > 0.0).collect();

@@ -130,6 +130,31 @@ pub fn worst<'a>(cases: impl Iterator<Item = (f64, &'a CaseSummary)>) -> Option<
     Some((worst, cases.len()))
 }
 
+/// A finding on a whole run: sure where both halves of the run say the same, else it can't tell, and more rounds would.
+pub fn of_both_halves<const N: usize>(
+    input: &Input,
+    code: &str,
+    agree: bool,
+    text: String,
+    numbers: [(&str, f64); N],
+) -> Sentence {
+    if agree {
+        return finding(code, Confidence::Sure, text + ".", numbers, vec![]);
+    }
+    let text = text + " over the whole run, but its two halves disagree.";
+    let next = vec![again_with_rounds(&input.run.header, 2 * u64::from(input.plan.rounds))];
+    finding(code, Confidence::CantTell, text, numbers, next)
+}
+
+/// `; so it is in 2 other cases`: what is added to the sentence on the worst of so many cases.
+pub fn so_in_others(cases: usize) -> String {
+    match cases {
+        0 | 1 => String::new(),
+        2 => "; so it is in another case".into(),
+        more => format!("; so it is in {} other cases", more - 1),
+    }
+}
+
 /// What is added to the sentence on the worst case where there are others.
 pub fn affected(cases: usize) -> String {
     if cases > 1 { format!("; {cases} cases are affected") } else { String::new() }
