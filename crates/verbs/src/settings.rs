@@ -137,12 +137,8 @@ pub static KEYS: [Key; 31] = [
               to 200 ms [default: no]",
         paths: Some(segments),
         set: |settings, text| {
-            let held = text == "held";
-            put(
-                &mut settings.channel.cork,
-                if held { Ok(false) } else { yes(text).map_err(|_| "yes, no or held".into()) },
-            )?;
-            settings.channel.hold_cork = held;
+            let words = [("yes", (true, false)), ("no", (false, false)), ("held", (false, true))];
+            (settings.channel.cork, settings.channel.hold_cork) = one_of(text, words)?;
             Ok(())
         },
     },
@@ -198,14 +194,7 @@ pub static KEYS: [Key; 31] = [
         value: "4|6",
         doc: "IPv4 only, or IPv6 only [default: whatever the target resolves to]",
         paths: Some(|_, traits| traits.inet),
-        set: |settings, text| {
-            let family = match text {
-                "4" => Ok(Family::V4),
-                "6" => Ok(Family::V6),
-                _ => Err("4 or 6".into()),
-            };
-            put(&mut settings.channel.family, family)
-        },
+        set: |settings, text| put(&mut settings.channel.family, one_of(text, [("4", Family::V4), ("6", Family::V6)])),
     },
     Key {
         name: "bind",
@@ -268,12 +257,8 @@ pub static KEYS: [Key; 31] = [
         doc: "Gaps between the messages of a schedule (--rate): independent users, or all the same [default: poisson]",
         paths: None,
         set: |settings, text| {
-            let arrivals = match text {
-                "poisson" => Ok(Some(Arrivals::Poisson)),
-                "constant" => Ok(Some(Arrivals::Constant)),
-                _ => Err("poisson or constant".into()),
-            };
-            put(&mut settings.arrivals, arrivals)
+            let words = [("poisson", Some(Arrivals::Poisson)), ("constant", Some(Arrivals::Constant))];
+            put(&mut settings.arrivals, one_of(text, words))
         },
     },
     Key {
@@ -300,14 +285,7 @@ pub static KEYS: [Key; 31] = [
         doc: "Where messages are stamped: at the client (round trips), or at both ends (one way as well; where they share no clock, \
               with a bound) [default: near]",
         paths: None,
-        set: |settings, text| {
-            let stamps = match text {
-                "near" => Ok(Stamps::Near),
-                "both" => Ok(Stamps::Both),
-                _ => Err("near or both".into()),
-            };
-            put(&mut settings.stamps, stamps)
-        },
+        set: |settings, text| put(&mut settings.stamps, one_of(text, [("near", Stamps::Near), ("both", Stamps::Both)])),
     },
     Key {
         name: "message-log",
@@ -390,13 +368,8 @@ pub static KEYS: [Key; 31] = [
               a CPU counts, everywhere, or never [default: auto]",
         paths: None,
         set: |settings, text| {
-            let events = match text {
-                "auto" => Ok(Events::Auto),
-                "on" => Ok(Events::On),
-                "off" => Ok(Events::Off),
-                _ => Err("auto, on or off".into()),
-            };
-            put(&mut settings.events, events)
+            let words = [("auto", Events::Auto), ("on", Events::On), ("off", Events::Off)];
+            put(&mut settings.events, one_of(text, words))
         },
     },
     Key {
@@ -415,11 +388,17 @@ fn put<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
 }
 
 fn yes(text: &str) -> Result<bool, String> {
-    match text {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("yes or no".into()),
-    }
+    one_of(text, [("yes", true), ("no", false)])
+}
+
+/// What a word stands for; else which words there are: `auto, on or off`.
+fn one_of<T: Copy, const N: usize>(text: &str, words: [(&str, T); N]) -> Result<T, String> {
+    let known = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+    known.ok_or_else(|| {
+        let names = words.map(|(word, _)| word);
+        let (last, others) = names.split_last().expect("a key that takes words has some");
+        format!("{} or {last}", others.join(", "))
+    })
 }
 
 fn word(text: &str) -> Result<String, String> {
