@@ -65,6 +65,28 @@ pub fn case(id: u32, path: &str, size: u64, threads: u32) -> Case {
     Case { id, connections: threads, threads, traits, ..Case::new(path, Pieces::whole(size as u32)) }
 }
 
+/// What the second of these cases adds to the first one: the layers of both, the one beneath first.
+pub fn layers(cases: &[CaseSummary]) -> [Layer; 2] {
+    let [beneath, above] = [0, 1].map(|at| {
+        let case = &cases[at];
+        let (name, median) = (case.case.path.to_string(), case.latency.quantiles[0].clone());
+        Layer { case: case.case.id, name, median, adds: None, times: None }
+    });
+    let times = Ratio {
+        case: above.case,
+        baseline: beneath.case,
+        ratio: 1.14,
+        low: Some(1.1),
+        high: Some(1.18),
+        p: Some(0.001),
+        holm: true,
+        verdict: Verdict::Worse,
+        rounds_needed: None,
+    };
+    let adds = Estimate { value: 3_100.0, low: Some(2_900.0), high: Some(3_300.0) };
+    [beneath, Layer { adds: Some(adds), times: Some(times), ..above }]
+}
+
 /// A round of messages: most near `base`, one in 16 in a second hump, a few far out in two of the rounds.
 pub fn histogram(base: f64, round: u64) -> Histogram {
     let mut histogram = Histogram::new();

@@ -242,32 +242,11 @@ fn a_verb_begins_with_the_picture_of_its_own_question() {
 
 #[test]
 fn layers_stand_on_the_page() {
-    use msgpath_analyse::summary::Layer;
-    use msgpath_analyse::summary::Ratio;
-    use msgpath_stats::estimate::Estimate;
-    use msgpath_stats::verdict::Verdict;
-    let (mut run, mut summary) = crate::fixture::compare();
+    let (mut run, mut summary) = fixture::compare();
     assert!(!report(&Scene::new(&run, &summary)).contains("What each layer adds"));
     run.header.plan.layers = true;
-    let layer = |at: usize| {
-        let case = &summary.cases[at];
-        let (case, name, median) = (case.case.id, case.case.path.to_string(), case.latency.quantiles[0].clone());
-        Layer { case, name, median, adds: None, times: None }
-    };
-    let [beneath, above] = [layer(0), layer(1)];
-    let times = Ratio {
-        case: above.case,
-        baseline: beneath.case,
-        ratio: 1.14,
-        low: Some(1.1),
-        high: Some(1.18),
-        p: Some(0.001),
-        holm: true,
-        verdict: Verdict::Worse,
-        rounds_needed: None,
-    };
-    let adds = Estimate { value: 3_100.0, low: Some(2_900.0), high: Some(3_300.0) };
-    summary.layers = vec![Layer { adds: Some(adds), times: Some(times), ..above }, beneath];
+    let [beneath, above] = fixture::layers(&summary.cases);
+    summary.layers = vec![above, beneath];
     let page = report(&Scene::new(&run, &summary));
     let table = page.split("What each layer adds").last().unwrap();
     for text in ["3.10 µs", "2.90 to 3.30 µs", "1.14"] {

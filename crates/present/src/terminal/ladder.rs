@@ -165,33 +165,14 @@ fn about(page: &mut Page, summary: &Summary, layer: &Layer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::Ratio;
+    use crate::fixture;
 
     #[test]
     fn every_row_says_what_it_adds_to_what() {
-        let (mut run, mut summary) = crate::fixture::compare();
+        let (mut run, mut summary) = fixture::compare();
         run.header.plan.layers = true;
         let cases: Vec<CaseSummary> = view::measured(&summary).into_iter().take(2).cloned().collect();
-        let layer = |case: &CaseSummary| Layer {
-            case: case.case.id,
-            name: case.case.path.to_string(),
-            median: case.latency.quantiles[0].clone(),
-            adds: None,
-            times: None,
-        };
-        let times = Ratio {
-            case: cases[1].case.id,
-            baseline: cases[0].case.id,
-            ratio: 1.14,
-            low: Some(1.1),
-            high: Some(1.18),
-            p: Some(0.001),
-            holm: true,
-            verdict: Verdict::Worse,
-            rounds_needed: None,
-        };
-        let adds = Estimate { value: 3_100.0, low: Some(2_900.0), high: Some(3_300.0) };
-        summary.layers = vec![layer(&cases[0]), Layer { adds: Some(adds), times: Some(times), ..layer(&cases[1]) }];
+        summary.layers = fixture::layers(&cases).into();
         let text = ladder(&run, &summary, Style { width: 120, glyphs: Glyphs::Ascii, ..Style::default() });
         let row = text.lines().find(|line| line.contains("3.10 us")).unwrap_or_else(|| panic!("{text}"));
         let to = name(&summary, &summary.layers[0]);
