@@ -662,9 +662,11 @@ fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
             calls => format!("none of {calls} calls succeeded"),
         };
         let why = "the times are those of calls that failed; nothing was measured of those that were asked for";
-        return Err(match kinds.iter().any(|kind| kind.method.eq_ignore_ascii_case("quit") && kind.failed > 0) {
-            true => nothing_came(what, QUIT).hint("msgpath serve --rpc --allow-quit"),
-            false => nothing_came(what, why),
+        let refused = kinds.iter().any(|kind| kind.method.eq_ignore_ascii_case("quit") && kind.failed > 0);
+        return Err(if refused {
+            nothing_came(what, QUIT).hint("msgpath serve --rpc --allow-quit")
+        } else {
+            nothing_came(what, why)
         });
     }
     match max_loss {

@@ -90,11 +90,12 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
     let parsed: Vec<Text> = texts.iter().filter_map(parsed).collect();
     if parsed.iter().all(Text::is_empty) {
         let problem = Problem::new("E31", Exit::CannotStart, format!("{} has no calls", names.join(", ")));
-        return Err(match parsed.iter().any(|text| text.lines.timeless > 0) {
-            true => problem
-                .why("the times of all its lines are 0, as perf sched timehist -I prints them: it tells of idle CPUs, not of threads")
-                .hint("perf sched timehist without -I"),
-            false => problem.why("it is the head of a tracer's text, and nothing behind it"),
+        let why = "the times of all its lines are 0, as perf sched timehist -I prints them: it tells of idle CPUs, not of threads";
+        let timeless = parsed.iter().any(|text| text.lines.timeless > 0);
+        return Err(if timeless {
+            problem.why(why).hint("perf sched timehist without -I")
+        } else {
+            problem.why("it is the head of a tracer's text, and nothing behind it")
         }
         .into());
     }
