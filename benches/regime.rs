@@ -12,8 +12,10 @@ mod peers;
 use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::settling::State;
 use msgpath_core::{Histogram, Workload};
+use msgpath_tools::Printed;
 
 const SIZE: u32 = 64;
+const STREAM_SIZE: u32 = 1 << 17;
 const SECOND: u64 = 1_000_000_000;
 
 fn main() {
@@ -40,9 +42,10 @@ fn main() {
             others[1].push(echo(path, 32 * SECOND / 22, State::Steady));
             others[2].push(echo(path, 2 * SECOND, State::Burst));
             others[3].push(bare::echo(kind, SIZE as usize, 100_000, 0, 1));
-            others[4].extend(peers::sockperf(path));
-            others[5].extend(peers::netperf(path));
-            others[6].extend(peers::neper(path));
+            let plan = bare::plan(path, Workload::ECHO, SIZE, 1, 40);
+            for (tool, values) in names[4..].iter().zip(&mut others[4..]) {
+                values.extend(peers::ask(tool, &plan, 2).and_then(median));
+            }
         }
         for (name, values) in names.into_iter().zip(&others).filter(|(_, values)| values.len() == passes) {
             bare::report(&format!("{path} {name}"), "ns", values, &loops);
@@ -52,11 +55,12 @@ fn main() {
         let (mut ours, mut iperf, mut loops) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..passes {
             ours.push(stream());
-            iperf.extend(peers::iperf3());
+            let plan = bare::plan("tcp:send", Workload::STREAM, STREAM_SIZE, 1, 10);
+            iperf.extend(peers::ask("iperf3", &plan, 4).and_then(|printed| printed.bits));
             // About 4 s.
-            let short = bare::stream(1 << 17, 1 << 17, 10_000);
-            let count = (4.0 * short / 8.0 / f64::from(1 << 17)) as usize;
-            loops.push(bare::stream(1 << 17, 1 << 17, count));
+            let short = bare::stream(STREAM_SIZE as usize, STREAM_SIZE as usize, 10_000);
+            let count = (4.0 * short / 8.0 / f64::from(STREAM_SIZE)) as usize;
+            loops.push(bare::stream(STREAM_SIZE as usize, STREAM_SIZE as usize, count));
         }
         bare::report("stream", "bit/s", &ours, &loops);
         if iperf.len() == passes {
@@ -82,6 +86,11 @@ fn echo(path: &str, time: u64, state: State) -> f64 {
     all.quantile(0.5).flatten().expect("messages arrived") as f64
 }
 
+/// Median of the round trips that a tool has measured, ns.
+fn median(printed: Printed) -> Option<f64> {
+    printed.p50.map(|ns| if printed.half { 2.0 * ns } else { ns })
+}
+
 /// Throughput of the default stream, the mean of its rounds, bits per second.
 fn stream() -> f64 {
     let plan = Plan {
@@ -89,7 +98,7 @@ fn stream() -> f64 {
         rounds: 10,
         fewest_rounds: 5,
         warmup_ns: SECOND,
-        ..bare::plan("tcp:send", Workload::STREAM, 1 << 17, 1, 10)
+        ..bare::plan("tcp:send", Workload::STREAM, STREAM_SIZE, 1, 10)
     };
     let run = bare::execute(plan);
     let carried = |round| msgpath_core::carried::Carried::of(&run.header.plan, round).bits_per_s();

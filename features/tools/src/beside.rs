@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::{Exchange, TOOLS, TURNS, Tool, Turn, tool};
+use super::{Exchange, SECONDS, TOOLS, TURNS, Tool, Turn, tool};
 use crate::log::{append_tool_runs, tool_runs};
 use crate::section::SECTION;
 use crate::table;
@@ -131,7 +131,8 @@ impl Between {
 
     fn turn(&mut self, pass: u32, alive: &mut dyn FnMut()) {
         let (work, tools) = (&self.work, &self.tools);
-        let turn = Turn { number: self.turns, pass, work, tools, near: &self.near, far: &self.far };
+        let (near, far) = (&self.near, &self.far);
+        let turn = Turn { number: self.turns, pass, work, tools, seconds: SECONDS, near, far };
         let runs = turn.take(self.stop, alive);
         self.turns += 1;
         // A full disk is not a reason to stop measuring; the run itself says so.

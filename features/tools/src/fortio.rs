@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::read::{found, times};
-use super::{Commands, Exchange, HOST, Ports, Printed, SECONDS, Tool, Work, words};
+use super::{Commands, Exchange, HOST, Ports, Printed, Tool, Work, words};
 
 pub(super) const TOOL: Tool = Tool {
     name: "fortio",
@@ -13,7 +13,7 @@ pub(super) const TOOL: Tool = Tool {
     means,
 };
 
-fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
+fn commands(exchange: &Exchange, ports: &Ports, seconds: u32) -> Option<Commands> {
     let Exchange { over, work, size, spin } = exchange;
     let rate = match work {
         Work::RoundTrips => 0.0,
@@ -26,7 +26,7 @@ fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
     (!spin).then(|| Commands {
         server: words(&format!("fortio {protocol}-echo -{protocol}-port {HOST}:{port}")),
         client: words(&format!(
-            "fortio load -qps {rate} -c 1 -t {SECONDS}s -r 0.000001 -p 50,99 -payload-size {size} -json - \
+            "fortio load -qps {rate} -c 1 -t {seconds}s -r 0.000001 -p 50,99 -payload-size {size} -json - \
              {protocol}://{HOST}:{port}"
         )),
         listens: *over,
@@ -96,7 +96,7 @@ mod tests {
         assert!(!printed.half);
         let none = "{\"DurationHistogram\":{\"Count\":0,\"Avg\":0,\"Percentiles\":null}}";
         assert!(read(&ECHO, none).is_err() && read(&ECHO, "} {").is_err() && read(&ECHO, "refused").is_err());
-        let at = commands(&Exchange { work: Work::AtRate(1e4), ..ECHO }, &Ports([7, 8])).unwrap();
+        let at = commands(&Exchange { work: Work::AtRate(1e4), ..ECHO }, &Ports([7, 8]), 1).unwrap();
         assert!(at.client.join(" ").contains("-qps 10000 -c 1"), "{:?}", at.client);
     }
 }

@@ -3,19 +3,19 @@
 use serde::Deserialize;
 
 use super::read::{found, measured};
-use super::{Commands, Exchange, HOST, Over, Ports, Printed, SECONDS, Tool, Work, words};
+use super::{Commands, Exchange, HOST, Over, Ports, Printed, Tool, Work, words};
 
 pub(super) const TOOL: Tool = Tool { name: "iperf3", install: "sudo apt install iperf3", commands, read, means };
 
 /// The largest block that it takes.
 const LARGEST: u64 = 1 << 20;
 
-fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
+fn commands(exchange: &Exchange, ports: &Ports, seconds: u32) -> Option<Commands> {
     let Exchange { over, work, size, spin } = exchange;
     let port = ports.0[0];
     (*work == Work::Stream && *over == Over::Tcp && !spin && *size <= LARGEST).then(|| Commands {
         server: words(&format!("iperf3 -s -1 -B {HOST} -p {port}")),
-        client: words(&format!("iperf3 -c {HOST} -p {port} -t {SECONDS} -l {size} -J")),
+        client: words(&format!("iperf3 -c {HOST} -p {port} -t {seconds} -l {size} -J")),
         listens: Over::Tcp,
     })
 }
@@ -69,6 +69,6 @@ mod tests {
         assert_eq!(read(&stream, refused).unwrap_err(), "error - unable to connect to server");
         assert!(read(&stream, "{\"end\":{}}").is_err() && read(&stream, "iperf3: error").is_err());
         assert!(read(&stream, &"[".repeat(100_000)).is_err());
-        assert!(commands(&ECHO, &Ports([1, 2])).is_none() && commands(&stream, &Ports([1, 2])).is_some());
+        assert!(commands(&ECHO, &Ports([1, 2]), 1).is_none() && commands(&stream, &Ports([1, 2]), 1).is_some());
     }
 }

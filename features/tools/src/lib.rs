@@ -33,7 +33,7 @@ pub use run::{Turn, installed};
 pub static TOOLS: [Tool; 6] = [sockperf::TOOL, netperf::TOOL, iperf3::TOOL, qperf::TOOL, neper::TOOL, fortio::TOOL];
 /// How often each runs during a run of ours: as often as an interval needs.
 pub const TURNS: u32 = msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
-/// Seconds that a tool measures: the least that all of them take.
+/// Seconds that a tool measures between rounds: the least that all of them take.
 pub const SECONDS: u32 = 1;
 /// How long one takes in all, with its start and what it does before and after, ns: for estimates.
 const TAKES_NS: u64 = 1_700_000_000;
@@ -46,8 +46,8 @@ pub struct Tool {
     pub name: &'static str,
     /// What to type where it is not installed.
     pub install: &'static str,
-    /// What starts it for this work; `None`: it does not do that.
-    pub commands: fn(&Exchange, &Ports) -> Option<Commands>,
+    /// What starts it for this work, for so many seconds; `None`: it does not do that.
+    pub commands: fn(&Exchange, &Ports, u32) -> Option<Commands>,
     /// What it printed.
     pub read: fn(&Exchange, &str) -> Result<Printed, String>,
     /// Why its number is another one than ours, as far as its way of counting goes: for people, without a full stop.
@@ -176,7 +176,7 @@ impl Exchange {
 impl Tool {
     /// Whether it does this work at all.
     pub fn does(&self, exchange: &Exchange) -> bool {
-        (self.commands)(exchange, &Ports([1, 2])).is_some()
+        (self.commands)(exchange, &Ports([1, 2]), SECONDS).is_some()
     }
 }
 
@@ -195,8 +195,9 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 /// Time that the tools of a plan take, ns: those of `wanted` that do its work and are there.
 pub fn planned_ns(plan: &Plan, wanted: &[&Tool], there: impl Fn(&str) -> bool) -> u64 {
     let work = Exchange::all_of(plan);
-    let does =
-        |tool: &Tool, exchange| (tool.commands)(exchange, &Ports([1, 2])).is_some_and(|run| there(&run.client[0]));
+    let does = |tool: &Tool, exchange| {
+        (tool.commands)(exchange, &Ports([1, 2]), SECONDS).is_some_and(|run| there(&run.client[0]))
+    };
     let once = work.iter().map(|(_, exchange)| wanted.iter().filter(|tool| does(tool, exchange)).count() as u64);
     once.sum::<u64>() * u64::from(TURNS) * TAKES_NS
 }
@@ -256,7 +257,9 @@ mod tests {
                 for spin in [false, true] {
                     let exchange = Exchange { over, work, size: 6400, spin };
                     for (at, tool) in TOOLS.iter().enumerate() {
-                        let Some(commands) = (tool.commands)(&exchange, &Ports([12_345, 12_346])) else { continue };
+                        let Some(commands) = (tool.commands)(&exchange, &Ports([12_345, 12_346]), SECONDS) else {
+                            continue;
+                        };
                         seen[at] += 1;
                         let (server, client) = (commands.server.join(" "), commands.client.join(" "));
                         assert!(server.contains("12345") && client.contains("12345"), "{server} {client}");

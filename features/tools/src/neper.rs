@@ -1,7 +1,7 @@
 //! neper (`tcp_rr`, `udp_rr`, `tcp_stream`): whole round trips over epoll.
 
 use super::read::{found, keyed, times};
-use super::{Commands, Exchange, HOST, Over, Ports, Printed, SECONDS, Tool, Work, words};
+use super::{Commands, Exchange, HOST, Over, Ports, Printed, Tool, Work, words};
 
 pub(super) const TOOL: Tool = Tool {
     name: "neper",
@@ -11,7 +11,7 @@ pub(super) const TOOL: Tool = Tool {
     means,
 };
 
-fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
+fn commands(exchange: &Exchange, ports: &Ports, seconds: u32) -> Option<Commands> {
     let Exchange { over, work, size, spin } = exchange;
     let (program, own) = match work {
         Work::RoundTrips => (format!("{}_rr", exchange.protocol()), format!("-Q {size} -R {size} -p 50,99")),
@@ -24,7 +24,7 @@ fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
     let server = if *work == Work::Stream { own.as_str() } else { own.split(" -p").next().unwrap_or_default() };
     (!spin).then(|| Commands {
         server: words(&format!("{program} {at} {server}")),
-        client: words(&format!("{program} -c {at} -l {SECONDS} {own}")),
+        client: words(&format!("{program} -c {at} -l {seconds} {own}")),
         listens: Over::Tcp,
     })
 }
@@ -59,7 +59,7 @@ mod tests {
         let stream = Exchange { work: Work::Stream, ..ECHO };
         assert_eq!(read(&stream, "local_throughput=0\nremote_throughput=25500000000\n").unwrap().bits, Some(25.5e9));
         assert!(read(&stream, "local_throughput=1\n").is_err(), "an old version does not say what the receiver took");
-        let commands = commands(&ECHO, &Ports([7, 8])).unwrap();
+        let commands = commands(&ECHO, &Ports([7, 8]), 1).unwrap();
         assert_eq!(commands.server.join(" "), "tcp_rr --nolog -H 127.0.0.1 -C 7 -P 8 -Q 64 -R 64");
     }
 }

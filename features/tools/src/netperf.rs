@@ -1,7 +1,7 @@
 //! netperf: whole round trips, quantiles in whole microseconds.
 
 use super::read::{found, keyed, times};
-use super::{Commands, Exchange, HOST, Over, Ports, Printed, SECONDS, Tool, Work, words};
+use super::{Commands, Exchange, HOST, Over, Ports, Printed, Tool, Work, words};
 
 pub(super) const TOOL: Tool = Tool {
     name: "netperf",
@@ -11,7 +11,7 @@ pub(super) const TOOL: Tool = Tool {
     means,
 };
 
-fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
+fn commands(exchange: &Exchange, ports: &Ports, seconds: u32) -> Option<Commands> {
     let Exchange { over, work, size, spin } = exchange;
     let (test, own) = match (over, work) {
         (Over::Tcp, Work::RoundTrips) => {
@@ -26,7 +26,7 @@ fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
     let port = ports.0[0];
     (!spin).then(|| Commands {
         server: words(&format!("netserver -D -4 -L {HOST} -p {port}")),
-        client: words(&format!("netperf -4 -H {HOST} -p {port} -t {test} -l {SECONDS} -P 0 -- {own}")),
+        client: words(&format!("netperf -4 -H {HOST} -p {port} -t {test} -l {seconds} -P 0 -- {own}")),
         listens: Over::Tcp,
     })
 }

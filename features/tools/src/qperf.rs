@@ -1,11 +1,11 @@
 //! qperf: half a round trip, called one way latency; a mean alone.
 
 use super::read::{after, found, leading, times};
-use super::{Commands, Exchange, HOST, Over, Ports, Printed, SECONDS, Tool, Work, words};
+use super::{Commands, Exchange, HOST, Over, Ports, Printed, Tool, Work, words};
 
 pub(super) const TOOL: Tool = Tool { name: "qperf", install: "sudo apt install qperf", commands, read, means };
 
-fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
+fn commands(exchange: &Exchange, ports: &Ports, seconds: u32) -> Option<Commands> {
     let Exchange { over, work, size, spin } = exchange;
     let test = match work {
         Work::RoundTrips => format!("{}_lat", exchange.protocol()),
@@ -16,7 +16,7 @@ fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
     (!spin).then(|| Commands {
         server: words(&format!("qperf -lp {port}")),
         // In the smallest unit and with six digits: by default it prints three.
-        client: words(&format!("qperf {HOST} -lp {port} -t {SECONDS} -m {size} -uu -e 6 {test}")),
+        client: words(&format!("qperf {HOST} -lp {port} -t {seconds} -m {size} -uu -e 6 {test}")),
         listens: Over::Tcp,
     })
 }

@@ -14,7 +14,7 @@ use msgpath_agent::program::free_port;
 use msgpath_core::Unavailable;
 use msgpath_sys::{child, listening, process};
 
-use super::{Commands, Exchange, Over, Ports, SECONDS, Tool};
+use super::{Commands, Exchange, Over, Ports, Tool};
 use crate::log::{MAX_TOOL_OUTPUT, ToolRun};
 
 /// How long a server may take until it listens.
@@ -23,8 +23,10 @@ const READY: Duration = Duration::from_secs(10);
 const STARTS: u32 = 3;
 /// How long a client may take beyond the time that it measures.
 const LATE: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// Between two looks, ...
 const LOOK: Duration = Duration::from_millis(2);
+/// ... and while a client measures: whoever wakes up often keeps its CPU from sleeping deep, and what the tool measures short.
+const LOOK_AT_CLIENT: Duration = Duration::from_millis(50);
 /// How long a server may take to end when it was asked to.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// How long what a process wrote last may be on its way.
@@ -40,6 +42,8 @@ pub struct Turn<'a> {
     pub work: &'a [(u32, Exchange)],
     /// Who was asked for.
     pub tools: &'a [&'static Tool],
+    /// How long each measures, s.
+    pub seconds: u32,
     /// CPUs of the client.
     pub near: &'a [u32],
     /// CPUs of the server.
@@ -100,7 +104,7 @@ impl Turn<'_> {
         for again in (0..STARTS).rev() {
             let ports = ports()?;
             let none = || Unavailable::new("it does not do that", "");
-            let commands = (tool.commands)(exchange, &ports).ok_or_else(none)?;
+            let commands = (tool.commands)(exchange, &ports, self.seconds).ok_or_else(none)?;
             if [&commands.server, &commands.client].into_iter().any(|words| !installed(&words[0])) {
                 return Err(Unavailable::new("not installed", tool.install));
             }
@@ -147,7 +151,7 @@ impl Turn<'_> {
         alive: &mut dyn FnMut(),
     ) -> Result<String, Unavailable> {
         let mut client = Started::new(words, self.near)?;
-        let most = Duration::from_secs(SECONDS.into()) + LATE;
+        let most = Duration::from_secs(self.seconds.into()) + LATE;
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = client.ended() {
@@ -158,7 +162,7 @@ impl Turn<'_> {
                 return Err(Unavailable::new(why, words.join(" ")));
             }
             alive();
-            std::thread::sleep(LOOK);
+            std::thread::sleep(LOOK_AT_CLIENT);
         };
         let output = client.output();
         if status.success() { Ok(output) } else { Err(failed("its client", status, &output)) }
@@ -300,7 +304,7 @@ mod tests {
     }
 
     fn turn() -> Turn<'static> {
-        Turn { number: 0, pass: 0, work: &[], tools: &[], near: &[], far: &[] }
+        Turn { number: 0, pass: 0, work: &[], tools: &[], seconds: 1, near: &[], far: &[] }
     }
 
     /// A client beside a server that is there: a socket of this test.
@@ -329,7 +333,7 @@ mod tests {
         static TAKEN: Tool = Tool {
             name: "taken",
             install: "",
-            commands: |_, ports| {
+            commands: |_, ports, _| {
                 static STARTED: AtomicU32 = AtomicU32::new(0);
                 let server = match STARTED.fetch_add(1, Ordering::Relaxed) {
                     0 => "exit 1".to_owned(),
@@ -361,7 +365,7 @@ mod tests {
         static ABSENT: Tool = Tool {
             name: "absent",
             install: "sudo apt install absent",
-            commands: |_, _| {
+            commands: |_, _, _| {
                 let words = vec!["no-such-tool-at-all".to_owned()];
                 Some(Commands { server: words.clone(), client: words, listens: Over::Tcp })
             },

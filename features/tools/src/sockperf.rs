@@ -1,14 +1,14 @@
 //! sockperf: half a round trip, called latency; with `under-load` by a schedule, timed from the actual send.
 
 use super::read::{after, found, times};
-use super::{Commands, Exchange, HOST, Over, Ports, Printed, SECONDS, Tool, Work, words};
+use super::{Commands, Exchange, HOST, Over, Ports, Printed, Tool, Work, words};
 
 pub(super) const TOOL: Tool = Tool { name: "sockperf", install: "sudo apt install sockperf", commands, read, means };
 
 /// The least message has its own header, the largest fits into a datagram.
 const SIZES: std::ops::RangeInclusive<u64> = 14..=65_000;
 
-fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
+fn commands(exchange: &Exchange, ports: &Ports, seconds: u32) -> Option<Commands> {
     let Exchange { over, work, size, spin } = exchange;
     let mode = match work {
         Work::RoundTrips => "ping-pong".to_owned(),
@@ -24,7 +24,7 @@ fn commands(exchange: &Exchange, ports: &Ports) -> Option<Commands> {
     let at = format!("-i {HOST} -p {} {tcp} {spin}", ports.0[0]);
     Some(Commands {
         server: words(&format!("sockperf server {at}")),
-        client: words(&format!("sockperf {mode} {at} -m {size} -t {SECONDS}")),
+        client: words(&format!("sockperf {mode} {at} -m {size} -t {seconds}")),
         listens: *over,
     })
 }
@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn a_size_that_it_cannot_send_is_not_asked_for() {
-        let of = |size| commands(&Exchange { size, ..ECHO }, &Ports([1, 2])).is_some();
+        let of = |size| commands(&Exchange { size, ..ECHO }, &Ports([1, 2]), 1).is_some();
         assert!(of(14) && of(65_000) && !of(13) && !of(65_001));
-        let spin = commands(&Exchange { spin: true, over: Over::Udp, ..ECHO }, &Ports([7, 8])).unwrap();
+        let spin = commands(&Exchange { spin: true, over: Over::Udp, ..ECHO }, &Ports([7, 8]), 1).unwrap();
         assert_eq!(spin.server.join(" "), "sockperf server -i 127.0.0.1 -p 7 --nonblocked");
         assert_eq!(spin.listens, Over::Udp);
     }
