@@ -165,7 +165,7 @@ fn threads_need_not_be_pinned() {
 fn the_preset_answers_from_its_numbers() {
     let home = Home::new();
     let folder = home.path().join("out");
-    let line = format!("preset threads-and-queues -q -o {} -- --time 100ms --rounds 5 --warmup 0s", folder.display());
+    let line = format!("preset threads-and-queues -o {} -- --time 100ms --rounds 5 --warmup 0s", folder.display());
     let output = home.run(&line).ends_with(0);
     output.shows(&["Contention or just queueing?", "One event loop, or a thread for each connection?", "rate x mean"]);
     let csv = std::fs::read_to_string(folder.join("threads-and-queues.csv")).unwrap();

@@ -33,6 +33,7 @@ pub mod expected;
 pub mod findings;
 pub mod first;
 pub mod gates;
+pub mod headline;
 pub mod heat;
 #[cfg(test)]
 mod known_answers;

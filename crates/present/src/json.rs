@@ -15,6 +15,7 @@ use std::path::Path;
 use crate::answers::{Answer, Missing, Page, Table};
 use msgpath_analyse::Summary;
 use msgpath_analyse::gates::RunGate;
+use msgpath_analyse::headline::Headline;
 use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::summary::{
@@ -242,7 +243,7 @@ struct RunList<'a> {
 struct RunEntry<'a> {
     /// Its name.
     name: &'a str,
-    /// When it began, local time.
+    /// When it began, RFC 3339 in UTC.
     started: &'a str,
     /// The verb.
     verb: &'a str,
@@ -253,6 +254,8 @@ struct RunEntry<'a> {
     /// Rounds recorded, of a mesh pairs; null: what was watched has none.
     rounds: Option<u64>,
     status: Status,
+    /// Its best case; null: nothing that has such a number was measured.
+    headline: Option<&'a Headline>,
 }
 
 /// What a preset says at its end.
@@ -302,8 +305,9 @@ pub fn paths(rows: &[PathRow]) -> String {
 /// The runs as one JSON object on one line.
 pub fn runs(rows: &[RunRow]) -> String {
     fn entry(row: &RunRow) -> RunEntry<'_> {
-        let RunRow { name, when: started, verb, target, cases, rounds, status } = row;
-        RunEntry { name, started, verb, target, cases: *cases, rounds: *rounds, status: *status }
+        let RunRow { name, when: started, verb, target, cases, rounds, status, headline, .. } = row;
+        let (cases, rounds, status, headline) = (*cases, *rounds, *status, headline.as_ref());
+        RunEntry { name, started, verb, target, cases, rounds, status, headline }
     }
     let runs = rows.iter().map(entry).collect();
     shown(serde_json::to_string(&RunList { schema: RUNS_SCHEMA, status: Status::Ok, runs }))

@@ -7,13 +7,12 @@ pub mod gates;
 mod load;
 mod ways;
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
 use msgpath_analyse::between::{self, Between, Over};
 use msgpath_analyse::summary::{CaseSummary, Ratio};
 pub use msgpath_analyse::words::{ends, interval, with_interval};
 use msgpath_core::Delivery;
-use msgpath_core::doctor::{CheckState, Doctor};
 use msgpath_core::plan::Case;
 use msgpath_core::units::{self, BitUnits, Glyphs, three_digits};
 pub use msgpath_core::units::{decimal, per_second, range};
@@ -311,24 +310,24 @@ pub fn verdict(verdict: Verdict, metric_is_time: bool) -> &'static str {
     }
 }
 
-/// `2 STOP, 5 WARN, 14 OK: ...`: every check counts once, with the worse of its ends.
-pub fn checks(doctor: &Doctor) -> String {
-    let mut states: BTreeMap<u8, CheckState> = BTreeMap::new();
-    for check in &doctor.checks {
-        let state = states.entry(check.number).or_insert(check.state);
-        *state = check.state.max(*state);
+/// `3 min ago`, in the largest unit of which there are two, or one of the smallest.
+pub fn ago(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(86_400, "days"), (3_600, "h"), (60, "min")];
+    match units.into_iter().find(|(unit, _)| seconds >= 2 * unit) {
+        Some((unit, name)) => format!("{} {name} ago", seconds / unit),
+        None => format!("{seconds} s ago"),
     }
-    let counts = [CheckState::Stop, CheckState::Warn, CheckState::NotAvailable, CheckState::Ok].map(|state| {
-        let count = states.values().filter(|other| **other == state).count();
-        (count > 0).then(|| format!("{count} {}", state.word()))
-    });
-    let meaning = match doctor.worst() {
-        CheckState::Stop => "some claims cannot be made here",
-        CheckState::Warn => "what is wrong will be seen in the numbers",
-        CheckState::NotAvailable => "nothing in the way, as far as it could be read",
-        CheckState::Ok => "nothing in the way",
-    };
-    format!("{}: {meaning}", counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// What so many checks that stop claims and that warn mean for what is measured.
+pub fn doctor_verdict(stops: usize, warns: usize) -> String {
+    match (stops, warns) {
+        (0, 0) => "nothing is in the way of a measurement".into(),
+        (0, _) => format!("{warns} WARN: what is wrong will be seen in the numbers"),
+        (_, 0) => format!("{stops} STOP: some claims cannot be made here"),
+        _ => format!("{stops} STOP, {warns} WARN: some claims cannot be made here"),
+    }
 }
 
 /// What the marks mean: `p50` falls when a path is faster, a throughput rises.

@@ -1,14 +1,16 @@
 //! The runs that are kept, as the verbs need them: found, read, listed, named.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use msgpath_analyse::headline::headline;
 use msgpath_analyse::one_way::OnOneClock;
 use msgpath_analyse::{Logs, Summary, between, summarise_with};
 use msgpath_core::schema::{MessageRow, RunHeader, Status};
 use msgpath_core::{Problem, Traits};
 use msgpath_present::terminal::RunRow;
 use msgpath_record::store::{Kept, RUN, Store};
-use msgpath_record::{MessageLog, Rows, Run, export, store};
+use msgpath_record::{MessageLog, Rows, Run, export, store, utc};
 use msgpath_sys::say;
 
 use crate::kind::{self, Kind};
@@ -162,8 +164,10 @@ pub fn unreadable() -> Vec<msgpath_record::RecordError> {
 
 /// All that is kept, the newest first.
 pub fn list() -> Vec<RunRow> {
-    let row = |Kept { name, listing, .. }: Kept| RunRow {
+    let now = SystemTime::now();
+    let row = |Kept { name, folder, listing, .. }: Kept| RunRow {
         name,
+        ago: utc::parse(&listing.started).and_then(|began| now.duration_since(began).ok()),
         when: listing.started,
         verb: listing.verb,
         target: listing.target,
@@ -171,6 +175,7 @@ pub fn list() -> Vec<RunRow> {
         rounds: listing.rounds,
         // Without an end it was killed, or is still at it: in both cases what is there is a part.
         status: listing.status.unwrap_or(Status::Partial),
+        headline: msgpath_record::read_summary(&folder).ok().flatten().and_then(|stored| headline(&stored)),
     };
     store().kept().into_iter().map(row).collect()
 }

@@ -85,7 +85,7 @@ fn judge_gaps(seen: &[(u32, Option<Gaps>)]) -> Verdict {
         time(GAP_NS),
         time(largest)
     );
-    let cure = "stop what else runs, pick a quieter CPU with --cpu, or isolate it (isolcpus, nohz_full)";
+    let cure = "stop what else runs; a quieter CPU with --cpu; an isolated one (isolcpus, nohz_full)";
     let bad = largest > LARGEST_NS || worst.lost_percent() > LOST_PERCENT && worst.gaps >= FEWEST_GAPS;
     let mut verdict = Verdict::warn_if(bad, what, cure);
     for (cpu, gaps) in measured {

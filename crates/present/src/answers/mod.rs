@@ -17,7 +17,7 @@ use crate::svg::{self, Svg};
 pub use cell::{Cell, Table};
 pub use csv::csv;
 pub use html::{answered, html};
-pub use text::text;
+pub use text::{brief, text};
 
 /// A part that there is none of, and why.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]

@@ -1,5 +1,7 @@
 //! The page on a terminal.
 
+use msgpath_analyse::summary::Confidence;
+
 use crate::answers::{Answer, Cell, Page as Answers, Table};
 
 use super::cells;
@@ -14,8 +16,58 @@ const SHORT: usize = 16;
 /// Rows of evidence that a terminal shows; the rest is in the folder.
 const ROWS: usize = 24;
 
-/// The page as text.
-pub fn text(answers: &Answers, style: Style) -> String {
+/// Lines of the answers alone; what is not answered is counted where they are more.
+const LINES: usize = 34;
+
+/// The answers alone, on about a screen: each with its question where all have room, else a line for each; then the tables
+/// that still have room.
+pub fn brief(answers: &Answers, style: Style) -> String {
+    let mut page = begun(answers, style);
+    let questions = apart(style, |page| {
+        for answer in &answers.answers {
+            page.text(0, &answer.question, Paint::Bold);
+            page.computed(answer.confidence, &answer.text);
+        }
+    });
+    page.gap();
+    if questions.lines().count() <= LINES {
+        page.append(&questions);
+    } else {
+        lines(&mut page, &answers.answers);
+    }
+    for shown in &answers.tables {
+        let text = apart(style, |page| table(page, shown));
+        if page.lines() + text.lines().count() <= LINES {
+            page.gap();
+            page.append(&text);
+        }
+    }
+    page.finish()
+}
+
+/// A line for each answer; where they are too many, what could not be told is only counted.
+fn lines(page: &mut Page, answers: &[Answer]) {
+    let room = page.style.columns() - TEXT;
+    let told: Vec<&Answer> = answers.iter().filter(|answer| answer.confidence != Confidence::CantTell).collect();
+    let all: Vec<&Answer> = if answers.len() > LINES { told } else { answers.iter().collect() };
+    let shown = all.len().min(LINES);
+    for answer in &all[..shown] {
+        page.computed(answer.confidence, terminal::first_statements(&page.style.clean(&answer.text), room));
+    }
+    if answers.len() > shown {
+        page.text(2, &format!("{} more answers with -v", answers.len() - shown), Paint::Dim);
+    }
+}
+
+/// What is written on a page of its own.
+fn apart(style: Style, write: impl FnOnce(&mut Page)) -> String {
+    let mut page = Page::new(style);
+    write(&mut page);
+    page.finish()
+}
+
+/// The heading, and what could not be measured.
+fn begun(answers: &Answers, style: Style) -> Page {
     let mut page = Page::new(style);
     page.heading(&answers.title);
     for missing in &answers.missing {
@@ -26,6 +78,12 @@ pub fn text(answers: &Answers, style: Style) -> String {
             Paint::Plain,
         );
     }
+    page
+}
+
+/// The page as text.
+pub fn text(answers: &Answers, style: Style) -> String {
+    let mut page = begun(answers, style);
     for shown in &answers.tables {
         table(&mut page, shown);
     }
@@ -115,6 +173,36 @@ fn lead(rows: &[Vec<String>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_answers_of_a_preset_fit_on_forty_lines() {
+        for count in [0, 1, 5, 30, 200] {
+            let answer = |at: usize| {
+                let confidence = if at % 2 == 0 { Confidence::Sure } else { Confidence::CantTell };
+                Answer::new("Does it depend on the size?", confidence, "It does, by 3 %, at all sizes. ".repeat(9))
+            };
+            let page = Answers {
+                title: "a preset: with questions".into(),
+                tables: vec![wide()],
+                answers: (0..count).map(answer).collect(),
+                ..Answers::default()
+            };
+            for width in [60, 80, 100] {
+                let style = Style { width, ..Style::default() };
+                let text = brief(&page, style);
+                assert!(text.lines().count() <= 40, "{count} at {width}: {text}");
+                assert!(text.matches("It does, by 3 %").count() >= count.min(17), "{count} at {width}: {text}");
+                assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn questions_stand_above_their_answers_where_there_is_room() {
+        let answers = vec![Answer::new("Is it fast?", Confidence::Sure, "Yes.")];
+        let text = brief(&Answers { title: "a preset".into(), answers, ..Answers::default() }, Style::default());
+        assert!(text.contains("\nIs it fast?\n  sure        Yes.\n"), "{text}");
+    }
 
     /// Nine columns of numbers with intervals behind two that name the row, a sentence, and reasons.
     fn wide() -> Table {

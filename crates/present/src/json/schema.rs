@@ -352,7 +352,20 @@ mod tests {
         );
         let text = String::new;
         let (name, when, verb, target) = (text(), text(), text(), text());
-        fits("Runs", &runs(&[RunRow { name, when, verb, target, cases: Some(1), rounds: None, status: Status::Ok }]));
+        fits(
+            "Runs",
+            &runs(&[RunRow {
+                name,
+                when,
+                verb,
+                target,
+                cases: Some(1),
+                rounds: None,
+                status: Status::Ok,
+                ago: None,
+                headline: None,
+            }]),
+        );
     }
 
     #[test]

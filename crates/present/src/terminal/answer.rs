@@ -103,6 +103,20 @@ pub fn first_statements(text: &str, room: usize) -> &str {
     &text[..ends[least.max(most)]]
 }
 
+/// The same in one line of a table of checks or paths, whose whole text another line or `-v` has: what stands in brackets
+/// or behind a colon gives way, then words, to `…`.
+pub(super) fn in_a_line(text: &str, room: usize) -> String {
+    let first = first_statements(text, room);
+    if width(first) <= room {
+        return first.to_owned();
+    }
+    let ends = [" (", ": "].into_iter().filter_map(|sign| first.find(sign).filter(|end| width(&first[..*end]) <= room));
+    match ends.max() {
+        Some(end) => first[..end].to_owned(),
+        None => wrap(first, room.saturating_sub(2), 0, 0).swap_remove(0) + " …",
+    }
+}
+
 impl Page {
     /// The sentences that a reader came for, each with its confidence word; then the gates that were asked for.
     pub fn answer(&mut self, summary: &Summary) {

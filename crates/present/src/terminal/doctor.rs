@@ -2,33 +2,108 @@
 
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 
+use super::answer::in_a_line;
 use super::page::{Page, Paint, Style, width, wrap};
 use super::table::{Align, Table};
 use crate::words;
 
-/// One line per check with its cure; both ends together where they agree. `resolution`: what the A/A control could
-/// tell apart (0.013 is 1.3 %), where it was measured.
-pub fn doctor(doctor: &Doctor, resolution: Option<f64>, style: Style) -> String {
+/// Checks of which it is told what was seen and what helps, in a line each.
+const CHECKS: usize = 3;
+/// Characters of the longest name of a check in these lines.
+const NAME: usize = 24;
+
+/// Whether measurements here can be relied on, a line with its cure for each check that is in the way, how many are not;
+/// with `-v` each check. `resolution`: what the A/A control could tell apart (0.013 is 1.3 %), where it was measured.
+/// `again`: the command that was typed.
+pub fn doctor(doctor: &Doctor, resolution: Option<f64>, again: &str, style: Style) -> String {
     let mut page = Page::new(style);
-    let took = style.glyphs.time(doctor.took_ns as f64);
-    page.hanging(
-        &[Paint::Bold.span("doctor"), "  ".into()],
-        8,
-        &format!("{}   took {took}", words::checks(doctor)),
-        Paint::Plain,
-    );
-    if !doctor.full {
-        page.text(8, "The noise floor was measured for a moment only: msgpath doctor takes longer.", Paint::Dim);
+    let worst = worst(doctor);
+    let count = |state: CheckState| worst.iter().filter(|line| line.check.state == state).count();
+    let mut verdict = words::doctor_verdict(count(CheckState::Stop), count(CheckState::Warn));
+    if let Some(resolution) = resolution {
+        verdict += &format!("; this machine resolves {} today", words::percent(resolution));
+    }
+    page.hanging(&[Paint::Bold.span("doctor"), "  ".into()], 8, &format!("{verdict}."), Paint::Plain);
+    let more = in_the_way(&mut page, &worst);
+    let mut rest: Vec<String> =
+        Some(more).filter(|more| *more > 0).map(|more| format!("and {more} more")).into_iter().collect();
+    rest.push(format!("{} fine", words::counted(count(CheckState::Ok) as u64, "check")));
+    rest.extend(Some(count(CheckState::NotAvailable)).filter(|n| *n > 0).map(|n| format!("{n} n/a")));
+    rest.push(format!("took {}", style.glyphs.time(doctor.took_ns as f64)));
+    page.text(2, &rest.join(", "), Paint::Dim);
+    if doctor.checks.iter().any(|check| !check.commands.is_empty()) {
+        page.text(0, &format!("commands that help: {again} --fix"), Paint::Plain);
+    }
+    if style.verbose {
+        each_check(&mut page, doctor);
+    } else {
+        page.text(0, &format!("more: {again} -v"), Paint::Plain);
+    }
+    page.finish()
+}
+
+/// A check with whether its end must be named.
+struct Line<'a> {
+    check: &'a Check,
+    end: bool,
+}
+
+impl Line<'_> {
+    fn name(&self) -> String {
+        if self.end { format!("{}, {}", self.check.name, self.check.end) } else { self.check.name.clone() }
+    }
+}
+
+/// Each check once, at the worse of its ends; what stops claims first.
+fn worst(doctor: &Doctor) -> Vec<Line<'_>> {
+    let mut worst: Vec<Line<'_>> = Vec::new();
+    for line in lines(doctor) {
+        match worst.iter_mut().find(|known| known.check.number == line.check.number) {
+            Some(known) if line.check.state > known.check.state => *known = line,
+            // The other end is as bad.
+            Some(known) if line.check.state == known.check.state => known.end = false,
+            Some(_) => {}
+            None => worst.push(line),
+        }
+    }
+    worst.sort_by_key(|line| std::cmp::Reverse(line.check.state));
+    worst
+}
+
+/// What was seen by the first checks that are in the way and, below, what helps, each as far as a line has room. How many
+/// more are in the way.
+fn in_the_way(page: &mut Page, worst: &[Line<'_>]) -> usize {
+    let bad: Vec<&Line<'_>> = worst.iter().filter(|line| line.check.state >= CheckState::Warn).collect();
+    if bad.is_empty() {
+        return 0;
     }
     page.gap();
-    in_short(&mut page, doctor);
-    if let Some(resolution) = resolution {
-        let text = format!("This machine resolves {} today (A/A, 95 % of pairs).", words::percent(resolution));
-        page.text(2, &text, Paint::Plain);
+    let shown = &bad[..bad.len().min(CHECKS)];
+    let style = page.style;
+    let name = |line: &Line<'_>| in_a_line(&style.clean(&line.name()), NAME);
+    let widest = shown.iter().map(|line| width(&name(line))).max().unwrap_or(0);
+    let room = style.columns().saturating_sub(widest + 10);
+    for line in shown {
+        let name = name(line);
+        let pad = " ".repeat(widest + 2 - width(&name));
+        let state = line.check.state;
+        let what = in_a_line(&style.clean(&line.check.what), room);
+        page.line(&["  ".into(), paint(state).span(state.word()), "  ".into(), name.into(), pad.into(), what.into()]);
+        if !line.check.cure.is_empty() {
+            // It is another machine's word.
+            let whose = if line.check.end == "far" { "far end: " } else { "" };
+            let to = style.clean("→ ");
+            let cure = in_a_line(&style.clean(&line.check.cure), room - width(whose) - width(&to));
+            page.text(widest + 10, &format!("{to}{whose}{cure}"), Paint::Plain);
+        }
     }
-    if doctor.checks.iter().any(|check| !check.commands.is_empty()) {
-        page.gap();
-        page.hanging(&["commands  ".into()], 10, "msgpath doctor --fix", Paint::Plain);
+    bad.len() - shown.len()
+}
+
+/// One line per check with its cure; both ends together where they agree.
+fn each_check(page: &mut Page, doctor: &Doctor) {
+    if !doctor.full {
+        page.text(0, "The noise floor was measured for a moment only: msgpath doctor takes longer.", Paint::Dim);
     }
     page.heading("each check");
     let mut table = Table::new()
@@ -37,72 +112,29 @@ pub fn doctor(doctor: &Doctor, resolution: Option<f64>, style: Style) -> String 
         .column("", Align::Left)
         .column("", Align::Left)
         .wrap_last();
-    for (check, end) in lines(doctor) {
-        let name = if end { format!("{}, {}", check.name, check.end) } else { check.name.clone() };
-        let number = check.number.to_string();
-        table.row([
-            number.into(),
-            paint(check.state).span(check.state.word()),
-            name.into(),
-            check.what.as_str().into(),
-        ]);
+    for line in lines(doctor) {
+        let check = line.check;
+        let state = paint(check.state).span(check.state.word());
+        table.row([check.number.to_string().into(), state, line.name().into(), check.what.as_str().into()]);
         if check.state >= CheckState::Warn && !check.cure.is_empty() {
             table.row(["".into(), "".into(), "".into(), Paint::Dim.span(format!("fix: {}", check.advice()))]);
         }
     }
     page.table(table);
-    page.finish()
-}
-
-/// What each check that is in the way found first, at the worse of its ends, and the names of the others.
-fn in_short(page: &mut Page, doctor: &Doctor) {
-    let mut worst: Vec<(&Check, bool)> = Vec::new();
-    for (check, end) in lines(doctor) {
-        match worst.iter_mut().find(|(known, _)| known.number == check.number) {
-            Some(known) if check.state > known.0.state => *known = (check, end),
-            // The other end is as bad.
-            Some(known) if check.state == known.0.state => known.1 = false,
-            Some(_) => {}
-            None => worst.push((check, end)),
-        }
-    }
-    let name = |(check, end): &(&Check, bool)| {
-        if *end { format!("{}, {}", check.name, check.end) } else { check.name.clone() }
-    };
-    let bad: Vec<&(&Check, bool)> = worst.iter().filter(|(check, _)| check.state >= CheckState::Warn).collect();
-    let widest = bad.iter().map(|line| width(&page.style.clean(&name(line)))).max().unwrap_or(0);
-    for state in [CheckState::Stop, CheckState::Warn] {
-        for line in bad.iter().filter(|(check, _)| check.state == state) {
-            let name = page.style.clean(&name(line));
-            let pad = " ".repeat(widest + 2 - width(&name));
-            let lead = ["  ".into(), paint(state).span(state.word()), "  ".into(), name.into(), pad.into()];
-            // The rest stands below.
-            let what = line.0.what.split("; ").next().unwrap_or_default();
-            page.hanging(&lead, widest + 10, what, Paint::Plain);
-        }
-    }
-    for state in [CheckState::NotAvailable, CheckState::Ok] {
-        let names: Vec<&str> =
-            worst.iter().filter(|(check, _)| check.state == state).map(|(check, _)| check.name.as_str()).collect();
-        if !names.is_empty() {
-            let lead = ["  ".into(), paint(state).span(state.word()), " ".repeat(6 - width(state.word())).into()];
-            page.hanging(&lead, 8, &names.join(", "), Paint::Plain);
-        }
-    }
 }
 
 /// The commands that help, each with the one that takes it back, as a shell script: what is not a command is a comment.
 /// A command is never broken or cut, so such a line may be wider than the terminal.
 pub fn doctor_fix(doctor: &Doctor, style: Style) -> String {
     let mut page = Page::new(style);
-    let commands: usize = lines(doctor).iter().map(|(check, _)| check.commands.len()).sum();
+    let commands: usize = lines(doctor).iter().map(|line| line.check.commands.len()).sum();
     if commands == 0 {
         comment(&mut page, "doctor --fix: no check has a command. Nothing was changed.");
         return page.finish();
     }
     let count = words::counted(commands as u64, "command");
     comment(&mut page, &format!("doctor --fix: {count} to type as root. Nothing was changed."));
-    for (check, end) in lines(doctor).into_iter().filter(|(check, _)| !check.commands.is_empty()) {
+    for Line { check, end } in lines(doctor).into_iter().filter(|line| !line.check.commands.is_empty()) {
         page.gap();
         let at = if end { format!(" on the {} end", check.end) } else { String::new() };
         comment(&mut page, &format!("{} {}{at}", check.number, check.name));
@@ -121,17 +153,17 @@ fn comment(page: &mut Page, text: &str) {
     }
 }
 
-/// The checks to print, one for both ends where they agree, each with whether its end must be named.
-fn lines(doctor: &Doctor) -> Vec<(&Check, bool)> {
+/// The checks to print, one for both ends where they agree.
+fn lines(doctor: &Doctor) -> Vec<Line<'_>> {
     let alike = |a: &Check, b: &Check| {
         (a.number, a.state, &a.what, &a.cure, &a.commands) == (b.number, b.state, &b.what, &b.cure, &b.commands)
     };
     let two_ends = doctor.checks.iter().any(|check| check.end == "far");
-    let mut lines: Vec<(&Check, bool)> = Vec::new();
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for check in &doctor.checks {
-        match lines.iter_mut().find(|(known, _)| alike(known, check)) {
-            Some((_, name_end)) => *name_end = false,
-            None => lines.push((check, two_ends && check.end != "both")),
+        match lines.iter_mut().find(|known| alike(known.check, check)) {
+            Some(known) => known.end = false,
+            None => lines.push(Line { check, end: two_ends && check.end != "both" }),
         }
     }
     lines
@@ -151,14 +183,51 @@ mod tests {
     use super::*;
     use crate::fixture;
 
+    const AGAIN: &str = "msgpath doctor";
+
     #[test]
     fn a_check_that_agrees_at_both_ends_is_one_line() {
-        let found = fixture::doctor();
-        let text = doctor(&found, None, Style::default());
+        let text = doctor(&fixture::doctor(), None, AGAIN, Style { verbose: true, ..Style::default() });
         let each = text.split("each check").nth(1).unwrap();
         assert_eq!(each.matches("clock source").count(), 1, "{text}");
         assert!(!text.contains("clock source, near"));
         assert!(each.contains("load, near") && each.contains("load, far"), "{text}");
+    }
+
+    /// Every check is in the way, with the longest of what it may say.
+    fn worst_machine() -> Doctor {
+        let mut found = fixture::doctor();
+        for number in 30..50 {
+            let state = if number % 2 == 0 { CheckState::Warn } else { CheckState::Stop };
+            let sample = found.checks.iter().find(|check| check.number == 8).unwrap().clone();
+            let cure = format!("stop what else runs {}", "and so on ".repeat(30));
+            found.checks.push(Check { number, state, name: format!("a check called {number}"), cure, ..sample });
+        }
+        found
+    }
+
+    #[test]
+    fn the_doctor_fits_on_twelve_lines() {
+        for found in [fixture::doctor(), worst_machine(), Doctor::default()] {
+            for width in [60, 80, 100] {
+                let text = doctor(&found, Some(0.0133), AGAIN, Style { width, ..Style::default() });
+                assert!(text.lines().count() <= 12, "{text}");
+                assert!(text.ends_with("more: msgpath doctor -v\n"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_stops_claims_stands_first_with_what_helps() {
+        let style = Style { width: 80, ..Style::default() };
+        let text = doctor(&fixture::doctor(), None, AGAIN, style);
+        let bad: Vec<&str> = text.lines().filter(|line| line.contains("→ ")).collect();
+        let states = text.lines().filter(|line| line.starts_with("  STOP  ") || line.starts_with("  WARN  "));
+        let states: Vec<&str> = states.map(|line| &line[2..12]).collect();
+        assert!(states[0] == "STOP  load" && states[1..].iter().all(|state| state.starts_with("WARN")), "{text}");
+        assert!(bad[0].trim_start().starts_with("→ end the other programs"), "{text}");
+        let text = doctor(&worst_machine(), None, AGAIN, style);
+        assert!(!text.contains("  WARN  ") && text.contains("  and 20 more, "), "{text}");
     }
 
     #[test]
@@ -170,7 +239,7 @@ mod tests {
         }
         let plain = |line: &&str| !line.is_empty() && !line.starts_with('#');
         let commands = text.lines().filter(plain).count();
-        assert_eq!(commands, lines(&found).iter().map(|(check, _)| check.commands.len()).sum::<usize>());
+        assert_eq!(commands, lines(&found).iter().map(|line| line.check.commands.len()).sum::<usize>());
         assert!(doctor_fix(&Doctor::default(), Style::default()).contains("Nothing was changed"));
     }
 }

@@ -25,7 +25,8 @@ mod table;
 mod threads;
 mod verify;
 
-pub(crate) use answer::{answers, first_statements, is_answer, kinds as warning_kinds};
+pub use answer::first_statements;
+pub(crate) use answer::{answers, is_answer, kinds as warning_kinds};
 pub use compare::compare;
 pub(crate) use compare::{absolute, metric_name, resolution};
 pub use diff::diff;
@@ -36,7 +37,7 @@ pub use ladder::ladder;
 pub use machines::machines;
 pub use nothing::nothing;
 pub use page::{Page, Paint, Span, Style, width, wrap};
-pub use paths::{PathRow, SettingRow, paths, settings};
+pub use paths::{PathRow, SettingRow, each_path, paths, settings};
 pub use runs::{RunRow, runs};
 pub(crate) use sections::cost_cells;
 pub use sections::{findings, verdict, warnings};

@@ -185,6 +185,16 @@ impl Page {
         self.out.push('\n');
     }
 
+    /// Lines so far.
+    pub fn lines(&self) -> usize {
+        self.out.lines().count()
+    }
+
+    /// What another page of the same style has.
+    pub fn append(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
     /// An empty line, unless there is one already.
     pub fn gap(&mut self) {
         if !self.out.is_empty() && !self.out.ends_with("\n\n") {

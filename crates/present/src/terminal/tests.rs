@@ -1,8 +1,10 @@
 //! Every form at every width, against its snapshot; and what must hold at all of them.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use msgpath_analyse::Summary;
+use msgpath_analyse::headline::Headline;
 use msgpath_analyse::summary::Warning;
 use msgpath_core::Unavailable;
 use msgpath_core::schema::{MessageRow, Status};
@@ -44,6 +46,15 @@ fn run_rows() -> Vec<RunRow> {
         cases: Some(96),
         rounds: Some(3_840),
         status,
+        ago: Some(Duration::from_secs(3 * 3_600 + 59)),
+        headline: Some(Headline {
+            path: "shm:ring/futex".into(),
+            label: None,
+            bytes: 64,
+            p50_ns: Some(12_300),
+            bits_per_s: None,
+            cases: 96,
+        }),
     };
     vec![row("test-otter", Status::Ok), row("test-heron", Status::Partial), row("test-newt", Status::Failed)]
 }
@@ -104,7 +115,7 @@ fn forms(style: Style) -> Vec<(&'static str, String)> {
         ("load_curve", echo(&FIXTURES.curve.0, &FIXTURES.curve.1, style)),
         ("unsettled", echo(&FIXTURES.unsettled.0, &FIXTURES.unsettled.1, style)),
         ("crossings", compare(&FIXTURES.crossings.0, &FIXTURES.crossings.1, style)),
-        ("doctor", doctor(&fixture::doctor(), Some(0.013), style)),
+        ("doctor", doctor(&fixture::doctor(), Some(0.013), "msgpath doctor", style)),
         ("doctor_fix", doctor_fix(&fixture::doctor(), style)),
     ]
 }
@@ -124,7 +135,9 @@ fn every_form_at_every_width() {
     let wide = forms(Style { width: 200, ..Style::default() });
     assert_eq!(wide, forms(Style::default()), "a wider terminal shows the same");
     for (name, text) in forms(Style { width: 80, verbose: true, ..Style::default() }) {
-        if ["echo", "echo_sizes", "compare", "stream", "stream_cases", "crossings", "gates"].contains(&name) {
+        if ["echo", "echo_sizes", "compare", "stream", "stream_cases", "crossings", "gates", "doctor", "paths"]
+            .contains(&name)
+        {
             insta::assert_snapshot!(format!("{name}_80_verbose"), text);
         }
     }
@@ -192,8 +205,8 @@ fn the_first_number_of_every_result_is_seen_without_scrolling() {
             is_seen("write shape", &write_shape(run, &with(summary), style, BitUnits::Si), "Gbit/s");
             let found = msgpath_analyse::diff::diff(&fixtures.echo.0, &fixtures.echo.0, &[]);
             is_seen("diff", &diff(&found, style), "+0.0 %");
-            is_seen("doctor", &doctor(&fixture::doctor(), Some(0.013), style), "WARN");
-            is_seen("paths", &paths(&path_rows(), style), "tcp:send");
+            is_seen("doctor", &doctor(&fixture::doctor(), Some(0.013), "msgpath doctor", style), "WARN");
+            is_seen("paths", &paths(&path_rows(), style), if verbose { "tcp:send" } else { "tcp  send" });
         }
     }
 }

@@ -12,13 +12,13 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::Workload;
 use msgpath_core::doctor::{Check, CheckState, Doctor, Observation};
-use msgpath_core::foreign::shown;
+use msgpath_core::foreign::{command_again, shown};
 use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{ChannelOptions, Extent};
 use msgpath_core::remedy::{Action, Remedy};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole, Exit, PathName, Plan, Problem, Target};
-use msgpath_present::{json, terminal};
+use msgpath_present::{Style, json, terminal};
 use msgpath_run::{DoctorRequest, Examination, examine};
 use msgpath_sys::say;
 use msgpath_sys::standard::Output;
@@ -26,6 +26,7 @@ use msgpath_sys::standard::Output;
 use crate::options::{LaunchOptions, Look};
 use crate::output;
 use crate::place::Place;
+use crate::progress::Doing;
 use crate::verb::Group;
 use crate::{looks, progress, request, typed};
 
@@ -57,6 +58,9 @@ pub(crate) struct Arguments {
     /// A check that says STOP is an error (exit 5)
     #[arg(long)]
     strict: bool,
+    /// Each check with what was seen
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     look: Look,
 }
@@ -65,12 +69,12 @@ impl crate::verb::Verb for Arguments {
     const NAME: &str = "doctor";
     const GROUP: Group = Group::Prepare;
 
-    fn run(&self, _: Vec<String>) -> Result<ExitCode> {
-        run(self)
+    fn run(&self, words: Vec<String>) -> Result<ExitCode> {
+        run(self, &words)
     }
 }
 
-fn run(arguments: &Arguments) -> Result<ExitCode> {
+fn run(arguments: &Arguments, words: &[String]) -> Result<ExitCode> {
     let target = arguments.target.clone().unwrap_or(Target::Local);
     if arguments.apply {
         needs_root()?;
@@ -78,8 +82,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stop = msgpath_sys::signal::stop_flag();
     let options = request::reached(&arguments.launch, &target, ChannelOptions::default())?;
     let spin = arguments.poll;
+    let doing = Doing::at(&format!("examining {target} (4 s)"));
     let Examination { mut doctor, remedies } =
         examine(&DoctorRequest { target: target.clone(), options: options.clone(), full: true, spin }, stop)?;
+    drop(doing);
     if arguments.apply {
         let failed = carry_out(&remedies, apply, &mut Output).map_err(|error| output::cannot_print(&error))?;
         return match failed {
@@ -91,13 +97,17 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     // The commands need no measurement, and with another server none can be made.
     let stranger = doctor.check(msgpath_run::WHO_ANSWERS, "far").is_some();
-    let resolution =
-        if arguments.fix || stranger { None } else { add_resolution(&mut doctor, &target, &options, stop)? };
-    let style = looks::stdout(&arguments.look);
+    let resolution = if arguments.fix || stranger {
+        None
+    } else {
+        let _doing = Doing::at("measuring how much two equal cases differ (3 s)");
+        add_resolution(&mut doctor, &target, &options, stop)?
+    };
+    let style = Style { verbose: arguments.verbose, ..looks::stdout(&arguments.look) };
     let text = match (arguments.look.json, arguments.fix) {
         (true, _) => json::doctor(&doctor, resolution) + "\n",
         (false, true) => terminal::doctor_fix(&doctor, style),
-        (false, false) => terminal::doctor(&doctor, resolution, style),
+        (false, false) => terminal::doctor(&doctor, resolution, &command_again(words), style),
     };
     output::print(text)?;
     match stopped(&doctor).filter(|_| arguments.strict) {

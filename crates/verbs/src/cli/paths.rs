@@ -4,14 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use msgpath_core::PathName;
 use msgpath_core::units::size;
 use msgpath_paths::Entry;
 use msgpath_present::json;
-use msgpath_present::terminal::{PathRow, SettingRow, paths, settings};
+use msgpath_present::terminal::{PathRow, SettingRow, Style, each_path, paths, settings};
 
 use crate::looks;
 use crate::options::Look;
 use crate::output;
+use crate::progress::Doing;
 use crate::settings::{KEYS, Key};
 use crate::typed::{List, PathArg};
 use crate::verb::Group;
@@ -19,12 +21,15 @@ use crate::verb::Group;
 /// Which paths work here, and why not
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Only these [default: all]
+    /// Only these; of a transport all its paths [default: all]
     #[arg(value_name = "PATHS", hide_possible_values = true)]
     only: Option<List<PathArg>>,
     /// The rare settings that the measuring verbs take as -o KEY=VALUE, what they mean, and for which transports
     #[arg(short = 'o', long, conflicts_with_all = ["only", "json"])]
     options: bool,
+    /// Each path with what it does, and why those that do not work cannot be had
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     look: Look,
 }
@@ -48,15 +53,43 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     for path in arguments.only.iter().flat_map(|List(paths)| paths) {
         match path {
             PathArg::All => {}
-            PathArg::Spec(spec) => only.push(msgpath_paths::resolve(spec, None)?),
+            PathArg::Spec(spec) => {
+                let name = msgpath_paths::resolve(spec, None)?;
+                // A transport alone is all of it.
+                let all = spec.bare() == Some(name.transport.as_str()) && spec.wait.is_none();
+                only.push((name, all));
+            }
         }
     }
-    let rows: Vec<PathRow> =
-        msgpath_paths::all().iter().filter(|entry| only.is_empty() || only.contains(&entry.name)).map(row).collect();
-    let text =
-        if arguments.look.json { json::paths(&rows) + "\n" } else { paths(&rows, looks::stdout(&arguments.look)) };
+    let meant = |entry: &&Entry| {
+        let named =
+            |(name, all): &(PathName, bool)| entry.name == *name || *all && entry.name.transport == name.transport;
+        only.is_empty() || only.iter().any(named)
+    };
+    let rows = tried(msgpath_paths::all().iter().filter(meant));
+    let style = Style { verbose: arguments.verbose, ..looks::stdout(&arguments.look) };
+    let text = match arguments.look.json {
+        true => json::paths(&rows) + "\n",
+        false if only.is_empty() => paths(&rows, style),
+        false => each_path(&rows, style),
+    };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What this kernel answers to each.
+fn tried<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<PathRow> {
+    let mut doing = Doing::default();
+    let mut transport = "";
+    let mut rows = Vec::new();
+    for entry in entries {
+        if transport != entry.name.transport {
+            transport = &entry.name.transport;
+            doing.show(&format!("trying the paths of {transport}"));
+        }
+        rows.push(row(entry));
+    }
+    rows
 }
 
 fn setting(key: &Key) -> SettingRow {

@@ -73,6 +73,26 @@ pub fn silent() -> Box<dyn Progress> {
     Box::new(Silent)
 }
 
+/// What a verb without rounds is at, on a terminal only; nothing of it stays.
+#[derive(Default)]
+pub struct Doing(Screen);
+
+impl Doing {
+    /// Shows it until this is dropped.
+    pub fn at(what: &str) -> Self {
+        let mut doing = Self::default();
+        doing.show(what);
+        doing
+    }
+
+    /// Shows it in the place of what was shown before.
+    pub fn show(&mut self, what: &str) {
+        if std::io::stderr().is_terminal() {
+            self.0.draw(what, looks::stderr_columns());
+        }
+    }
+}
+
 struct Silent;
 
 impl Progress for Silent {}

@@ -111,21 +111,24 @@ mod tests {
     use super::*;
     use crate::analyse::RpcSummary;
     use crate::present::fixture;
+    use msgpath_core::units::Glyphs;
     use msgpath_present::terminal::Style;
 
     use crate::analyse::RpcTimes;
     use crate::present::terminal::rpc;
     use msgpath_analyse::summary::ProcessCost;
 
+    const VERBOSE: Style = Style { width: 100, color: false, glyphs: Glyphs::Unicode, verbose: true, warnings: false };
+
     #[test]
     fn both_processes_stand_beside_each_other() {
         let (run, mut summary, _) = fixture::rpc();
-        assert!(!rpc(&run, &summary, Style::default()).contains("what the two processes"));
+        assert!(!rpc(&run, &summary, VERBOSE).contains("what the two processes"));
         let cost = ProcessCost { cpu_ns: 8_100.0, voluntary: 2.0, disk_read_bytes: Some(0), ..ProcessCost::default() };
         for case in &mut summary.cases {
             case.end_mut(NEAR).process = Some(cost.clone());
         }
-        let alone = rpc(&run, &summary, Style::default());
+        let alone = rpc(&run, &summary, VERBOSE);
         assert!(
             alone.contains("8.10 µs") && alone.contains("0 B") && alone.contains("belongs to somebody else"),
             "{alone}"
@@ -133,10 +136,10 @@ mod tests {
         for case in &mut summary.cases {
             case.end_mut(FAR).process = Some(cost.clone());
         }
-        let both = rpc(&run, &summary, Style::default());
+        let both = rpc(&run, &summary, VERBOSE);
         assert!(both.contains("server") && !both.contains("belongs to somebody else"), "{both}");
         for width in [60, 80, 100] {
-            let text = rpc(&run, &summary, Style { width, ..Style::default() });
+            let text = rpc(&run, &summary, Style { width, ..VERBOSE });
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
         }
     }
@@ -144,26 +147,26 @@ mod tests {
     #[test]
     fn a_copy_of_the_bytes_is_a_floor() {
         let (mut run, mut summary, _) = fixture::rpc();
-        assert!(!rpc(&run, &summary, Style::default()).contains("floor: one copy"));
+        assert!(!rpc(&run, &summary, VERBOSE).contains("floor: one copy"));
         run.header.floors.as_mut().unwrap().copy_bytes_per_s = Some(1e10);
         let kinds = &mut summary.sections.get_mut::<RpcSummary>().unwrap().kinds;
         kinds.truncate(1);
         (kinds[0].request_bytes, kinds[0].reply_bytes) = (1_000_000.0, 0.0);
-        let text = rpc(&run, &summary, Style::default());
+        let text = rpc(&run, &summary, VERBOSE);
         assert!(text.contains("takes here: ping 100 µs"), "{text}");
     }
 
     #[test]
     fn the_packets_are_those_of_the_device_of_the_route() {
         let (mut run, mut summary, _) = fixture::rpc();
-        let before = rpc(&run, &summary, Style::default());
+        let before = rpc(&run, &summary, VERBOSE);
         assert!(before.contains("segments with data") && !before.contains("packets"), "{before}");
         run.header.ends[NEAR].counters = vec!["dev.eth0.tx_packets".into(), "dev.eth0.rx_packets".into()];
         run.rounds[0].connect_ns = Some(120_000);
         let times = RpcTimes { p50_ns: 61_000, ..RpcTimes::default() };
         summary.sections.get_mut::<RpcSummary>().unwrap().kinds[0].first_byte = Some(times);
         summary.cases[0].end_mut(NEAR).kernel.insert("dev.eth0.tx_packets".into(), 4_321);
-        let text = rpc(&run, &summary, Style::default()).replace("\n     ", " ");
+        let text = rpc(&run, &summary, VERBOSE).replace("\n     ", " ");
         assert!(
             text.contains("came after (p50) ping 61.0 µs;")
                 && text.contains("connecting took 120 µs")

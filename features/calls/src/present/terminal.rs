@@ -6,7 +6,9 @@ use msgpath_analyse::Summary;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
-use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, interval_span, value_span, width};
+use msgpath_present::terminal::{
+    Align, Page, Paint, Span, Style, Table, bar_of, first_statements, interval_span, value_span, width,
+};
 
 use super::ends;
 use crate::workload::CALLS;
@@ -48,15 +50,10 @@ pub(super) fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         page.gap();
         latencies(&mut page, summary, kinds);
         page.limits(run, summary, &cases);
-        page.gap();
-        rates(&mut page, kinds);
         at_the_server(&mut page, run, kinds);
-        estimates(&mut page, run, kinds);
-        ends::copies(&mut page, run, kinds);
-        kinds.iter().for_each(|kind| parts(&mut page, facts, kind));
-        ends::processes(&mut page, summary, kinds);
-        ends::way(&mut page, run, summary, kinds);
-        clocks(&mut page, run, rpc);
+        if style.verbose {
+            in_detail(&mut page, run, summary, rpc);
+        }
         if let Some(not_kept) = facts.map(|facts| facts.not_kept).filter(|calls| *calls > 0) {
             let calls = words::counted(not_kept, "call");
             page.text(2, &format!("The log of calls was full: {calls} are in the percentiles only."), Paint::Yellow);
@@ -69,8 +66,22 @@ pub(super) fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         page.ablations(run, summary);
     }
     page.in_full(run, summary, &cases);
-    page.more(run, summary, &[], &[]);
+    page.more(run, summary, &[], &["where the time of each call goes", "calls a second", "clocks"]);
     page.finish()
+}
+
+/// Rates, estimates, the parts of each kind of call, what the ends spent, the way, the clocks.
+fn in_detail(page: &mut Page, run: &Run, summary: &Summary, rpc: &RpcSummary) {
+    let facts = run.header.parts.get::<RpcFacts>();
+    let kinds = &rpc.kinds;
+    page.gap();
+    rates(page, kinds);
+    estimates(page, run, kinds);
+    ends::copies(page, run, kinds);
+    kinds.iter().for_each(|kind| parts(page, facts, kind));
+    ends::processes(page, summary, kinds);
+    ends::way(page, run, summary, kinds);
+    clocks(page, run, rpc);
 }
 
 /// Calls by floor(log2(µs)) as the original lab prints them, but in columns that line up: one row per kind and block of
@@ -162,7 +173,9 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     }
     page.table(table);
     whys.iter().for_each(|why| page.text(2, why, Paint::Dim));
-    page.text(2, CALLS.duration(open).what, Paint::Dim);
+    let what = CALLS.duration(open).what;
+    let room = page.style.columns() - 2;
+    page.text(2, if page.style.verbose { what } else { first_statements(what, room) }, Paint::Dim);
 }
 
 /// One row per kind: first and later calls, calls and bytes a second, each with the clock it is divided by.
@@ -372,6 +385,8 @@ mod tests {
     use crate::analyse::AbsentWire;
     use crate::present::fixture;
 
+    const VERBOSE: Style = Style { width: 100, color: false, glyphs: Glyphs::Unicode, verbose: true, warnings: false };
+
     fn styles() -> [(&'static str, Style); 4] {
         let ascii = Style { glyphs: Glyphs::Ascii, width: 80, color: false, ..Style::default() };
         [
@@ -390,14 +405,20 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= style.columns()), "{text}");
             assert!(style.glyphs != Glyphs::Ascii || (text.is_ascii() && !text.contains('?')), "{text}");
             assert!(!text.contains('\x1b') && !text.contains("NaN"), "{text}");
+            assert!(text.lines().count() <= if style.columns() < 80 { 28 } else { 25 }, "{text}");
             insta::assert_snapshot!(format!("rpc_{name}"), text);
+        }
+        for width in [80, 60] {
+            let text = rpc(&run, &summary, Style { width, ..VERBOSE });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            insta::assert_snapshot!(format!("rpc_{width}_verbose"), text);
         }
     }
 
     #[test]
     fn an_open_loop_says_that_its_times_are_from_the_intended_send() {
         let (run, mut summary, _) = fixture::rpc();
-        assert!(!rpc(&run, &summary, Style::default()).contains("intended send"));
+        assert!(!rpc(&run, &summary, VERBOSE).contains("intended send"));
         let open = fixture::open_loop().1.cases[0].open.clone();
         for case in &mut summary.cases {
             case.open = open.clone();
@@ -405,7 +426,7 @@ mod tests {
             service.clone_from(&case.latency.quantiles);
             service.iter_mut().for_each(|quantile| quantile.ns = quantile.ns.map(|ns| ns / 2));
         }
-        let text = rpc(&run, &summary, Style { width: 120, ..Style::default() });
+        let text = rpc(&run, &summary, Style { width: 120, ..VERBOSE });
         assert!(text.contains("Latency is from the intended send"), "{text}");
         assert!(!text.contains("Time is T4 - T1"), "{text}");
         let [head, ping] =
@@ -417,17 +438,17 @@ mod tests {
     fn work_below_a_step_of_the_servers_clock_is_not_nothing() {
         let (run, mut summary, _) = fixture::rpc();
         let says = "The server's clock has steps of 1.00 µs: less than that can read 0 there.";
-        assert!(!rpc(&run, &summary, Style::default()).contains(says));
+        assert!(!rpc(&run, &summary, VERBOSE).contains(says));
         let kinds = &mut summary.sections.get_mut::<RpcSummary>().unwrap().kinds;
         let parts = kinds.iter_mut().flat_map(|kind| &mut kind.bands).flat_map(|band| &mut band.parts);
         parts.filter(|part| part.stage == RpcStage::ServerWork).for_each(|part| part.ns = 0.0);
-        assert!(rpc(&run, &summary, Style::default()).contains(says));
+        assert!(rpc(&run, &summary, VERBOSE).contains(says));
     }
 
     #[test]
     fn calls_within_one_machine_say_that_there_is_no_wire() {
         let (run, summary, _) = fixture::rpc_here();
-        let text = rpc(&run, &summary, Style::default());
+        let text = rpc(&run, &summary, VERBOSE);
         assert!(text.replace('\n', " ").contains("no network was") && text.contains("clocks identical"), "{text}");
         assert!(!text.contains("estimate") && !text.contains('±'), "{text}");
         insta::assert_snapshot!("rpc_here", text);
@@ -439,7 +460,7 @@ mod tests {
         run.header.parts.get_mut::<RpcFacts>().unwrap().wire = Some((1_000_000_000, "--wire".into()));
         let kind = &mut summary.sections.get_mut::<RpcSummary>().unwrap().kinds[0];
         kind.absent_wire = Some(AbsentWire { request_ns: 8_000_808.0, reply_ns: 704.0 });
-        let text = rpc(&run, &summary, Style::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = rpc(&run, &summary, VERBOSE).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("A wire at 1 Gbit/s (--wire) would take 8.00 ms for the request"), "{text}");
         assert!(text.contains("there is none here"), "{text}");
     }
@@ -462,7 +483,7 @@ mod tests {
             rpc.kinds[0].method = "\x1b[2Jx".into();
             rpc.clocks[0].text = "\x1b]0;x\x07".into();
         }
-        assert!(!rpc(&run, &summary, Style::default()).contains('\x1b'));
+        assert!(!rpc(&run, &summary, VERBOSE).contains('\x1b'));
     }
 
     #[test]
@@ -472,17 +493,17 @@ mod tests {
         if let Some(kind) = summary.sections.get_mut::<RpcSummary>().and_then(|rpc| rpc.kinds.first_mut()) {
             (kind.unseen, kind.served, kind.received) = (40, Some(times(7_000)), Some(times(-2_650_000)));
         }
-        let text = rpc(&run, &summary, Style::default());
+        let text = rpc(&run, &summary, VERBOSE);
         for part in ["T4 not known", "at the server", "7.00 µs", "−2.65 ms", "how far the clocks are apart"] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(!rpc(&run, &fixture::rpc().1, Style::default()).contains("at the server"));
+        assert!(!rpc(&run, &fixture::rpc().1, VERBOSE).contains("at the server"));
     }
 
     #[test]
     fn without_a_log_of_calls_it_says_so() {
         let (run, mut summary, _) = fixture::rpc();
         summary.sections.remove::<RpcSummary>();
-        assert!(rpc(&run, &summary, Style::default()).contains("n/a: the run has no log of calls"));
+        assert!(rpc(&run, &summary, VERBOSE).contains("n/a: the run has no log of calls"));
     }
 }

@@ -48,9 +48,9 @@ pub(crate) struct Arguments {
     /// Do not start what is planned for longer than this: 5m is 300s
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
     budget: Option<u64>,
-    /// The page only, not the tables of each run
-    #[arg(short = 'q', long, action = ArgAction::SetTrue)]
-    quiet: bool,
+    /// All tables of the page, and the screen of each run
+    #[arg(short = 'v', long, action = ArgAction::SetTrue)]
+    verbose: bool,
     #[command(flatten)]
     look: Look,
     /// Options for each of its runs, in place of those of the preset: msgpath preset vehicles -- --processes 5
@@ -187,7 +187,7 @@ fn measure(found: &Found, arguments: &Arguments) -> Result<ExitCode> {
     let wanted = Wanted {
         typed: &arguments.options,
         folder: arguments.out.clone(),
-        quiet: arguments.quiet,
+        verbose: arguments.verbose,
         look: &arguments.look,
     };
     let begun = std::time::Instant::now();

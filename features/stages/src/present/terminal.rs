@@ -13,7 +13,7 @@ use msgpath_analyse::words::factor_in_words;
 use msgpath_core::foreign::command_again;
 use msgpath_core::plan::Metric;
 use msgpath_core::schema::FAR;
-use msgpath_core::units::three_digits;
+use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_record::{Messages, Run};
 
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, bursts, stage_bars, width};
@@ -23,6 +23,8 @@ use msgpath_present::{view, words};
 const BAR: usize = 8;
 /// Narrower than this there is no room for bars.
 const WITH_BARS: usize = 80;
+/// Stages that have a row of their own without `-v`; one more than that is better than `1 others`.
+const STAGES: usize = 5;
 /// Where facts below the table start.
 const FACT: usize = 20;
 
@@ -32,9 +34,7 @@ pub fn explain(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style
     let mut page = Page::new(style);
     page.head(run, summary, &["where the time goes".into(), summary.target.clone()]);
     page.answer(summary);
-    for stages in attribution(summary) {
-        split(&mut page, summary, stages);
-    }
+    each_split(&mut page, summary);
     // Without a split what the stamps of two clocks tell is worth showing.
     let none = attribution(summary).iter().all(|stages| stages.why.is_some());
     if attribution(summary).is_empty() || none && summary.far_clock.is_some() {
@@ -62,20 +62,32 @@ pub fn explain(run: &Run, summary: &Summary, logged: &dyn Messages, style: Style
     }
     let cases = view::measured(summary);
     page.limits(run, summary, &cases);
-    for stages in attribution(summary) {
+    for stages in attribution(summary).iter().filter(|stages| style.verbose || stages.why.is_some()) {
         case_stages(&mut page, run, stages);
     }
     page.in_full(run, summary, &cases);
-    page.more(run, summary, &[], &[]);
+    page.more(run, summary, &[], &["request and reply apart", "who held the CPU", "system calls"]);
     page.finish()
+}
+
+/// The split of each traced case; without `-v` that of the first.
+fn each_split(page: &mut Page, summary: &Summary) {
+    let all = attribution(summary);
+    let shown = if page.style.verbose { all.len() } else { all.len().min(1) };
+    for stages in &all[..shown] {
+        split(page, summary, stages);
+    }
+    if all.len() > shown {
+        page.text(2, &format!("{}: -v", words::counted((all.len() - shown) as u64, "more traced case")), Paint::Dim);
+    }
 }
 
 /// The table of stages of each traced case, with what makes it believable: what a measuring verb adds to its result.
 /// Empty where nothing was traced.
 pub fn stages_of(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
-    for stages in attribution(summary) {
-        split(&mut page, summary, stages);
+    each_split(&mut page, summary);
+    for stages in attribution(summary).iter().filter(|stages| style.verbose || stages.why.is_some()) {
         evidence(&mut page, run, stages);
     }
     page.finish()
@@ -143,6 +155,8 @@ fn split(page: &mut Page, summary: &Summary, stages: &CaseStages) {
     page.heading(&format!("where the time goes   {}{messages}", case.map_or_else(String::new, what)));
     if let Some(why) = &stages.why {
         page.hanging(&[Paint::Yellow.span("  n/a: ")], 7, why, Paint::Plain);
+    } else if !page.style.verbose {
+        largest_stages(page, stages);
     } else {
         stage_table(page, stages);
         let text = "Each column averages whole messages of that slowness (p45 to p55, p98.5 to p99.5), so its stages \
@@ -155,8 +169,20 @@ fn split(page: &mut Page, summary: &Summary, stages: &CaseStages) {
     }
 }
 
-fn stage_table(page: &mut Page, stages: &CaseStages) {
-    let columns = columns(stages);
+fn time(ns: f64, glyphs: Glyphs) -> String {
+    let time = glyphs.time(ns);
+    format!("{}{time}", " ".repeat(8_usize.saturating_sub(width(&time))))
+}
+
+/// Time and bar of a stage in a column whose messages took `mean`.
+fn stage_cell(ns: f64, mean: f64, style: Style) -> Span {
+    let bars = ns > 0.0 && style.columns() >= WITH_BARS;
+    let bar = if bars { bar_of(ns / mean.max(1.0), BAR, style.glyphs) } else { String::new() };
+    format!("{} {bar}", time(ns, style.glyphs)).into()
+}
+
+/// A table of these columns, which begins with their round trips.
+fn of_bands(columns: &[(&Band, String)], style: Style) -> Table {
     let mut table = Table::new().column("", Align::Left);
     for (at, (_, head)) in columns.iter().enumerate() {
         table = match at {
@@ -164,28 +190,56 @@ fn stage_table(page: &mut Page, stages: &CaseStages) {
             _ => table.optional(head.as_str(), Align::Left, 9 - at as u8),
         };
     }
-    let glyphs = page.style.glyphs;
-    let bars = page.style.columns() >= WITH_BARS;
-    let time = |ns: f64| {
-        let time = glyphs.time(ns);
-        format!("{}{time}", " ".repeat(8_usize.saturating_sub(width(&time))))
-    };
-    let cell = |ns: f64, mean: f64| -> Span {
-        let bar = if ns > 0.0 && bars { bar_of(ns / mean.max(1.0), BAR, glyphs) } else { String::new() };
-        format!("{} {bar}", time(ns)).into()
-    };
     let total = columns.iter().map(|(band, _)| {
         let few = if band.claim { String::new() } else { format!(" {} only", bursts(band)) };
         let paint = if band.claim { Paint::Bold } else { Paint::Yellow };
-        paint.span(format!("{}{few}", time(band.mean_ns)))
+        paint.span(format!("{}{few}", time(band.mean_ns, style.glyphs)))
     });
     table.row(std::iter::once(Paint::Bold.span("round trip")).chain(total));
+    table
+}
+
+/// The stages that take most, request and reply together, and what all others take.
+fn largest_stages(page: &mut Page, stages: &CaseStages) {
+    let columns = columns(stages);
+    let mut table = of_bands(&columns, page.style);
+    let mut names: Vec<&str> = Vec::new();
+    stages.stages.iter().for_each(|stage| view::push_new(&mut names, stage.name.as_str()));
+    let sum = |band: &Band, is: &dyn Fn(&str) -> bool| -> f64 {
+        let parts = stages.stages.iter().zip(&band.parts_ns);
+        parts.filter(|(stage, _)| is(&stage.name)).map(|(_, ns)| *ns).sum()
+    };
+    let most = |name: &str| columns.iter().map(|(band, _)| sum(band, &|own| own == name)).fold(0.0, f64::max);
+    let mut largest = names.clone();
+    largest.sort_by(|a, b| most(b).total_cmp(&most(a)));
+    largest.truncate(if names.len() > STAGES + 1 { STAGES } else { names.len() });
+    // In the order in which a message meets them.
+    let shown: Vec<&str> = names.iter().copied().filter(|name| largest.contains(name)).collect();
+    let mut row = |label: String, is: &dyn Fn(&str) -> bool| {
+        let cells = columns.iter().map(|(band, _)| stage_cell(sum(band, is), band.mean_ns, page.style));
+        table.row(std::iter::once(Span::from(label)).chain(cells));
+    };
+    for name in &shown {
+        row(format!("  {name}"), &|own| own == *name);
+    }
+    if names.len() > shown.len() {
+        row(format!("  {} others", names.len() - shown.len()), &|own| !shown.contains(&own));
+    }
+    page.table(table);
+    page.text(2, "Request and reply together; each column averages whole messages.", Paint::Dim);
+}
+
+fn stage_table(page: &mut Page, stages: &CaseStages) {
+    let columns = columns(stages);
+    let (style, glyphs) = (page.style, page.style.glyphs);
+    let mut table = of_bands(&columns, style);
     let mut group: Option<Option<Direction>> = None;
     for (at, stage) in stages.stages.iter().enumerate() {
         if group != Some(stage.direction) {
             group = Some(stage.direction);
             if let Some(direction) = stage.direction {
-                let sums = columns.iter().map(|(band, _)| Span::from(time(stages.direction_ns(band, direction))));
+                let sums =
+                    columns.iter().map(|(band, _)| Span::from(time(stages.direction_ns(band, direction), glyphs)));
                 let name = match direction {
                     Direction::Request => "request: near end to far end",
                     Direction::Reply => "reply: far end to near end",
@@ -193,7 +247,7 @@ fn stage_table(page: &mut Page, stages: &CaseStages) {
                 table.row(std::iter::once(Span::from(name)).chain(sums));
             }
         }
-        let cells = columns.iter().map(|(band, _)| cell(band.parts_ns[at], band.mean_ns));
+        let cells = columns.iter().map(|(band, _)| stage_cell(band.parts_ns[at], band.mean_ns, style));
         let bound = stages.within_ns.filter(|_| stage.kind == Kind::Device);
         let bound = bound.map_or_else(String::new, |ns| format!(" {}{}", glyphs.plus_minus(), glyphs.time(ns)));
         table.row(std::iter::once(Span::from(label(stage) + &bound)).chain(cells));
@@ -416,8 +470,17 @@ pub(super) fn holder(occupant: &Occupant) -> String {
 mod tests {
     use super::*;
     use crate::present::fixture;
-    use msgpath_core::units::Glyphs;
     use msgpath_record::NO_MESSAGES;
+
+    const VERBOSE: Style = Style { width: 100, color: false, glyphs: Glyphs::Unicode, verbose: true, warnings: false };
+
+    #[test]
+    fn the_largest_stages_add_up_to_the_round_trip() {
+        let (run, summary) = fixture::explained();
+        let text = explain(&run, &summary, &NO_MESSAGES, Style { width: 100, ..Style::default() });
+        assert!(text.contains("wake-up in flight") && text.contains(" others "), "{text}");
+        assert!(!text.contains("self-test") && !text.contains("system call  a message"), "{text}");
+    }
 
     #[test]
     fn everything_fits_and_adds_up() {
@@ -425,7 +488,13 @@ mod tests {
         for width in [100, 80, 60] {
             let text = explain(&run, &summary, &NO_MESSAGES, Style { width, ..Style::default() });
             assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            assert!(text.lines().count() <= 30, "{text}");
             insta::assert_snapshot!(format!("explain_{width}"), text);
+        }
+        for width in [80, 60] {
+            let text = explain(&run, &summary, &NO_MESSAGES, Style { width, ..VERBOSE });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            insta::assert_snapshot!(format!("explain_{width}_verbose"), text);
         }
         let ascii = Style { glyphs: Glyphs::Ascii, ..Style::default() };
         let text = explain(&run, &summary, &NO_MESSAGES, ascii);
@@ -445,7 +514,7 @@ mod tests {
         let refused = vec![("BPF tracepoints".into(), reason)];
         run.header.ends[FAR].tracing = Some(msgpath_core::schema::Tracing { refused, ..Default::default() });
         summary.far_clock = Some(FarClock { text: "offset +3 ms, within ±640 ns".into(), ..FarClock::default() });
-        let text = explain(&run, &summary, &NO_MESSAGES, Style::default());
+        let text = explain(&run, &summary, &NO_MESSAGES, VERBOSE);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "device and wire ±640 ns",
@@ -457,7 +526,7 @@ mod tests {
         ] {
             assert!(flat.contains(part), "{part:?} is not in:\n{text}");
         }
-        let narrow = explain(&run, &summary, &NO_MESSAGES, Style { width: 60, ..Style::default() });
+        let narrow = explain(&run, &summary, &NO_MESSAGES, Style { width: 60, ..VERBOSE });
         assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     }
 

@@ -28,8 +28,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) typed: &'a [String],
     /// Where table, CSV, pictures and page go.
     pub(crate) folder: Option<PathBuf>,
-    /// The page only, not the tables of each run.
-    pub(crate) quiet: bool,
+    /// All of the page, and the tables of each run.
+    pub(crate) verbose: bool,
     /// Colours, characters, JSON.
     pub(crate) look: &'a Look,
 }
@@ -62,7 +62,9 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
             say!("run {} of {}: {}{}", at + 1, preset.runs.len(), run.name, shown(&about));
         }
         words.splice(1..1, ["--name".to_owned(), name.clone()]);
-        let ended = child(&words, wanted)?;
+        // The answers of a page stand for the screens of its runs.
+        let answered = preset.page.is_some() || !preset.published.is_empty();
+        let ended = child(&words, wanted.look.json || answered && !wanted.verbose)?;
         if ended != Exit::Ok.code() && (code == Exit::Ok.code() || ended == Exit::Interrupted.code()) {
             code = ended;
         }
@@ -85,11 +87,16 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
         .collect();
     let page_name = preset.page.as_ref().map(|(page, _)| page.as_str());
     let page = answers::page(preset, &format!("{}: {}", found.name, preset.summary), &parts, missing);
+    let style = looks::stdout(wanted.look);
     let text = match wanted.look.json {
         true => msgpath_present::json::preset(&page) + "\n",
-        false => present::text(&page, looks::stdout(wanted.look)),
+        false if wanted.verbose => present::text(&page, style),
+        false => present::brief(&page, style),
     };
     output::print(&text)?;
+    if !wanted.look.json && wanted.folder.is_none() {
+        output::print(&kept_page(page_name, &page, &parts)?)?;
+    }
     if let Some(folder) = &wanted.folder {
         let written = folder::write(folder, page_name, &page, &parts, &reported)?;
         say!("note: {} has {}", shown(&folder.to_string_lossy()), written.join(", "));
@@ -97,13 +104,27 @@ pub(crate) fn carry_out(found: &Found, wanted: &Wanted<'_>) -> Result<ExitCode> 
     Ok(code.into())
 }
 
+/// Keeps the page beside the first run, where no folder was named; where it is, and where the runs are.
+fn kept_page(name: Option<&str>, page: &answers::Page, parts: &[answers::Part<'_>]) -> Result<String, Problem> {
+    let Some(first) = parts.first().map(|part| part.run) else { return Ok(String::new()) };
+    let files = folder::write_page(&first.folder, name, page, parts)?;
+    let more = match parts.len() {
+        1 => String::new(),
+        runs => format!("   and {} more: msgpath runs", runs - 1),
+    };
+    Ok(format!(
+        "\npage  {}\nruns  msgpath show {}{more}\n",
+        shown(&files.display().to_string()),
+        shown(&first.header.name)
+    ))
+}
+
 fn about(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(", {text}") }
 }
 
 /// Runs `msgpath` with these words; the exit code. A request to stop reaches it as well: from the terminal, or from here.
-fn child(words: &[String], wanted: &Wanted<'_>) -> Result<u8, Problem> {
-    let silent = wanted.quiet || wanted.look.json;
+fn child(words: &[String], silent: bool) -> Result<u8, Problem> {
     let mut command = child::this_program();
     command.args(words).stdin(Stdio::null());
     if silent {

@@ -1,6 +1,6 @@
 //! What `-o DIR` writes: the page, the tables as CSV, pictures, a report and the rounds of each run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::answers::{Page, Part};
 use crate::files;
@@ -21,6 +21,21 @@ pub(super) fn can_be_made(folder: &Path) -> Result<(), Problem> {
         return Err(usage(format!("{} is a file; -o takes a folder", folder.display())));
     }
     std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))
+}
+
+/// Writes the page alone, for a browser and as text; the former.
+pub(super) fn write_page(
+    folder: &Path,
+    page_name: Option<&str>,
+    page: &Page,
+    parts: &[Part<'_>],
+) -> Result<PathBuf, Problem> {
+    for file in files::of(page_name, page, parts) {
+        if ["answers.html", "answers.txt"].contains(&file.name.as_str()) {
+            write_named(&folder.join(&file.name), file.text)?;
+        }
+    }
+    Ok(folder.join("answers.html"))
 }
 
 /// Writes everything; what there is, for people.
