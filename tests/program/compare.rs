@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::command::Home;
 
-const TINY: &str = "compare tcp:send,unix:send -l 64,1K -r 5 -c 500 -w 0.02s";
+const TINY: &str = "compare -x tcp:send,unix:send -l 64,1K -r 5 -c 500 -w 0.02s";
 
 #[test]
 fn the_whole_answer() {
@@ -48,7 +48,7 @@ fn the_whole_answer() {
 #[test]
 fn the_report_needs_no_network() {
     let home = Home::new();
-    home.run("compare tcp:send,unix:send -l 64 -r 2 -t 0.02s -w 0 --name page").ends_with(0);
+    home.run("compare -x tcp:send,unix:send -l 64 -r 2 -t 0.02s -w 0 --name page").ends_with(0);
     let page = std::fs::read_to_string(home.runs().join("page/report.html")).unwrap();
     assert!(page.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'"), "no policy");
     assert!(page.contains("<svg") && page.contains("tcp:send") && page.contains("unix:send"), "no picture");
@@ -74,7 +74,7 @@ fn order(home: &Home, run: &str) -> Vec<(u64, u64, u64)> {
 fn a_seed_reproduces_the_order_of_the_rounds() {
     let home = Home::new();
     let run = |seed: u32, name: &str| {
-        let line = "compare tcp:send,unix:send,pipe:write -l 64,256 -r 4 -c 40 -w 0";
+        let line = "compare -x tcp:send,unix:send,pipe:write -l 64,256 -r 4 -c 40 -w 0";
         home.run(&format!("{line} -o seed={seed} --name {name}")).ends_with(0);
         order(&home, name)
     };
@@ -97,7 +97,7 @@ fn a_seed_reproduces_the_order_of_the_rounds() {
 #[test]
 fn restarts_spread_the_rounds_over_fresh_processes() {
     let home = Home::new();
-    home.run("compare tcp:send,unix:send -l 64 -r 4 -t 0.02s -w 0 -o restarts=2 --name twice").ends_with(0);
+    home.run("compare -x tcp:send,unix:send -l 64 -r 4 -t 0.02s -w 0 -o restarts=2 --name twice").ends_with(0);
     let order = order(&home, "twice");
     for (_, pass, restart) in &order {
         assert_eq!(*restart, u64::from(*pass >= 2), "{order:?}");
@@ -108,7 +108,8 @@ fn restarts_spread_the_rounds_over_fresh_processes() {
 #[test]
 fn streams_are_compared_by_throughput() {
     let home = Home::new();
-    let text = home.run("compare tcp:send,unix:send --stream -l 4K,16K -r 5 -c 250 -w 0 --name flow").ends_with(0).out;
+    let text =
+        home.run("compare -x tcp:send,unix:send --stream -l 4K,16K -r 5 -c 250 -w 0 --name flow").ends_with(0).out;
     assert!(text.contains("throughput") && text.contains("bit/s"), "{text}");
     let value = home.run("show flow --json").ends_with(0).json();
     assert_eq!(value["comparison"]["ratios"].as_array().unwrap().len(), 2, "{}", value["comparison"]);
@@ -118,7 +119,7 @@ fn streams_are_compared_by_throughput() {
 #[test]
 fn what_cannot_be_measured_does_not_end_a_comparison() {
     let home = Home::new();
-    let value = home.run("compare tcp:send,udp:send -l 64,64K -r 2 -t 0.02s -w 0 --json").ends_with(0).json();
+    let value = home.run("compare -x tcp:send,udp:send -l 64,64K -r 2 -t 0.02s -w 0 --json").ends_with(0).json();
     let unavailable = value["unavailable"].as_array().unwrap();
     let at_64k = unavailable.iter().find(|case| case["size_bytes"] == 65_536 || case["case"]["size_bytes"] == 65_536);
     let at_64k = at_64k.unwrap_or_else(|| panic!("64K by udp is not in {unavailable:?}"));
@@ -128,15 +129,15 @@ fn what_cannot_be_measured_does_not_end_a_comparison() {
     let text = home.run("show").ends_with(0).out;
     assert!(text.contains("not measured") && text.contains("udp:send"), "{text}");
     // On its own nothing is left to measure, and that is said before anything starts.
-    home.run("compare udp:send -l 64K -r 2 -t 0.02s").ends_with(2).says(&["error[E07]", "try: -l 63K"]);
-    home.run("compare tcp:send,unix:zerocopy").ends_with(2).says(&["error[E09]", "does not work on unix"]);
+    home.run("compare -x udp:send -l 64K -r 2 -t 0.02s").ends_with(2).says(&["error[E07]", "try: -l 63K"]);
+    home.run("compare -x tcp:send,unix:zerocopy").ends_with(2).says(&["error[E09]", "does not work on unix"]);
 }
 
 #[test]
 fn the_baseline_can_be_chosen() {
     let home = Home::new();
-    let line = "compare tcp:send,unix:send -l 64 -r 2 -t 0.02s -w 0 --baseline unix:send --json";
+    let line = "compare -x tcp:send,unix:send -l 64 -r 2 -t 0.02s -w 0 --baseline unix:send --json";
     let value = home.run(line).ends_with(0).json();
     assert_eq!(value["comparison"]["baseline"], "unix:send");
-    home.run("compare tcp:send,unix:send --baseline pipe").ends_with(2).says(&["error[E11]", "not among"]);
+    home.run("compare -x tcp:send,unix:send --baseline pipe").ends_with(2).says(&["error[E11]", "not among"]);
 }

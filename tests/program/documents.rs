@@ -75,7 +75,7 @@ fn bash_completes_paths_behind_colons_and_commas() {
     let home = Home::new();
     let Some(offers) = bash_offers(&home, "msgpath echo -x tcp:zeroc") else { return };
     assert!(offers.contains(&"zerocopy".into()), "{offers:?}");
-    let offers = bash_offers(&home, "msgpath compare tcp:send,unix:sen").unwrap();
+    let offers = bash_offers(&home, "msgpath compare -x tcp:send,unix:sen").unwrap();
     assert!(offers.contains(&"send".into()), "{offers:?}");
     assert_eq!(bash_offers(&home, "msgpath show ").unwrap(), Vec::<String>::new());
 }
@@ -102,7 +102,8 @@ fn paths_that_do_not_work_have_a_reason() {
     for path in paths.iter().filter(|path| path["available"] == false) {
         assert!(path["why"].as_str().is_some_and(|why| !why.is_empty()), "{path}");
     }
-    assert!(msgpath(&["paths"]).ends_with(0).out.contains("tcp:send"));
+    msgpath(&["paths"]).ends_with(0).shows(&["send methods", "receive modes", "shm"]);
+    msgpath(&["paths", "-v"]).ends_with(0).shows(&["tcp:send"]);
 }
 
 #[test]

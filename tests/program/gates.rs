@@ -47,7 +47,7 @@ fn every_measuring_verb_takes_gates() {
         .ends_with(1)
         .shows(&["failed (sure)  throughput < 1000000 Gbit/s", "passed         throughput < 1 bit/s"])
         .shows(&["passed         rate < 0.001 msg/s"]);
-    let compared = "compare unix:send,pipe:write -l 64 -c 1000 -r 10 -w 0 -o what-ifs=no,refine=no --no-save";
+    let compared = "compare -x unix:send,pipe:write -l 64 -c 1000 -r 10 -w 0 -o what-ifs=no,refine=no --no-save";
     measured(&home, compared, &["p50 > 1ns"]).ends_with(1).shows(&["and 1 more of 2"]);
     measured(&home, "rpc here -k 500 ping -r 10 --no-save", &["p50 > 1ns", "rate < 0.001 msg/s"])
         .ends_with(1)

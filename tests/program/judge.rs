@@ -113,7 +113,7 @@ fn every_kind_of_run_has_one_median() {
     };
     let printed = |ns: u64| msgpath_core::units::Glyphs::Unicode.time(ns as f64);
 
-    let compared = "compare unix:send,pipe:write -l 64 -c 300 -r 5 -w 0 -o what-ifs=no,refine=no --name compared";
+    let compared = "compare -x unix:send,pipe:write -l 64 -c 300 -r 5 -w 0 -o what-ifs=no,refine=no --name compared";
     let text = home.run(compared).ends_with(0).out;
     let p50 = of_case(&show("compared"), &0.into());
     assert!(text.contains(&printed(p50)), "{p50}: {text}");
@@ -175,7 +175,7 @@ fn verify_recomputes_what_was_printed() {
         ("closed", "echo -x unix:send -c 3000 -r 10 -o what-ifs=no"),
         ("open", "echo -x unix:send --rate 2k -t 500ms -r 5"),
         ("bulk", "stream -t 500ms"),
-        ("many", "compare unix:send,pipe:write -l 64,1K -t 200ms -r 5"),
+        ("many", "compare -x unix:send,pipe:write -l 64,1K -t 200ms -r 5"),
     ] {
         home.run(&format!("{options} -w 0 --name {name}")).ends_with(0);
         home.run(&format!("verify {name}")).ends_with(0).shows(&["agree"]);

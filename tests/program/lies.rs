@@ -183,7 +183,7 @@ const HOSTILE: &str = "evil\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\nerror[
 fn what_a_far_end_calls_itself_moves_no_cursor() {
     let home = Home::new();
     let (_running, address) = serve(&home);
-    for (verb, paths) in [("echo", ""), ("stream", ""), ("compare", "tcp:send,tcp:write")] {
+    for (verb, paths) in [("echo", ""), ("stream", ""), ("compare", "-x tcp:send,tcp:write")] {
         let liar = Liar::new(address, |message| match message {
             FromEnd::Hello { environment, .. } => {
                 let hostile = || HOSTILE.to_owned();
@@ -363,7 +363,7 @@ fn far_end_that_fails_never_ends_the_program_with_success() {
             }
         });
         let options = match verb {
-            "compare" => "tcp:send,tcp:write",
+            "compare" => "-x tcp:send,tcp:write",
             _ => "-x tcp:send",
         };
         let line = format!("{verb} {options} {} -l 64 -c 200 -r 3 -w 0 --no-save", liar.address);

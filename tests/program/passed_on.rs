@@ -53,7 +53,7 @@ fn a_preset_file_neither_writes_nor_starts_nor_reaches_anything() {
     for (verb, begin, attack) in [
         ("echo", "words = ['n2']\n[run.options]\ncount = 20\n", "launch = 'leaves-the-mark {host}'"),
         ("echo", "[run.options]\ncount = 20\n", "server = 'leaves-the-mark {port}'"),
-        ("compare", "words = ['tcp:send', '--server=leaves-the-mark']\n[run.options]\n", FEW),
+        ("compare", "words = ['127.0.0.1', '--server=leaves-the-mark']\n[run.options]\n", FEW),
         ("compare", "[run.options]\npath = 'tcp:send'\nlen = 64\ntime = '1s'\n", "tools = 'sockperf'"),
         ("echo", "[run.options]\ncount = 20\n", "simulate-cache = true"),
         ("echo", "[run.options]\ncount = 20\n", "open-metrics = 'MARK'"),
@@ -215,7 +215,7 @@ fn a_program_of_a_record_that_others_may_have_written_is_not_started() {
     program(&home, "far", "exit 1");
     let far = format!("far={}/bin/far {{port}}", home.path().display());
     let words: Vec<&str> = SHORT.split_whitespace().skip(3).collect();
-    let words = [&["compare", "tcp:send,tcp:writev", "-l", "64", "--server", &far][..], &words].concat();
+    let words = [&["compare", "-x", "tcp:send,tcp:writev", "-l", "64", "--server", &far][..], &words].concat();
     msgpath(&home, &words).ends_with(4);
     assert!(mark(&home).exists(), "the far end is started");
     fs::remove_file(mark(&home)).unwrap();

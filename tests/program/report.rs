@@ -38,7 +38,7 @@ fn two_runs_are_compared_and_three_are_refused() {
 #[test]
 fn figures_are_saved_as_files() {
     let home = Home::new();
-    home.run("compare tcp:send,unix:send -l 64,1K -r 5 -c 300 -w 0 --name c -q").ends_with(0);
+    home.run("compare -x tcp:send,unix:send -l 64,1K -r 5 -c 300 -w 0 --name c -q").ends_with(0);
     let text = home.run("report c --svg pictures").ends_with(0).out;
     assert!(text.contains("figures  pictures: ") && text.contains("crossover"), "{text}");
     let svg = std::fs::read_to_string(home.path().join("pictures/crossover.svg")).unwrap();

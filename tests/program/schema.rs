@@ -24,7 +24,7 @@ fn every_verb_prints_what_the_schema_says() {
         "echo -l 64,1K -c 200 -r 5 -w 0 --name two",
         "echo -c 60 -r 5 -w 0 --rate 2k --expect 30us --no-save",
         "echo -l 64,1K -c 200 -r 5 -w 0 --fail-if p50>10s --fail-if loss>99% --no-save",
-        "compare tcp:send,unix:send -l 64,4K -c 60 -r 5 -w 0 --no-save",
+        "compare -x tcp:send,unix:send -l 64,4K -c 60 -r 5 -w 0 --no-save",
         "stream -x tcp:writes,tcp:writev -t 0.05s -r 5 -w 0 --no-save",
         "explain -x tcp:send -c 200 -r 5 -w 0 --no-save",
         "rpc here -k 20 write -key k + -value v 3000 --then -k 20 read -key k --no-save",
@@ -35,8 +35,10 @@ fn every_verb_prints_what_the_schema_says() {
         println!("{line}");
         fits(&schema, "Run", &output.json());
     }
-    let lines =
-        home.run("compare tcp:send,unix:send -l 64 -c 60 -r 5 -w 0 -o what-ifs=no --jsonl --no-save").ends_with(0).out;
+    let lines = home
+        .run("compare -x tcp:send,unix:send -l 64 -c 60 -r 5 -w 0 -o what-ifs=no --jsonl --no-save")
+        .ends_with(0)
+        .out;
     let lines: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("a line is an object")).collect();
     let (run, rounds) = lines.split_last().expect("lines");

@@ -39,7 +39,7 @@ fn rows(found: &[Value], part: &str) -> Vec<serde_json::Map<String, Value>> {
 #[test]
 fn messages_are_counted_as_the_run_counted_them() {
     let home = Home::new();
-    home.run("compare tcp:send,unix:send -l 64,1K -c 200 -r 5 -w 0 -o what-ifs=no --name two -q").ends_with(0);
+    home.run("compare -x tcp:send,unix:send -l 64,1K -c 200 -r 5 -w 0 -o what-ifs=no --name two -q").ends_with(0);
     home.run("export two --to parquet -o messages.parquet").ends_with(0);
     let Some(found) = asked(&home, ".") else { return };
     assert_eq!(found.len(), 2, "only what reads messages");

@@ -89,7 +89,7 @@ const VERBS: [&str; 30] = [
     "echo 127.0.0.1:1 -c 60 -r 2",
     "echo --no-such-option",
     "stream -l 4K -c 60 -r 2 -w 0 --progress line --name {name}",
-    "compare tcp:send,unix:send -l 64 -c 60 -r 2 -w 0 -o what-ifs=no,refine=no --progress line --name {name}",
+    "compare -x tcp:send,unix:send -l 64 -c 60 -r 2 -w 0 -o what-ifs=no,refine=no --progress line --name {name}",
     "explain -c 60 -r 2 -w 0 --progress line --name {name}",
     "rpc here -k 20 ping -r 2 --progress line --name {name}",
     "periodic -x udp -n 2 -c 20 --first 5 --period 10ms -r 2 --name {name}",

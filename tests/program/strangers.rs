@@ -144,7 +144,7 @@ fn doctor_names_what_closes() {
 fn a_run_against_a_server_of_the_lab_says_so_and_sends_it_nothing() {
     let (home, server) = (Home::new(), Server::new(server4));
     let address = server.address;
-    for verb in ["echo", "stream", "compare tcp:send"] {
+    for verb in ["echo", "stream", "compare -x tcp:send"] {
         let output = home.run(&format!("{verb} {address} -c 20 -r 3 -w 0 --no-save")).ends_with(3);
         assert_eq!(output.out, "");
         output.says(&[

@@ -118,8 +118,9 @@ fn the_log_of_an_event_loop_names_every_connection() {
 
 #[test]
 fn paths_without_an_event_loop_are_left_out_by_name() {
-    let output = Home::new()
-        .run("compare tcp:send/epoll,tcp:send,unix:send/epoll --event-loop -P 4 -T 1 -l 64 -c 200 -r 5 -w 0 --no-save");
+    let output = Home::new().run(
+        "compare -x tcp:send/epoll,tcp:send,unix:send/epoll --event-loop -P 4 -T 1 -l 64 -c 200 -r 5 -w 0 --no-save",
+    );
     output.ends_with(4).shows(&["no event loop over tcp:send", "serves one connection at a time"]);
     echo("-x shm:ring --event-loop -P 4 -T 1 -c 10").ends_with(2).says(&[
         "error[E45]",
@@ -165,7 +166,7 @@ fn threads_need_not_be_pinned() {
 fn the_preset_answers_from_its_numbers() {
     let home = Home::new();
     let folder = home.path().join("out");
-    let line = format!("preset threads-and-queues -o {} -- --time 100ms --rounds 5 --warmup 0s", folder.display());
+    let line = format!("preset threads-and-queues -v -o {} -- --time 100ms --rounds 5 --warmup 0s", folder.display());
     let output = home.run(&line).ends_with(0);
     output.shows(&["Contention or just queueing?", "One event loop, or a thread for each connection?", "rate x mean"]);
     let csv = std::fs::read_to_string(folder.join("threads-and-queues.csv")).unwrap();

@@ -59,7 +59,7 @@ fn echoes_of_every_path_agree_with_their_record() {
         format!("echo -x {some} -l 64 -c 100 -r 3 -w 0 -P 4 -T 2"),
         format!("echo -x {some} -l 64 -t 200ms -r 3 -w 0 --rate 1k"),
         "echo -x udp:send,tcp:send -l 10,100 -c 10 --each -w 0".into(),
-        "compare udp:send,tcp:send -l 64 -c 60 -r 3 -w 0 -o what-ifs=no,refine=no".into(),
+        "compare -x udp:send,tcp:send -l 64 -c 60 -r 3 -w 0 -o what-ifs=no,refine=no".into(),
     ];
     all_verify(&home, &lines);
 }

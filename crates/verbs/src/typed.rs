@@ -65,8 +65,12 @@ pub fn port(text: &str) -> Result<u16, Problem> {
     parse_port(text).map_err(|error| problems::bad_target(text, &error))
 }
 
-/// `TARGET`.
+/// `TARGET`. What can only be meant as paths is no target.
 pub fn target(text: &str) -> Result<Target, Problem> {
+    if text.split(',').all(is_path) {
+        let problem = problems::usage(format!("{text} is no target"));
+        return Err(problem.why("paths are an option").hint(format!("-x {text}")));
+    }
     text.parse().map_err(|error: BadTarget| problems::bad_target(text, &error))
 }
 
@@ -212,6 +216,16 @@ pub enum Offered {
     Rate(Rate),
     /// A share of the capacity, which is found before the first round.
     Share(u32),
+}
+
+/// Whether `text` is `all`, a transport, or a transport with a send method, which is no address.
+fn is_path(text: &str) -> bool {
+    let (transport, rest) = text.split_once(':').unwrap_or((text, ""));
+    let method = rest.split(['/', '+']).next().unwrap_or_default();
+    text == "all"
+        || msgpath_paths::all()
+            .iter()
+            .any(|entry| entry.name.transport == transport && (rest.is_empty() || entry.name.method == method))
 }
 
 /// `--rate`.

@@ -91,7 +91,7 @@ impl msgpath_verbs::beside::Beside for Beside {
         if Exchange::all_of(&request.plan).is_empty() {
             return Err(usage("no tool does what these cases do")
                 .why("tools do tcp:send and udp:send, blocking or with /spin, one message in flight on one connection")
-                .hint("msgpath compare tcp:send,udp:send -l 64 --tools all"));
+                .hint("msgpath compare -x tcp:send,udp:send -l 64 --tools all"));
         }
         Ok(())
     }

@@ -197,8 +197,8 @@ mod tests {
     /// Every check is in the way, with the longest of what it may say.
     fn worst_machine() -> Doctor {
         let mut found = fixture::doctor();
-        for number in 30..50 {
-            let state = if number % 2 == 0 { CheckState::Warn } else { CheckState::Stop };
+        for number in 30..50_u8 {
+            let state = if number.is_multiple_of(2) { CheckState::Warn } else { CheckState::Stop };
             let sample = found.checks.iter().find(|check| check.number == 8).unwrap().clone();
             let cure = format!("stop what else runs {}", "and so on ".repeat(30));
             found.checks.push(Check { number, state, name: format!("a check called {number}"), cure, ..sample });

@@ -88,7 +88,7 @@ pub fn paths(rows: &[PathRow], style: Style) -> String {
     }
     page.gap();
     let reached = transports.iter().find(|transport| !transport.methods.is_empty());
-    let example = reached.or(transports.first()).map_or("tcp", |transport| transport.name.as_str());
+    let example = reached.or(transports.first()).map_or("NAME", |transport| transport.name.as_str());
     let more = format!("more: msgpath paths {example}, each with what it does; -v: all, and why some cannot be had");
     page.text(0, &more, Paint::Plain);
     page.finish()

@@ -13,12 +13,9 @@ use crate::request::{Request, Verb, ladder, request};
 use crate::typed::{self, List, PathArg};
 use crate::verb::{Asked, Group};
 
-/// Paths × sizes × threads, crossover
+/// Paths × sizes × threads, crossover; without -x the usual carriers of this machine, in under a minute
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Paths, comma separated, or all; without any: the usual carriers of this machine, in under a minute
-    #[arg(value_name = "PATHS", hide_possible_values = true, conflicts_with = "paths")]
-    compared: Option<List<PathArg>>,
     /// Where the far end is [default: started here, on another CPU]
     #[arg(value_name = "TARGET", value_parser = typed::target)]
     target: Option<Target>,
@@ -27,7 +24,7 @@ pub(crate) struct Arguments {
     stream: bool,
     /// What protocols add to the paths beneath them, TLS, HTTP, gRPC and QUIC as their libraries speak them: tcp,tls,http2, or
     /// all (a build with --features layers)
-    #[arg(long, value_name = "PATHS", conflicts_with_all = ["compared", "paths", "stream"], hide_possible_values = true)]
+    #[arg(long, value_name = "PATHS", conflicts_with_all = ["paths", "stream"], hide_possible_values = true)]
     #[arg(help_heading = "Message and path")]
     layers: Option<List<PathArg>>,
     #[command(flatten)]
@@ -48,14 +45,13 @@ impl Arguments {
     }
 
     fn options(&self) -> Options {
-        let mut options = Options {
+        let options = Options {
             timed: self.timed.clone(),
             flow: self.flow.clone(),
             server: self.server.clone(),
             compared: self.options.clone(),
             ..self.common.options()
         };
-        options.message.paths = options.message.paths.or_else(|| self.compared.clone());
         options.in_units(self.flow.units)
     }
 
@@ -75,7 +71,7 @@ impl crate::verb::Verb for Arguments {
         "path len time rounds server baseline metric stream launch cpu json verbose",
         "Examples:
   msgpath compare                            the usual paths and sizes, here
-  msgpath compare tcp:send,unix:send -l 64   two paths at one size
+  msgpath compare -x tcp,unix -l 64          two paths at one size
   msgpath compare --metric p99               by the tail
   msgpath compare --server './old {port}' --server './new {port}'  your servers",
     ));

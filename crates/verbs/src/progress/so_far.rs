@@ -260,7 +260,7 @@ mod tests {
 
     /// A comparison of two paths at 64 B after `passes` passes; the second path takes `other` ns, the first 8 µs.
     fn compared(passes: u32, other: u64) -> SoFar {
-        let plan = typed("compare tcp:send,tcp:writev -l 64").unwrap().plan;
+        let plan = typed("compare -x tcp:send,tcp:writev -l 64").unwrap().plan;
         let header = RunHeader::new("calm-heron", "compare", plan);
         let mut so_far = SoFar::default();
         so_far.start(&header);
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn what_the_warm_up_changed_is_shown_as_it_is() {
-        let plan = typed("compare tcp:send,tcp:writev,unix:send -l 64").unwrap().plan;
+        let plan = typed("compare -x tcp:send,tcp:writev,unix:send -l 64").unwrap().plan;
         let mut so_far = SoFar::default();
         so_far.start(&RunHeader::new("test", "compare", plan.clone()));
         // The first path was dropped, and rounds became longer.

@@ -107,19 +107,19 @@ fn paths_come_from_options_and_targets() {
     refused("echo -x unix:send 10.0.0.2", "E10", "stays on one machine");
     refused("echo -x tcp:send udp://10.0.0.2", "E10", "udp");
     refused("echo -x udp:send tcp://10.0.0.2", "E10", "tcp");
-    refused("compare tcp:send --baseline unix:send", "E11", "not among");
+    refused("compare -x tcp:send --baseline unix:send", "E11", "not among");
     refused("compare --baseline all", "E11", "one path");
     refused("echo --baseline tcp:send", "E11", "--baseline is an option of compare");
 }
 
 #[test]
 fn all_paths_are_those_that_reach_the_target() {
-    let here = cases("compare all -l 64 -r 5");
-    let there = cases("compare all hostB -l 64 -r 5");
+    let here = cases("compare -x all -l 64 -r 5");
+    let there = cases("compare -x all hostB -l 64 -r 5");
     let over_ip = |path: &str| ["tcp:", "udp:", "mptcp:"].iter().any(|transport| path.starts_with(transport));
     assert!(here.len() > there.len() && there.iter().all(|case| over_ip(&case.0)), "{there:?}");
-    assert!(cases("compare all").iter().all(|case| case.1 == 64));
-    let large = typed("compare all -l 64,1M -r 5").unwrap();
+    assert!(cases("compare -x all").iter().all(|case| case.1 == 64));
+    let large = typed("compare -x all -l 64,1M -r 5").unwrap();
     assert!(large.notes.iter().any(|note| note.contains("left out: udp with 1 MiB")), "{:?}", large.notes);
 }
 
@@ -152,7 +152,7 @@ fn compare_without_a_word_fits_into_a_minute() {
 
 #[test]
 fn quick_is_rough_and_says_so() {
-    for words in ["echo --quick", "stream --quick", "compare --quick", "compare tcp:send,unix:send -l 64 --quick"] {
+    for words in ["echo --quick", "stream --quick", "compare --quick", "compare -x tcp:send,unix:send -l 64 --quick"] {
         let request = typed(words).unwrap();
         let plan = &request.plan;
         let Extent::Time(each) = plan.extent else { panic!("{:?}", plan.extent) };
@@ -168,37 +168,40 @@ fn quick_is_rough_and_says_so() {
 
 #[test]
 fn compare_with_words_takes_them() {
-    let one = plan("compare tcp:send,tcp:writev -l 64");
+    let one = plan("compare -x tcp:send,tcp:writev -l 64");
     assert_eq!((one.rounds, one.extent, one.cases.len()), (40, Extent::Time(2 * SECOND), 3));
     assert_eq!(one.cases[2].role, CaseRole::Control);
-    assert_eq!(plan("compare tcp:send,unix:send --baseline unix:send").baseline.to_string(), "unix:send");
+    assert_eq!(plan("compare -x tcp:send,unix:send --baseline unix:send").baseline.to_string(), "unix:send");
     assert_eq!(plan("compare -x tcp:send,unix:send").workload, Workload::ECHO);
     assert_eq!(plan("compare --stream").workload, Workload::STREAM);
-    assert_eq!(plan("compare tcp:send,tcp:writev hostB -l 64").cases.len(), 3);
-    assert_eq!(typed("compare tcp:send hostB").unwrap().target.to_string(), "hostB:5210");
+    assert_eq!(plan("compare -x tcp:send,tcp:writev hostB -l 64").cases.len(), 3);
+    assert_eq!(typed("compare -x tcp:send hostB").unwrap().target.to_string(), "hostB:5210");
     assert_eq!(typed("compare --metric p50").unwrap().plan.rounds, 40);
-    let mixed = plan("compare tcp:send,udp:send -l 64,64K");
+    let mixed = plan("compare -x tcp:send,udp:send -l 64,64K");
     assert_eq!(mixed.cases.iter().filter(|case| case.role == CaseRole::Measured).count(), 4);
     let controls = |words: &str| {
         let cases = plan(words).cases;
         cases.iter().filter(|case| case.role == CaseRole::Control).map(|case| case.size).collect::<Vec<_>>()
     };
-    assert_eq!(controls("compare udp:send,tcp:send -l 64,64K"), [64], "a control is a case that can be measured");
-    refused("compare udp:send -l 64K,1M", "E07", "65507");
+    assert_eq!(controls("compare -x udp:send,tcp:send -l 64,64K"), [64], "a control is a case that can be measured");
+    refused("compare -x udp:send -l 64K,1M", "E07", "65507");
     refused("echo -x tcp:send,udp:send -l 64K", "E07", "65507");
     refused("echo -x tcp:send --event-loop", "E45", "serves one connection at a time");
     refused("echo -x udp:send/epoll --event-loop", "E45", "may lose messages");
-    refused("compare --stream tcp:send/epoll --event-loop", "E45", "serves echoes");
+    refused("compare --stream -x tcp:send/epoll --event-loop", "E45", "serves echoes");
     let by_schedule = plan("echo -x tcp:send/epoll --event-loop -P 1000 -T 1 --rate 10k -t 1s");
     assert_eq!((by_schedule.cases[0].connections, by_schedule.cases[0].threads), (1000, 1));
     refused("echo -x tcp:send/epoll -P 1000 -T 1 --rate 10k", "E11", "--event-loop");
     refused("echo -x tcp:send/epoll --event-loop -P 10001 -T 1", "E11", "10001 connections");
     refused("echo -x tcp:send/epoll -P 257", "E11", "257 threads");
     refused("echo -x tcp:send/epoll --event-loop --stages light", "E45", "stages");
-    refused("compare tcp:send,unix:send --inflight 1,4", "E11", "belongs to echo");
+    refused("compare -x tcp:send,unix:send --inflight 1,4", "E11", "belongs to echo");
     refused("compare --metric p98", "E11", "p50, p99, mean, cpu");
     refused("echo --metric p50", "E11", "--metric is an option of compare");
-    refused("compare tcp:send -x tcp:send", "E11", "cannot be used with");
+    for paths in ["tcp:send", "tcp:send,unix:send", "tcp", "all", "shm:ring/spin"] {
+        refused(&format!("compare {paths}"), "E11", &format!("-x {paths}"));
+        refused(&format!("echo {paths}"), "E11", &format!("-x {paths}"));
+    }
     refused("compare --stream --reply 64", "E11", "no meaning");
 }
 
@@ -240,7 +243,7 @@ fn a_rate_is_an_open_loop() {
     assert_eq!(rates("echo --rate 10k --inflight 1"), [(open("10k/s"), 1)]);
     assert_eq!(rates("echo --rate 1k,5k,20k").len(), 3);
     assert_eq!(rates("echo --rate 1k..200k -t 1").len(), 9);
-    let both = plan("compare tcp:send,unix:send -l 64 --rate 1k,2k -o arrivals=constant");
+    let both = plan("compare -x tcp:send,unix:send -l 64 --rate 1k,2k -o arrivals=constant");
     assert_eq!(both.cases.iter().filter(|case| case.role == CaseRole::Measured).count(), 4);
     let arrivals = msgpath_core::schedule::Arrivals::Constant;
     assert!(both.cases.iter().all(|case| matches!(case.load, Load::Open { arrivals: a, .. } if a == arrivals)));
@@ -317,10 +320,10 @@ fn causes_are_tried_where_one_case_has_an_interval() {
 fn crossings_are_refined_where_there_can_be_one() {
     for (words, refined) in [
         ("compare", true),
-        ("compare tcp:send,tcp:zerocopy -l 64..1M", true),
+        ("compare -x tcp:send,tcp:zerocopy -l 64..1M", true),
         ("compare -o refine=no", false),
         ("compare -l 64", false),
-        ("compare tcp:send", false),
+        ("compare -x tcp:send", false),
         ("compare -c 10k", false),
         ("echo -x tcp:send,tcp:zerocopy -l 64,64K", false),
     ] {
@@ -390,7 +393,7 @@ fn a_path_has_a_setting_of_its_own() {
     let nodelay: Vec<bool> = shapes.cases.iter().map(|case| shapes.options_of(case).nodelay).collect();
     // The reference is as the plan says.
     assert_eq!(nodelay, [false, true, true, true]);
-    assert_eq!(paths("compare tcp:send,tcp:send+nagle -l 64"), ["tcp:send", "tcp:send+nagle"]);
+    assert_eq!(paths("compare -x tcp:send,tcp:send+nagle -l 64"), ["tcp:send", "tcp:send+nagle"]);
     refused("echo -x unix:send+nagle", "E51", "+nagle has no meaning");
 }
 
@@ -399,7 +402,7 @@ fn a_setting_has_a_meaning_for_a_path() {
     refused("echo -x unix:send -o nodelay=no", "E51", "-o nodelay has no meaning for unix:send");
     refused("echo -x tcp:send -o device=lo", "E51", "eth");
     refused("echo -x shm:ring/spin -o sndbuf=64K", "E51", "has no meaning for shm:ring/spin");
-    assert!(!plan("compare tcp:send,unix:send -l 64 -o nodelay=no").options.nodelay);
+    assert!(!plan("compare -x tcp:send,unix:send -l 64 -o nodelay=no").options.nodelay);
     refused("echo -o nodealy=no", "E11", "nodelay=yes|no");
     refused("echo --set nodelay", "E11", "KEY=VALUE");
     refused("echo --seed 7", "E11", "-o seed=N");

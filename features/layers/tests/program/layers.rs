@@ -102,7 +102,7 @@ mod with_layers {
         assert!(paths.contains("tls") && paths.contains("quic"), "{paths}");
         home.run("echo -x tls -l 64K -r 5 -c 50 -w 0").ends_with(0).shows(&["tls:send"]);
         home.run("echo -x grpc --pieces 4x16 -r 5 -c 50 -w 0 -T 2").ends_with(0).shows(&["grpc:send"]);
-        home.run("compare unix:send,http1:send -l 64 -r 5 -c 50 -w 0").ends_with(0).shows(&["http1:send"]);
+        home.run("compare -x unix:send,http1:send -l 64 -r 5 -c 50 -w 0").ends_with(0).shows(&["http1:send"]);
         // One message after the other, and no streams.
         home.run("stream -x tls -r 2 -c 10").ends_with(3).says(&["each message over tls waits for its answer"]);
         home.run("echo -x http2 --inflight 4 -c 10").ends_with(3).says(&["one message after the other"]);
@@ -113,7 +113,7 @@ mod with_layers {
         let home = Home::new();
         home.run("compare --layers tcp,unix").ends_with(2).says(&["none of these is a layer"]);
         home.run("compare --layers tcp,tls --metric p99").ends_with(2).says(&["adds to the median"]);
-        home.run("compare tcp:send --layers tcp,tls").ends_with(2);
+        home.run("compare -x tcp:send --layers tcp,tls").ends_with(2);
         home.run("compare --layers tcp,tlss").ends_with(2).says(&["is not a message path"]);
     }
 }

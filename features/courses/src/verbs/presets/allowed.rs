@@ -41,7 +41,6 @@ const KEPT: Verdict = Refused("the runs of a preset are kept under names of thei
 /// Every option by its long name, and every word that is no option by the name of its place, in capitals.
 pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     // The message and its path.
-    ("COMPARED", Measures),
     ("path", Measures),
     ("layers", Measures),
     ("stream", Measures),
@@ -240,10 +239,8 @@ fn name_of(argument: &clap::Arg) -> String {
     match argument.get_long() {
         Some(long) => long.to_owned(),
         None => {
-            // `compare` has paths and a target, both by place.
-            let id = argument.get_id().as_str().to_uppercase();
             let shown = argument.get_value_names().and_then(|names| names.first()).map(|name| name.to_string());
-            if id == "COMPARED" { id } else { shown.unwrap_or(id) }
+            shown.unwrap_or_else(|| argument.get_id().as_str().to_uppercase())
         }
     }
 }

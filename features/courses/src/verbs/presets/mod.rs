@@ -259,7 +259,7 @@ mod tests {
             ("echo", "words=['--open-metrics', '/x']"),
             ("echo", "words=['-orequest-file=/x']"),
             ("echo", "words=['--launch=sh -c x', '127.0.0.1']"),
-            ("compare", "words=['tcp:send', '--open-metrics', '/x']"),
+            ("compare", "words=['127.0.0.1', '--open-metrics', '/x']"),
             ("compare", "words=['--', '--server=./a']"),
             ("rpc", "words=['here', 'ping', '--open-metrics', '/x']"),
             ("rpc", "words=['here', 'ping', '--serve=--lab-log=/x']"),
@@ -275,8 +275,8 @@ mod tests {
             ("echo", "'n2'"),
             ("echo", "'10.0.0.1:5210'"),
             ("stream", "'unix:/run/x'"),
-            ("compare", "'tcp:send', 'n2'"),
-            ("compare", "'tcp:send', 'raw://n2:7'"),
+            ("compare", "'n2'"),
+            ("compare", "'raw://n2:7'"),
             ("explain", "'@last'"),
             ("explain", "'/tmp/x'"),
             ("rpc", "'n2', 'ping'"),
@@ -303,7 +303,7 @@ mod tests {
         );
         assert_eq!(starts("compare", "[run.options]\ntools='all'"), "--tools all");
         assert_eq!(starts("echo", "[run.options]\nset='what-ifs=no,simulate-cache=yes'"), "--set simulate-cache=yes");
-        assert_eq!(starts("compare", "words=['tcp:send', '--server=./a']"), "--server ./a");
+        assert_eq!(starts("compare", "words=['127.0.0.1', '--server=./a']"), "--server ./a");
         assert_eq!(starts("compare", "[run.options]\nlen=64\nserver='raw://127.0.0.1:7'"), "");
     }
 

@@ -18,7 +18,7 @@ use msgpath_analyse::summary::Confidence;
 const G: Glyphs = Glyphs::Unicode;
 const NOT_THERE: &str = "neither the grid nor a stream of it was measured";
 /// Where zero copy can be seen: two machines with a NIC between them.
-const REMOTE: &str = "msgpath compare tcp:flatten,tcp:sendmsg,tcp:zerocopy HOST --stream --pieces 8x128,8x8K,8x128K";
+const REMOTE: &str = "msgpath compare -x tcp:flatten,tcp:sendmsg,tcp:zerocopy HOST --stream --pieces 8x128,8x8K,8x128K";
 
 pub(super) fn all(ladder: &Ladder<'_>) -> Vec<Answer> {
     vec![
