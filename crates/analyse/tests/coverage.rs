@@ -86,6 +86,8 @@ fn rounds_speak_of_the_state_that_they_settle_in() {
     assert!((80.0..=250.0).contains(&found.found_ms) && found.rounds <= 40.0, "{}", found.found_ms);
     assert!((0.97..1.03).contains(&found.shift[0]) && found.settled.covered >= 2, "{:?}", found.shift);
     assert!(found.shift[1] < 0.95 && found.whole.covered == 0, "{:?}", found.shift);
+    let late = beginnings::beginnings(500_000_000, 4);
+    assert!((400.0..=1_000.0).contains(&late.found_ms) && late.settled.covered >= 2, "{}", late.found_ms);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::diagnose::{diagnose, floors_of};
 use crate::link::{Link, Pair};
 use crate::orders::Orders;
 use crate::others::Others;
-use crate::pilot::{Pace, is_a_replica, model, pilot};
+use crate::pilot::{Pace, Sought, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
@@ -523,7 +523,12 @@ impl<'a> Run<'a> {
                         Some((_, pace)) => pace.settling,
                         None => self.kinds.iter().find(|(other, _)| *other == kind).map(|(_, settling)| *settling),
                     };
-                    let own = pilot(&mut self.pair, &orders, &case, self.header.end(NEAR).clock.cost_ns, known)?;
+                    let run_ns = match self.header.plan.extent {
+                        Extent::Time(case_ns) if self.kinds.is_empty() => case_ns * of as u64,
+                        _ => 0,
+                    };
+                    let sought = known.map_or(Sought::In(run_ns), Sought::Known);
+                    let own = pilot(&mut self.pair, &orders, &case, self.header.end(NEAR).clock.cost_ns, sought)?;
                     if let (None, Some(found)) = (known, own.settling) {
                         self.kinds.push((kind, found));
                     }

@@ -72,7 +72,7 @@ pub use execute::{NextPhase, Progress, Request, execute, patience};
 pub use link::{Link, Pair, vanished};
 pub use orders::Orders;
 pub use others::Others;
-pub use pilot::{Pace, pilot};
+pub use pilot::{Pace, Sought, pilot};
 pub use placement::placement;
 pub use round::{RoundError, out_of_turn};
 pub use who::{Who, who};

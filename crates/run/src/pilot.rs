@@ -228,7 +228,17 @@ impl Pace {
     }
 }
 
-/// Pilots and warms up one case. `known`: how long cases of its kind take to settle, where one was piloted before.
+/// How long a case takes to settle, before its pilot.
+#[derive(Clone, Copy, Debug)]
+pub enum Sought {
+    /// As others of its kind do.
+    Known(Settling),
+    /// The pilot looks, in a run where all cases together are measured for so long, ns; 0: not for what changes late, as it is no
+    /// longer the first kind.
+    In(u64),
+}
+
+/// Pilots and warms up one case.
 ///
 /// # Errors
 /// The case cannot be measured here, or the run ends.
@@ -237,7 +247,7 @@ pub fn pilot(
     orders: &Orders<'_>,
     case: &Case,
     clock_ns: f64,
-    known: Option<Settling>,
+    sought: Sought,
 ) -> Result<Pace, RoundError> {
     let plan = orders.plan;
     // How fast the path is shows in a closed loop, also where its load will be open.
@@ -250,13 +260,13 @@ pub fn pilot(
     let (mut tries, mut last) = Tries::begin(pair, orders, &closed)?;
     // By a schedule CPUs sleep between messages: there is no other state to come.
     let settles = plan.trim > 0 && !tries.is_borderless() && case.load == Load::Closed;
-    let settling = match (plan.extent, known) {
-        (Extent::Time(_), known) if settles && known.is_some() => known,
-        (Extent::Time(ns), _) if settles => settling::find(&mut tries, ns)?,
+    let settling = match (plan.extent, sought) {
+        (Extent::Time(_), Sought::Known(known)) if settles => Some(known),
+        (Extent::Time(ns), Sought::In(run_ns)) if settles => settling::find(&mut tries, ns, run_ns)?,
         _ => None,
     };
     // A stream has shown its steady pace by then.
-    if plan.workload.is_echoed() || settling.is_none() || known.is_some() {
+    if plan.workload.is_echoed() || settling.is_none() || matches!(sought, Sought::Known(_)) {
         last = tries.warm_up(begin, settling, last)?;
     }
     if case.load.rate().is_none() {

@@ -7,22 +7,11 @@ use msgpath_core::schema::EndReport;
 use msgpath_core::settling::Settling;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Traits};
-use msgpath_stats::settling::{Timed, first_settled, settled};
+use msgpath_stats::settling::{Stretches, Timed, first_settled};
 
 use crate::pilot::Tries;
 use crate::round::{Round, RoundError};
 
-/// Stretches of an echo; one of them may be disturbed.
-const STRETCHES: usize = 3;
-/// A stretch takes this share of the time of its case, ...
-const SHARE: u64 = 8;
-/// ... at least and at most so long, ns.
-const SHORTEST_NS: u64 = 50_000_000;
-const LONGEST_NS: u64 = 300_000_000;
-/// Stretches that do not settle are run once more, so many times as long, ...
-const LONGER: u64 = 4;
-/// ... where that takes at most this share of the time of the case.
-const LONG_SHARE: u64 = 2;
 /// Messages of a stretch that are looked at.
 const MOST_ROWS: usize = 1 << 18;
 /// The first of the ever longer rounds of a stream: so long are its two halves, ns.
@@ -52,33 +41,24 @@ pub(crate) fn kind(case: &Case) -> Case {
     kind
 }
 
-/// How long the case takes to settle, of which `extent_ns` are to be measured; `None`: it shows too little to tell.
+/// How long the case takes to settle, of which `extent_ns` are to be measured; `None`: it shows too little to tell. `run_ns`: see
+/// [`Stretches::new`].
 ///
 /// # Errors
 /// The case cannot be measured here, or the run ends.
-pub(crate) fn find(tries: &mut Tries<'_, '_>, extent_ns: u64) -> Result<Option<Settling>, RoundError> {
+pub(crate) fn find(tries: &mut Tries<'_, '_>, extent_ns: u64, run_ns: u64) -> Result<Option<Settling>, RoundError> {
     if !tries.plan().workload.is_echoed() {
         return of_stream(tries, extent_ns).map(Some);
     }
-    let mut length = (extent_ns / SHARE).clamp(SHORTEST_NS, LONGEST_NS);
-    loop {
-        let mut stretches = Vec::new();
-        while stretches.len() < STRETCHES && !tries.is_stopped() {
-            let round = tries.round(tries.in_time(length as f64), 0, MOST_ROWS)?;
-            stretches.push(timed(&round));
-            // In the end it is slower or faster than in the beginning: the next one lasts as long as it is meant to.
-            tries.message_ns = tries.pace_of(&round);
+    Stretches::new(extent_ns, run_ns).find(|length| {
+        if tries.is_stopped() {
+            return Ok(None);
         }
-        let Some(found) = settled(&stretches) else { return Ok(None) };
-        if let Some(ns) = found.steady_ns {
-            return Ok(Some(Settling::WithinNs(ns as u64)));
-        }
-        let longer = LONGER * length;
-        if STRETCHES as u64 * longer > extent_ns / LONG_SHARE || tries.is_stopped() {
-            return Ok(Some(Settling::NotWithinNs(length / 2)));
-        }
-        length = longer;
-    }
+        let round = tries.round(tries.in_time(length as f64), 0, MOST_ROWS)?;
+        // In the end it is slower or faster than in the beginning: the next one lasts as long as it is meant to.
+        tries.message_ns = tries.pace_of(&round);
+        Ok(Some(timed(&round)))
+    })
 }
 
 /// The messages of a round in the order of time.

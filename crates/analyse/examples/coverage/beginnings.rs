@@ -6,7 +6,7 @@ use msgpath_core::settling::{Settling, Spans};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, Workload};
 use msgpath_stats::describe::median;
-use msgpath_stats::settling::{Timed, settled};
+use msgpath_stats::settling::{Stretches, Timed};
 
 use super::experiments::{Coverage, tail_of};
 use super::processes::Random;
@@ -18,9 +18,8 @@ const BEGINNING: f64 = 0.7;
 /// Standard deviations of the logarithm: of messages, and of what a round has in common.
 const MESSAGES: f64 = 0.1;
 const ROUNDS: f64 = 0.03;
-/// Measuring time of a run, and of the pilot's stretches, ns.
+/// Measuring time of a run, ns.
 const RUN_NS: u64 = 10_000_000_000;
-const STRETCHES_NS: [u64; 2] = [300_000_000, 1_200_000_000];
 
 /// What came of the runs.
 pub struct Beginnings {
@@ -66,15 +65,11 @@ pub fn beginnings(settles_ns: u64, runs: u32) -> Beginnings {
     Beginnings { found_ms: median(&found), rounds: median(&counts), settled, whole, shift }
 }
 
-/// Three stretches, and longer ones where those do not settle.
+/// The stretches of a run of one case.
 fn pilot(random: &mut Random, settles_ns: u64) -> Settling {
-    for length in STRETCHES_NS {
-        let stretches: Vec<Vec<Timed>> = (0..3).map(|_| stretch(random, settles_ns, length)).collect();
-        if let Some(ns) = settled(&stretches).and_then(|settled| settled.steady_ns) {
-            return Settling::WithinNs(ns as u64);
-        }
-    }
-    Settling::NotWithinNs(STRETCHES_NS[1] / 2)
+    let found: Result<_, std::convert::Infallible> =
+        Stretches::new(RUN_NS, RUN_NS).find(|length| Ok(Some(stretch(random, settles_ns, length))));
+    found.unwrap_or_else(|never| match never {}).expect("a stretch has messages")
 }
 
 fn stretch(random: &mut Random, settles_ns: u64, length: u64) -> Vec<Timed> {

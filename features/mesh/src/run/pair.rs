@@ -7,7 +7,7 @@ use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::settling::Settling;
 use msgpath_core::shuffle::order;
 use msgpath_core::{Exit, Plan, Problem, Unavailable};
-use msgpath_run::{Orders, Pace, Pair, RoundError, patience, pilot, placement};
+use msgpath_run::{Orders, Pace, Pair, RoundError, Sought, patience, pilot, placement};
 
 use crate::schema::{EndWait, PairCase, PairRound};
 
@@ -43,7 +43,7 @@ pub(super) fn measure(pair: &mut Pair, plan: &Plan, cpus: &Cpus, stop: &AtomicBo
         let mut own = PairCase { case: case.id, ..PairCase::default() };
         // Between hosts a message takes longer than a clock reading: nothing is measured in batches. A mesh has no time to look
         // how long a pair takes to settle.
-        paces.push(match pilot(pair, &orders, case, 0.0, Some(Settling::WithinNs(0))) {
+        paces.push(match pilot(pair, &orders, case, 0.0, Sought::Known(Settling::WithinNs(0))) {
             Ok(pace) => Some(pace),
             Err(RoundError::Unavailable(reason)) => {
                 own.unavailable = Some(reason);
