@@ -94,6 +94,23 @@ pub fn tcp_since(after: TcpInfo, before: TcpInfo) -> TcpInfo {
         busy_us: after.busy_us.saturating_sub(before.busy_us),
         rwnd_limited_us: after.rwnd_limited_us.saturating_sub(before.rwnd_limited_us),
         sndbuf_limited_us: after.sndbuf_limited_us.saturating_sub(before.sndbuf_limited_us),
+        out_of_order: after.out_of_order.zip(before.out_of_order).map(|(after, before)| since(after, before)),
         ..after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_out_of_order_are_those_between_the_readings_of_all_connections() {
+        let at = |out_of_order| TcpInfo { out_of_order, ..TcpInfo::default() };
+        let since = tcp_since(at(Some(7)), at(Some(4)));
+        assert_eq!(since.out_of_order, Some(3));
+        assert_eq!(tcp_since(at(Some(1)), at(Some(u64::from(u32::MAX)))).out_of_order, Some(2), "32 bits wrap");
+        assert_eq!(since.plus(at(Some(2))).out_of_order, Some(5));
+        // A kernel that does not count them.
+        assert_eq!((tcp_since(at(None), at(None)).out_of_order, since.plus(at(None)).out_of_order), (None, None));
     }
 }

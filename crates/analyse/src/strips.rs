@@ -43,13 +43,17 @@ const EVIDENCE: f64 = 0.05;
 type Value = fn(&RoundRecord) -> Option<f64>;
 
 /// Everything but the kernel counters: name, whether it is a time, value.
-const KNOWN: [(&str, bool, Value); 13] = [
+const KNOWN: [(&str, bool, Value); 14] = [
     ("lost", false, |round| Some(round.near().delivery.lost.max(round.far().delivery.lost) as f64)),
     ("replies later than the loss timeout", false, |round| Some(round.near().delivery.late as f64)),
     ("late sends", false, |round| Some(round.open.as_ref()?.late as f64)),
     ("segments retransmitted", false, |round| {
         let of = |tcp: Option<msgpath_core::schema::TcpInfo>| tcp.map(|tcp| tcp.total_retrans as f64);
         Some(of(round.near().tcp)? + of(round.far().tcp)?)
+    }),
+    ("segments received out of order", false, |round| {
+        let count = |tcp: Option<msgpath_core::schema::TcpInfo>| tcp?.out_of_order.map(|count| count as f64);
+        Some(count(round.near().tcp)? + count(round.far().tcp)?)
     }),
     ("CPU time stolen, ticks", false, |round| round.steal_ticks.map(|ticks| ticks as f64)),
     ("near: waiting for the CPU", true, |round| round.near().run_delay_ns.map(|ns| ns as f64)),
@@ -85,7 +89,7 @@ pub fn strips(run: &Run, case: u32) -> Strips {
         let least = known.iter().copied().fold(f64::INFINITY, f64::min);
         if known.is_empty() {
             // A closed loop has no schedule, and only TCP has segments: nothing is missing there.
-            let concerns = !matches!(name, "late sends" | "segments retransmitted");
+            let concerns = !matches!(name, "late sends" | "segments retransmitted" | "segments received out of order");
             out.unknown.extend(concerns.then(|| name.to_owned()));
         } else if most == 0.0 {
             out.zero.push(name.to_owned());

@@ -724,6 +724,9 @@ pub struct TcpInfo {
     /// Pacing rate at the end, bytes per second; `None`: not paced.
     #[serde(default)]
     pub pacing_rate: Option<u64>,
+    /// Segments received out of order; `None`: the kernel does not count them (before Linux 5.4).
+    #[serde(default)]
+    pub out_of_order: Option<u64>,
 }
 
 impl TcpInfo {
@@ -741,6 +744,7 @@ impl TcpInfo {
             rwnd_limited_us: self.rwnd_limited_us + next.rwnd_limited_us,
             sndbuf_limited_us: self.sndbuf_limited_us + next.sndbuf_limited_us,
             min_rtt_us: self.min_rtt_us.min(next.min_rtt_us),
+            out_of_order: self.out_of_order.zip(next.out_of_order).map(|(own, next)| own + next),
             ..next
         }
     }

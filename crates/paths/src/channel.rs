@@ -709,6 +709,7 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
         busy_us: info.busy_time,
         rwnd_limited_us: info.rwnd_limited,
         sndbuf_limited_us: info.sndbuf_limited,
+        out_of_order: info.rcv_ooopack.map(u64::from),
         pacing_rate: Some(info.pacing_rate).filter(|rate| *rate != u64::MAX),
     })
 }

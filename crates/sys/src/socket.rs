@@ -180,7 +180,7 @@ pub(crate) fn option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) 
     Ok(value)
 }
 
-/// The fields of TCP_INFO that msgpath keeps. Fields that this kernel does not have are 0 and beyond `length`.
+/// The fields of TCP_INFO that msgpath keeps. Fields that this kernel does not have are beyond `length` and 0, or `None`.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // the names are those of struct tcp_info in linux/tcp.h
 pub struct TcpInfo {
@@ -200,6 +200,7 @@ pub struct TcpInfo {
     pub busy_time: u64,
     pub rwnd_limited: u64,
     pub sndbuf_limited: u64,
+    pub rcv_ooopack: Option<u32>,
 }
 
 /// getsockopt(TCP_INFO). Offsets are those of `struct tcp_info` in linux/tcp.h, which only ever grows.
@@ -235,6 +236,8 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         busy_time: u64_at(168),
         rwnd_limited: u64_at(176),
         sndbuf_limited: u64_at(184),
+        // Since Linux 5.4.
+        rcv_ooopack: (length >= 228).then(|| u32_at(224)),
     })
 }
 
@@ -288,6 +291,8 @@ mod tests {
         }
         let (near, far) = (tcp_info(near.as_fd()).unwrap(), tcp_info(far.as_fd()).unwrap());
         assert_eq!((near.data_segs_out, far.data_segs_in), (7, 7));
+        // Loopback keeps the order; a kernel before 5.4 does not count.
+        assert_eq!((near.rcv_ooopack.unwrap_or(0), far.rcv_ooopack.unwrap_or(0)), (0, 0));
         assert!(near.segs_out >= 9 && near.snd_mss > 500 && near.snd_cwnd > 0 && near.min_rtt_us < 1_000_000);
     }
 

@@ -128,6 +128,7 @@ fn of_end(end: &EndSummary) -> Value {
             }
             "tcp" => "TCP_INFO was not read: the transport is not TCP, or the kernel refused",
             "tcp.pacing_bytes_per_s" => "not paced",
+            "tcp.out_of_order" => "not counted by the kernel (before Linux 5.4)",
             "events.per_message" => "not counted: why stands beside it",
             "events.user_share" => "not counted apart from the kernel's part",
             "events.running_share" => "not counted, or on cores that no thread ran on",

@@ -130,7 +130,7 @@ fn cell_or_inf<'a>(ns: Option<u64>) -> Cell<'a> {
     ns.map_or(Cell::Text("inf".into()), Cell::from)
 }
 
-pub(crate) static END: [End; 48] = [
+pub(crate) static END: [End; 49] = [
     End::shown("elapsed_ns", Int64, "ns", "first to last message, by its clock", |_, end| end.elapsed_ns.into()),
     End::shown("bytes_sent", Int64, "bytes", "payload sent", |_, end| end.bytes_sent.into()),
     End::shown("bytes_received", Int64, "bytes", "payload received in that time", |_, end| end.bytes_received.into()),
@@ -188,6 +188,10 @@ pub(crate) static END: [End; 48] = [
     tcp("tcp_data_segs_in", "", "those with data, received", |_, end| info(end, |info| info.data_segs_in)),
     tcp("tcp_total_retrans", "", "segments retransmitted", |_, end| info(end, |info| info.total_retrans)),
     tcp("tcp_bytes_retrans", "bytes", "retransmitted", |_, end| info(end, |info| info.bytes_retrans)),
+    tcp("tcp_out_of_order", "", "segments received out of order", |_, end| {
+        end.tcp.as_ref().and_then(|info| info.out_of_order).into()
+    })
+    .or_empty("the transport is not TCP, or the kernel does not count them"),
     tcp("tcp_rtt_us", "µs", "smoothed round trip", |_, end| info(end, |info| info.rtt_us.into())),
     tcp("tcp_min_rtt_us", "µs", "smallest round trip", |_, end| info(end, |info| info.min_rtt_us.into())),
     tcp("tcp_snd_cwnd", "segments", "congestion window", |_, end| info(end, |info| info.snd_cwnd.into())),

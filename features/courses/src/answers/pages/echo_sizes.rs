@@ -164,6 +164,9 @@ impl<'a> Trials<'a> {
         let again = |round: &RoundRecord| -> Option<u64> {
             Some(round.near().tcp?.total_retrans + round.far().tcp.map_or(0, |tcp| tcp.total_retrans))
         };
+        let out_of_order = |round: &RoundRecord| -> Option<u64> {
+            Some(round.near().tcp?.out_of_order? + round.far().tcp?.out_of_order?)
+        };
         let why = "TCP_INFO was not read";
         table(format!("tcp-{}", self.name), format!("By TCP_INFO of each trial: {}", self.what), 0..count)
             .col("trial", |trial| Cell::count(*trial as u64 + 1))
@@ -174,13 +177,20 @@ impl<'a> Trials<'a> {
             )
             .cols(
                 0..self.cases.len(),
+                |at| format!("{} out of order", size(self.cases[*at].size)),
+                |trial, at| {
+                    count_or(of(*at, *trial).and_then(out_of_order), "TCP_INFO of an end has no such counter (Linux 5.4)")
+                },
+            )
+            .cols(
+                0..self.cases.len(),
                 |at| format!("{} RTT", size(self.cases[*at].size)),
                 |trial, at| {
                     let tcp = of(*at, *trial).and_then(|round| round.near().tcp);
                     time_or(tcp.map(|tcp| f64::from(tcp.rtt_us) * 1e3), why)
                 },
             )
-            .note("Segments that either end sent again, and the smoothed round trip of the near end's TCP after the trial.")
+            .note("Segments that either end sent again or received out of order, and the smoothed round trip of the near end's TCP after the trial.")
     }
 
     /// The round of a trial, be it disturbed or not.
@@ -696,8 +706,10 @@ mod tests {
         run.rounds[6].far_mut().run_delay_ns = Some(6_200_000);
         run.rounds[8].near_mut().run_delay_ns = Some(1_000_000);
         run.rounds[10].near_mut().run_delay_ns = None;
-        run.rounds[2].near_mut().tcp =
-            Some(msgpath_core::schema::TcpInfo { total_retrans: 1, rtt_us: 48, ..Default::default() });
+        let tcp = |out_of_order| msgpath_core::schema::TcpInfo { rtt_us: 48, out_of_order, ..Default::default() };
+        run.rounds[2].near_mut().tcp = Some(msgpath_core::schema::TcpInfo { total_retrans: 1, ..tcp(Some(0)) });
+        run.rounds[2].far_mut().tcp = Some(tcp(Some(2)));
+        (run.rounds[4].near_mut().tcp, run.rounds[4].far_mut().tcp) = (Some(tcp(Some(0))), Some(tcp(None)));
         let times = [10, 10, 10, 10, 10, 10, 6_280, 10, 9_010, 10, 9_010, 10];
         let mut trials = rows(0, &times);
         trials.iter_mut().enumerate().for_each(|(at, row)| (row.pass, row.sequence) = (at as u32, 0));
@@ -707,9 +719,10 @@ mod tests {
         // What TCP said of each trial stands in a table of its own.
         let tcp = page.tables.iter().find(|table| table.name == "tcp-here-fresh").unwrap();
         assert_eq!(
-            (tcp.rows.len(), &tcp.rows[2][1], &tcp.rows[2][2]),
-            (12, &Cell::count(1), &Cell::Time(48_000.0.into()))
+            (tcp.rows.len(), &tcp.rows[2][1..]),
+            (12, &[Cell::count(1), Cell::count(2), Cell::Time(48_000.0.into())][..])
         );
+        assert!(matches!(&tcp.rows[4][2], Cell::Missing { .. }), "an older kernel: {tcp:?}");
         assert!(matches!(&tcp.rows[3][1], Cell::Missing { .. }), "{tcp:?}");
         let expected = [
             "waited 6.20 ms for a CPU",
