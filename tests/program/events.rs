@@ -88,9 +88,12 @@ fn threads_are_recorded_one_by_one() {
 
 fn simulated(line: &str) -> Option<Output> {
     let home = Home::new();
-    let output = home.run(line).ends_with(0);
-    assert_eq!(std::fs::read_dir(home.temporary()).unwrap().count(), 0, "something is left behind");
     let installed = ["/usr/bin/valgrind", "/usr/local/bin/valgrind"].iter().any(|file| Path::new(file).is_file());
+    // Where no case could be simulated the run has not brought what was asked for.
+    let output = home.run(line);
+    let given_up = output.out.contains("took more than");
+    let output = output.ends_with(if installed && !given_up { 0 } else { 4 });
+    assert_eq!(std::fs::read_dir(home.temporary()).unwrap().count(), 0, "something is left behind");
     if !installed {
         assert!(output.out.contains("valgrind is not installed"), "{}", output.out);
         println!("skipped: valgrind is not installed");

@@ -3,7 +3,7 @@
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
-use msgpath_core::schema::{Status, UnavailableCase};
+use msgpath_core::schema::{NEAR, Status, UnavailableCase};
 use msgpath_core::{CaseRole, Exit, PathName, Problem, Workload};
 use msgpath_stats::quantile::Range;
 
@@ -27,6 +27,9 @@ pub fn of(workload: &Workload, summary: &Summary, options: &Options) -> Result<(
     }
     all_that_was_named(summary, options)?;
     something_arrived(workload, &measured)?;
+    if options.settings.simulate_cache && workload.in_rounds {
+        something_was_simulated(&measured)?;
+    }
     if options.evidence.strict
         && let Some(warning) = summary.warnings.iter().find(|warning| warning.strict)
     {
@@ -98,13 +101,23 @@ fn something_arrived(workload: &Workload, measured: &[&CaseSummary]) -> Result<(
     Err(problems::nothing_came(format!("nothing arrived over {}", first.case.path), why))
 }
 
+fn something_was_simulated(measured: &[&CaseSummary]) -> Result<(), Problem> {
+    let rates = || measured.iter().flat_map(|case| &case.end(NEAR).events).filter(|rate| rate.simulated);
+    if rates().any(|rate| rate.per_message.is_some()) {
+        return Ok(());
+    }
+    let why = rates().find_map(|rate| rate.why.clone()).unwrap_or_default();
+    Err(Problem::new("E05", Exit::Unfinished, "simulate-cache: no case could be simulated").why(&why))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_analyse::summary::{Latency, Warning};
+    use msgpath_analyse::summary::{EventRate, Latency, Warning};
     use msgpath_core::schema::UnavailableCase;
     use msgpath_core::units::Pieces;
     use msgpath_core::{Case, Delivery, PathName, Unavailable};
+    use msgpath_stats::estimate::Estimate;
     use msgpath_stats::quantile::Quantile;
 
     fn case() -> Case {
@@ -174,6 +187,30 @@ mod tests {
             };
             assert_eq!(code(workload, one_of_two), 4);
         }
+    }
+
+    #[test]
+    fn a_simulation_that_failed_for_every_case_is_an_error() {
+        let simulated = |per_message: [Option<f64>; 2]| {
+            code(Workload::ECHO, move |summary, options| {
+                options.settings.simulate_cache = true;
+                summary.cases.push(summary.cases[0].clone());
+                for (case, value) in summary.cases.iter_mut().zip(per_message) {
+                    let per_message = value.map(Estimate::from);
+                    let why = per_message.is_none().then(|| "valgrind is not installed".into());
+                    let rate = EventRate {
+                        name: "instructions".into(),
+                        simulated: true,
+                        per_message,
+                        why,
+                        ..EventRate::default()
+                    };
+                    case.end_mut(NEAR).events = vec![rate];
+                }
+            })
+        };
+        assert_eq!(simulated([None, None]), 4);
+        assert_eq!(simulated([None, Some(500.0)]), 0, "one of them was");
     }
 
     #[test]
