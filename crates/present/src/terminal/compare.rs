@@ -53,6 +53,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
                 main.print(&mut page, &grid, &grid.shapes, &metric_name(&comparison.metric, grid.timed()), *threads);
             }
             page.text(2, &words::legend(&comparison.metric, comparison.margin), Paint::Dim);
+            lost_baseline(&mut page, &cases, &comparison.baseline, run.header.plan.workload.messages);
             if grid.has_unbeaten(comparison) {
                 page.text(2, "★ no path beats it at this size; several: they tie", Paint::Dim);
             }
@@ -151,6 +152,28 @@ pub(crate) fn metric_name(metric: &str, timed: Duration) -> String {
     }
 }
 
+/// Whether nothing of a case arrived.
+fn is_lost(case: &CaseSummary) -> bool {
+    case.delivery.sent > 0 && case.delivery.received == 0
+}
+
+/// Why the row of a baseline of which nothing arrived has no value, and the others no ratio.
+fn lost_baseline(page: &mut Page, cases: &[&CaseSummary], baseline: &PathName, noun: &str) {
+    let lost: Vec<&CaseSummary> =
+        cases.iter().copied().filter(|case| case.case.path == *baseline && is_lost(case)).collect();
+    if lost.is_empty() {
+        return;
+    }
+    let sent: u64 = lost.iter().map(|case| case.delivery.sent).sum();
+    let sizes: Vec<String> = lost.iter().map(|case| words::message(&case.case)).collect();
+    let text = format!(
+        "n/a: the baseline {baseline} lost all of its {sent} {noun} at {}, so nothing can be compared with it there; the other \
+         paths have their own values. --baseline names another.",
+        sizes.join(", ")
+    );
+    page.text(2, &text, Paint::Yellow);
+}
+
 /// The ranges of values of the baseline that are wider than an interval.
 fn ranges(page: &mut Page, cases: &[&CaseSummary], baseline: &PathName, metric: &str) {
     let p = match metric {
@@ -209,7 +232,8 @@ impl<'a> Block<'a> {
         }
         for path in &grid.paths {
             let cells = shapes.iter().map(|shape| {
-                let mut cell = self.cell(grid.case(path, *shape, threads), path, glyphs);
+                let base = grid.case(self.baseline, *shape, threads);
+                let mut cell = self.cell(grid.case(path, *shape, threads), path, base, glyphs);
                 if self.stars.is_some_and(|comparison| grid.is_unbeaten(comparison, path, *shape, threads)) {
                     cell.text.insert(0, '★');
                 }
@@ -226,8 +250,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    fn cell(&self, case: Option<&CaseSummary>, path: &PathName, glyphs: Glyphs) -> Span {
+    /// `base`: the baseline's case of the same shape. Where nothing of it arrived, other paths have their own values.
+    fn cell(&self, case: Option<&CaseSummary>, path: &PathName, base: Option<&CaseSummary>, glyphs: Glyphs) -> Span {
         let Some(case) = case else { return "n/a".into() };
+        if base.is_some_and(is_lost) && !is_lost(case) {
+            return absolute(case, self.metric, glyphs).into();
+        }
         if *path == *self.baseline || words::overloaded(case).is_some() {
             return absolute(case, self.metric, glyphs).into();
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::headline::Headline;
-use msgpath_analyse::summary::Warning;
-use msgpath_core::Unavailable;
+use msgpath_analyse::summary::{CaseSummary, Latency, Warning};
 use msgpath_core::schema::{MessageRow, Status};
 use msgpath_core::units::{BitUnits, Glyphs};
+use msgpath_core::{Delivery, Unavailable};
 use msgpath_record::Run;
 
 use super::*;
@@ -382,6 +382,24 @@ fn an_empty_summary_prints_without_a_panic() {
         assert!(text.contains("test-data"));
     }
     assert!(runs(&[], style).contains("No run"));
+}
+
+#[test]
+fn a_baseline_that_lost_all_says_so_and_hides_no_other_path() {
+    let (run, mut summary) = FIXTURES.compare.clone();
+    let comparison = summary.comparison.as_mut().unwrap();
+    let baseline = comparison.baseline.clone();
+    (comparison.ratios, comparison.tails) = (Vec::new(), Vec::new());
+    let lost = |case: &&mut CaseSummary| case.case.path == baseline;
+    for case in summary.cases.iter_mut().filter(lost) {
+        case.delivery = Delivery { sent: 10, lost: 10, ..Delivery::default() };
+        case.latency = Latency::default();
+    }
+    let text = compare(&run, &summary, Style::default());
+    assert!(text.contains(&format!("the baseline {baseline} lost all of its")), "{text}");
+    let other = summary.cases.iter().find(|case| case.case.path != baseline).unwrap();
+    let value = super::compare::absolute(other, "p50", Glyphs::Unicode);
+    assert!(value != "n/a" && text.contains(&value), "{value}\n{text}");
 }
 
 #[test]
