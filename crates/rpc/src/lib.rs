@@ -1,7 +1,7 @@
-//! The RPC lab of *Understanding Software Dynamics* as values: its messages, its log, its names and numbers, byte by
-//! byte. No I/O, no clock.
+//! Protocols of calls as values. The RPC lab of *Understanding Software Dynamics*: its messages, its log, its names and numbers, byte
+//! by byte. The framing of Redis. No I/O, no clock.
 //!
-//! Everything is little endian. A message is a [`Marker`], a [`Header`] and a body of length-prefixed strings.
+//! Everything of the lab is little endian. A message is a [`Marker`], a [`Header`] and a body of length-prefixed strings.
 #![forbid(unsafe_code)]
 
 pub mod command;
@@ -12,6 +12,7 @@ mod golden;
 pub mod json;
 pub mod log;
 pub mod message;
+pub mod resp;
 pub mod seed;
 pub mod tenlg;
 

@@ -60,8 +60,9 @@ fn verify(_: &Run, logs: &Logs, rebuilt: &mut Rebuilt<'_, '_>) {
         if rows.len() as u64 != round.near().delivery.sent {
             return;
         }
-        // The time of a call with a schedule counts from its intended send. Calls whose T4 is not known are in no histogram.
-        let seen = rows.iter().filter(|row| !is_unseen(row));
+        // The time of a call with a schedule counts from its intended send. Calls that failed and those whose T4 is not known are in
+        // no histogram.
+        let seen = rows.iter().filter(|row| row.status == 0 && !is_unseen(row));
         let latencies = seen.map(|row| row.latency_ns.map(|ns| ns.saturating_add(row.late_ns.unwrap_or(0))));
         rebuilt.latencies(round, "latencies against the calls", latencies);
         let sum = |of: fn(&RpcRow) -> u64| rows.iter().map(of).sum::<u64>();

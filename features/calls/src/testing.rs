@@ -216,7 +216,7 @@ impl Calls {
 /// The near end's report of a round of these calls; a server that is not an agent of ours reports nothing.
 fn round(case: u32, pass: u32, rows: &[&mut RpcRow]) -> RoundRecord {
     let mut latency = Histogram::new();
-    rows.iter().filter_map(|row| row.latency_ns).for_each(|ns| latency.record(ns));
+    rows.iter().filter(|row| row.status == 0).filter_map(|row| row.latency_ns).for_each(|ns| latency.record(ns));
     let start_ns = rows.iter().map(|row| row.start_ns).min().unwrap_or(0);
     let end = rows.iter().map(|row| row.start_ns + row.latency_ns.unwrap_or(0)).max().unwrap_or(start_ns);
     let mut round =

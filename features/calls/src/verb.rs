@@ -13,7 +13,7 @@ use crate::agent::server::ServerOptions;
 use crate::analyse::{RpcKind, RpcSummary};
 use crate::record::RpcFacts;
 use crate::record::RpcRow;
-use crate::run::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call};
+use crate::run::client::{Connected, Listener, Protocol, Record, RpcRequest, RpcTarget, call, without_password};
 use crate::run::own::OwnServer;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -42,6 +42,8 @@ use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{cli, gates, looks, progress, runs, typed, verdict as held_to};
 
+use crate::agent::client::login::Secret;
+use crate::agent::client::redis;
 use crate::findings::failed::QUIT;
 use crate::serve;
 
@@ -80,6 +82,7 @@ Targets
   here                     a server that is started for this run and ends with it
   HOST[:PORT], HOST PORT   msgpath serve --rpc, or the lab's server4 [default port: 12345]
   redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
+  redis://USER@HOST/2      the same as a user of its access list, in database 2: --password-file
   http://HOST[:PORT]/PATH  GET, PUT, DELETE of PATH; with -key of PATH/KEY";
 
 /// Calls of a server: RPC lab, Redis, HTTP
@@ -120,6 +123,9 @@ pub(crate) struct Arguments {
     /// Compare every byte of a reply: pings with what was sent, reads with what this run has written
     #[arg(long, conflicts_with = "rate", help_heading = "Calls")]
     verify: bool,
+    /// With redis://: the password is the first line of FILE; without it that of the environment: REDISCLI_AUTH
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
+    password_file: Option<PathBuf>,
     /// How long a reply may take
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "10s", help_heading = "Calls")]
     timeout: u64,
@@ -342,9 +348,30 @@ impl Arguments {
         Ok(Some((server, places, target)))
     }
 
-    /// The target with `-p` put in.
+    /// The password for Redis: that of a file, of the target as typed, or of the environment.
+    fn password(&self, target: &RpcTarget) -> Result<Option<Secret>, Problem> {
+        let typed = target.login.password.clone();
+        if let Some(file) = &self.password_file {
+            if target.protocol != Protocol::Redis {
+                return Err(usage("--password-file is for Redis").hint("redis://HOST"));
+            }
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| usage(format!("cannot read {}: {error}", file.display())))?;
+            return Ok(Some(Secret::new(text.lines().next().unwrap_or_default().to_owned())));
+        }
+        if typed.is_some() {
+            say!(
+                "note: whoever lists the processes of this machine reads a password in the target; --password-file hides it"
+            );
+        }
+        let of_environment = || std::env::var("REDISCLI_AUTH").ok().filter(|text| !text.is_empty()).map(Secret::new);
+        Ok(typed.or_else(|| of_environment().filter(|_| target.protocol == Protocol::Redis)))
+    }
+
+    /// The target with `-p` and the password put in.
     fn target(&self) -> Result<RpcTarget, Problem> {
         let mut target = self.target.clone();
+        target.login.password = self.password(&target)?;
         match (target.typed_port, self.port) {
             (Some(typed), Some(port)) if typed != port => {
                 Err(usage(format!("the target names port {typed}, -p names {port}")).hint("name the port once"))
@@ -587,7 +614,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         cpus: arguments.cpu.clone(),
         between,
         server: own.as_ref().map(|(own, ..)| own.pid()),
-        command: std::iter::once("msgpath".into()).chain(words).collect(),
+        command: std::iter::once("msgpath".into()).chain(words.iter().map(|word| without_password(word))).collect(),
         name: place.name.clone(),
         folder: place.folder.clone(),
     };
@@ -627,7 +654,8 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     output::print(&text)?;
     console.end_log(result.quiet)?;
     let name = (!result.no_save).then_some(run.header.name.as_str());
-    let held = verdict(arguments, result, (&summary, name), outcome.problem);
+    let facts = run.header.parts.get::<RpcFacts>().cloned().unwrap_or_default();
+    let held = verdict(arguments, result, (&summary, &facts, name), outcome.problem);
     Ok(measure::code_of(held, &summary.gates, result.quiet))
 }
 
@@ -635,7 +663,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
 fn verdict(
     arguments: &Arguments,
     result: &ResultOptions,
-    (summary, name): (&Summary, Option<&str>),
+    (summary, facts, name): (&Summary, &RpcFacts, Option<&str>),
     problem: Option<Problem>,
 ) -> Result<(), Problem> {
     let mut options = Options { result: result.clone(), ..Options::default() };
@@ -646,28 +674,18 @@ fn verdict(
         }
         (Some(problem), _) => Err(problem),
         (None, _) => held_to::of(&crate::workload::CALLS, summary, &options)
-            .and_then(|()| succeeded(summary, arguments.max_loss))
+            .and_then(|()| succeeded(summary, facts, arguments.max_loss))
             .and_then(|()| gates::verdict(&summary.gates, arguments.strict)),
     }
 }
 
-/// Whether enough calls succeeded: one at least, and as many as `--max-loss` asks for.
-fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
+/// Whether enough calls succeeded: one of each command at least, and as many as `--max-loss` asks for.
+fn succeeded(summary: &Summary, facts: &RpcFacts, max_loss: Option<f64>) -> Result<(), Problem> {
     let kinds = summary.sections.get::<RpcSummary>().map_or(&[][..], |rpc| &rpc.kinds);
     let sum = |of: fn(&RpcKind) -> u64| kinds.iter().map(of).sum::<u64>();
     let (calls, bad) = (sum(|kind| kind.calls), sum(|kind| kind.failed + kind.unanswered));
-    if calls > 0 && bad == calls {
-        let what = match calls {
-            1 => "the call did not succeed".to_owned(),
-            calls => format!("none of {calls} calls succeeded"),
-        };
-        let why = "the times are those of calls that failed; nothing was measured of those that were asked for";
-        let refused = kinds.iter().any(|kind| kind.method.eq_ignore_ascii_case("quit") && kind.failed > 0);
-        return Err(if refused {
-            nothing_came(what, QUIT).hint("msgpath serve --rpc --allow-quit")
-        } else {
-            nothing_came(what, why)
-        });
+    if let Some(kind) = kinds.iter().find(|kind| kind.calls > 0 && kind.failed + kind.unanswered == kind.calls) {
+        return Err(none_succeeded(kind, kinds.len() > 1, facts));
     }
     match max_loss {
         Some(limit) if bad as f64 > limit * calls as f64 => Err(Problem::new(
@@ -677,6 +695,24 @@ fn succeeded(summary: &Summary, max_loss: Option<f64>) -> Result<(), Problem> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Nothing was measured of a command.
+fn none_succeeded(kind: &RpcKind, named: bool, facts: &RpcFacts) -> Problem {
+    let what = match kind.calls {
+        1 => "the call did not succeed".to_owned(),
+        calls => format!("none of {calls} calls succeeded"),
+    };
+    let what = if named { format!("{}: {what}", kind.method) } else { what };
+    let remarks = facts.remarks.iter().filter(|remark| remark.failed && remark.case == kind.case);
+    if let Some(remark) = remarks.max_by_key(|remark| remark.calls) {
+        let why = format!("the server says: {}", shown(&remark.text));
+        return nothing_came(what, why).hint(redis::advice(&remark.text).unwrap_or_default());
+    }
+    if kind.method.eq_ignore_ascii_case("quit") && kind.failed > 0 {
+        return nothing_came(what, QUIT).hint("msgpath serve --rpc --allow-quit");
+    }
+    nothing_came(what, "nothing was measured of what was asked for: every call failed or had no reply")
 }
 
 /// Of the calls with a reply; those without one are none.
@@ -723,7 +759,8 @@ fn sums(
         let failed = own.iter().filter(|row| row.status != 0).count() as u64;
         let unanswered = own.iter().filter(|row| row.latency_ns.is_none()).count() as u64;
         lines.push(tally.ends(name, failed, unanswered));
-        if failed + unanswered < own.len() as u64 {
+        let tally = self::tally(own.into_iter().filter(|row| row.is_good()));
+        if tally.calls > 0 {
             lines.push(tally.first_trips(name, glyphs));
         }
         if arguments.histogram == Some(HistogramArg::Log2) {
@@ -808,7 +845,7 @@ mod tests {
             let kinds = vec![kind, RpcKind { calls: 0, ..RpcKind::default() }];
             let sections = Parts::default().with(RpcSummary { kinds, ..RpcSummary::default() });
             let summary = Summary { sections, ..Summary::empty("calm-heron", "rpc", msgpath_core::schema::Status::Ok) };
-            succeeded(&summary, limit).map_or_else(|problem| problem.exit.code(), |()| 0)
+            succeeded(&summary, &RpcFacts::default(), limit).map_or_else(|problem| problem.exit.code(), |()| 0)
         };
         assert_eq!([code(10, 10, 0, None), code(10, 3, 7, None), code(1, 1, 0, None)], [4; 3]);
         assert_eq!([code(10, 9, 0, None), code(10, 0, 0, None)], [0; 2]);
@@ -820,7 +857,7 @@ mod tests {
         let kinds = vec![RpcKind { method: "quit".into(), calls: 1, failed: 1, ..RpcKind::default() }];
         let sections = Parts::default().with(RpcSummary { kinds, ..RpcSummary::default() });
         let summary = Summary { sections, ..Summary::empty("calm-heron", "rpc", msgpath_core::schema::Status::Ok) };
-        let problem = succeeded(&summary, None).unwrap_err().to_string();
+        let problem = succeeded(&summary, &RpcFacts::default(), None).unwrap_err().to_string();
         assert!(problem.contains("quits only where it was started with --allow-quit"), "{problem}");
     }
 

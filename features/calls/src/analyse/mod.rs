@@ -93,7 +93,7 @@ pub struct RpcKind {
     pub reply_bytes: f64,
     /// From the first T1 to the last T4, ns: of our own runs each round for itself, summed.
     pub wall_ns: u64,
-    /// Sum of all T4 - T1, ns.
+    /// Sum of T4 - T1 of the calls that succeeded, ns.
     pub response_ns: u64,
     /// T4 - T1 of the first call of each connection, ns, at most 8.
     pub first_ns: Vec<u64>,
@@ -110,7 +110,7 @@ pub struct RpcKind {
     /// What a wire of the speed that was told would take, where both ends are one machine and there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_wire: Option<AbsentWire>,
-    /// Calls by floor(log2(µs)): 32 buckets, as the lab has them.
+    /// Calls that succeeded by floor(log2(µs)): 32 buckets, as the lab has them.
     pub log2_us: Vec<u64>,
     /// T3 - T2, by the server's clock alone; `None` where no call has both.
     #[serde(default)]
@@ -121,6 +121,9 @@ pub struct RpcKind {
     /// From T1 until the first bytes of the reply could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<RpcTimes>,
+    /// T4 - T1 of the calls that failed; the other times are those of calls that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_took: Option<RpcTimes>,
 }
 
 impl RpcKind {

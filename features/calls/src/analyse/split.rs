@@ -44,9 +44,11 @@ impl Counts {
         if let Some(latency) = row.latency_ns {
             self.answered += 1;
             self.failed += failed;
-            self.response_ns = self.response_ns.saturating_add(latency);
-            let bucket = (latency / 1000).max(1).ilog2() as usize;
-            self.log2_us[bucket.min(BUCKETS - 1)] += 1;
+            if row.is_good() {
+                self.response_ns = self.response_ns.saturating_add(latency);
+                let bucket = (latency / 1000).max(1).ilog2() as usize;
+                self.log2_us[bucket.min(BUCKETS - 1)] += 1;
+            }
         } else if is_unseen(row) {
             self.unseen += 1;
             self.failed_unseen += failed;
@@ -63,11 +65,6 @@ impl Counts {
     /// Whether there was no call.
     pub(super) fn is_empty(&self) -> bool {
         self.calls == 0
-    }
-
-    /// Failed calls are often short; they are apart unless there is nothing else.
-    fn is_good(&self, row: &RpcRow) -> bool {
-        row.latency_ns.is_some() && (row.status == 0 || self.failed == self.answered)
     }
 
     /// From the first T1 to the last T4, ns. Of our own runs each round for itself, summed: between two rounds the client reads
@@ -108,10 +105,10 @@ pub(super) fn kind(
         let begins = good.calls == 0;
         let mut seen = BTreeSet::new();
         of_case(calls, case.id, &mut |row| {
-            let split = Call::of(row, clocks, step).filter(|_| counts.is_good(row));
-            let is_first = counts.is_good(row) && seen.insert(row.connection);
-            orders.add(row, counts.is_good(row), split.is_some(), is_first);
-            if begins && counts.is_good(row) {
+            let split = Call::of(row, clocks, step).filter(|_| row.is_good());
+            let is_first = row.is_good() && seen.insert(row.connection);
+            orders.add(row, split.is_some(), is_first);
+            if begins && row.is_good() {
                 good.add(facts, row, split.is_some());
                 if is_first && first_ns.len() < FIRST_KEPT {
                     first_ns.extend(row.latency_ns);
@@ -125,7 +122,7 @@ pub(super) fn kind(
         _ => (
             bands(&orders.latency, good.known, &|each| {
                 of_case(calls, case.id, &mut |row| {
-                    if let Some(call) = Call::of(row, clocks, step).filter(|_| counts.is_good(row)) {
+                    if let Some(call) = Call::of(row, clocks, step).filter(|_| row.is_good()) {
                         each(&call);
                     }
                 });
@@ -133,6 +130,9 @@ pub(super) fn kind(
             None,
         ),
     };
+    if good.calls == 0 && counts.failed > 0 {
+        bands_why = Some("no call succeeded".into());
+    }
     if good.calls == 0 && counts.unseen > 0 {
         bands_why = Some("T4 is not known: it is in the client's log only".into());
     }
@@ -157,6 +157,7 @@ pub(super) fn kind(
         served: times(&orders.served),
         received: times(&orders.received),
         first_byte: times(&orders.first_byte),
+        failed_took: times(&orders.failed),
         bands,
         bands_why,
     }
@@ -193,16 +194,18 @@ struct Orders {
     later: OrderStatistics,
     /// T4 - T1 of the calls that can be split.
     latency: OrderStatistics,
+    /// T4 - T1 of the calls that failed.
+    failed: OrderStatistics,
 }
 
 impl Orders {
     fn new() -> Self {
-        let [served, received, first_byte] = [TIMES; 3].map(OrderStatistics::new);
+        let [served, received, first_byte, failed] = [TIMES; 4].map(OrderStatistics::new);
         let later = OrderStatistics::new(&MIDDLE_AND_LAST[..1]);
-        Self { served, received, first_byte, later, latency: OrderStatistics::new(EDGES) }
+        Self { served, received, first_byte, later, latency: OrderStatistics::new(EDGES), failed }
     }
 
-    fn add(&mut self, row: &RpcRow, good: bool, is_split: bool, is_first: bool) {
+    fn add(&mut self, row: &RpcRow, is_split: bool, is_first: bool) {
         if let Some(ns) =
             row.replied_ns.zip(row.received_ns).map(|(replied, received)| replied.saturating_sub(received))
         {
@@ -211,10 +214,13 @@ impl Orders {
         if let Some(ns) = row.received_ns {
             self.received.add(ns);
         }
-        if let Some(ns) = row.first_ns.filter(|_| good).and_then(|ns| i64::try_from(ns).ok()) {
+        if let Some(ns) = row.first_ns.filter(|_| row.is_good()).and_then(|ns| i64::try_from(ns).ok()) {
             self.first_byte.add(ns);
         }
-        if let Some(ns) = row.latency_ns.filter(|_| good) {
+        if let Some(ns) = row.latency_ns.filter(|_| row.status != 0) {
+            self.failed.add_unsigned(ns);
+        }
+        if let Some(ns) = row.latency_ns.filter(|_| row.status == 0) {
             if !is_first {
                 self.later.add_unsigned(ns);
             }
@@ -224,8 +230,15 @@ impl Orders {
         }
     }
 
-    fn all(&mut self) -> [&mut OrderStatistics; 5] {
-        [&mut self.served, &mut self.received, &mut self.first_byte, &mut self.later, &mut self.latency]
+    fn all(&mut self) -> [&mut OrderStatistics; 6] {
+        [
+            &mut self.served,
+            &mut self.received,
+            &mut self.first_byte,
+            &mut self.later,
+            &mut self.latency,
+            &mut self.failed,
+        ]
     }
 
     fn is_open(&mut self) -> bool {
@@ -381,18 +394,21 @@ impl Call {
     }
 }
 
-/// The call in the middle and the slowest of a case, of those with a reply.
+/// The call in the middle and the slowest of a case, of those that succeeded.
 pub fn middle_and_slowest(calls: &dyn Calls, case: u32) -> Option<[RpcRow; 2]> {
     let mut order = OrderStatistics::new(MIDDLE_AND_LAST);
     while order.is_open() {
-        of_case(calls, case, &mut |row| row.latency_ns.into_iter().for_each(|ns| order.add_unsigned(ns)));
+        of_case(calls, case, &mut |row| {
+            row.latency_ns.filter(|_| row.is_good()).into_iter().for_each(|ns| order.add_unsigned(ns));
+        });
         order.narrow();
     }
     let ((middle, below), slowest) = (order.at(0)?, order.value(1)?);
     let mut found = [None; 2];
     let mut ties = (order.count() - 1) / 2 - below;
     of_case(calls, case, &mut |row| {
-        let Some(ns) = row.latency_ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)) else { return };
+        let good = row.latency_ns.filter(|_| row.is_good());
+        let Some(ns) = good.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)) else { return };
         if ns == middle && found[0].is_none() {
             match ties.checked_sub(1) {
                 Some(left) => ties = left,

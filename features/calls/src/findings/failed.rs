@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use msgpath_record::Rows;
 
-use super::shared::{counted, kinds, log, of};
+use super::shared::{calls, counted, kinds, log, of};
+use crate::agent::client::redis;
 use crate::analyse::split::is_unseen;
 use msgpath_analyse::findings::wording::{list, percent, sentence, warning};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Warning;
+use msgpath_core::foreign::shown;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W71", detect };
 
@@ -26,7 +28,11 @@ fn detect(input: &Input) -> Vec<Sentence> {
         2 => format!("{} with TooBusy", counted(*count)),
         _ => format!("{} with status {status}", counted(*count)),
     };
-    let mut parts: Vec<String> = statuses.iter().filter(|(status, _)| **status != 0).take(4).map(named).collect();
+    let said = said(input, kind.case);
+    let mut parts: Vec<String> = match said.is_empty() {
+        true => statuses.iter().filter(|(status, _)| **status != 0).take(TEXTS).map(named).collect(),
+        false => said.iter().take(TEXTS).map(|(text, calls)| format!("{} with \"{text}\"", counted(*calls))).collect(),
+    };
     if kind.unanswered > 0 {
         parts.push(format!("{} without an answer", counted(kind.unanswered)));
     }
@@ -47,8 +53,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
             if is_refused_quit(&kind.method, &statuses) { format!(", since {QUIT}") } else { String::new() }
         )),
         "a call that fails is often the fastest of all, since the server does not do its work; the lab's client counts it as a \
-         success and prints nothing. Here the parts and the first calls are those of successful calls where there are any",
-        advice(&kind.method, &statuses),
+         success and prints nothing. Here all times are those of calls that succeeded, but for the line of those that failed",
+        said.first().and_then(|(text, _)| redis::advice(text)).unwrap_or_else(|| advice(&kind.method, &statuses)),
         [
             ("failed", kind.failed as f64),
             ("unanswered", kind.unanswered as f64),
@@ -62,6 +68,18 @@ fn detect(input: &Input) -> Vec<Sentence> {
         Sentence::Warning(warning) => Sentence::Warning(Warning { strict: true, ..warning }),
         other => other,
     }]
+}
+
+/// Different texts of a server in one sentence.
+const TEXTS: usize = 4;
+
+/// The errors that a server gave to calls of a case, and how many calls had each, the most frequent first.
+fn said(input: &Input, case: u32) -> Vec<(String, u64)> {
+    let remarks = calls(input).into_iter().flat_map(|(facts, _)| &facts.remarks);
+    let failed = remarks.filter(|remark| remark.failed && remark.case == case);
+    let mut said: Vec<_> = failed.map(|remark| (shown(&remark.text).into_owned(), remark.calls)).collect();
+    said.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
+    said
 }
 
 /// Why a server does not quit.
@@ -93,6 +111,7 @@ fn advice(method: &str, statuses: &BTreeMap<u32, u64>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::RpcRemark;
     use crate::testing::{Calls, S};
 
     #[test]
@@ -150,6 +169,40 @@ mod tests {
         assert_eq!(sentences, ["13 % of 100 calls did not succeed: 12 calls with Fail and 1 call without an answer"]);
         // They are not in the parts.
         assert_eq!(calls.rpc().kinds[0].bands[0].calls, 87);
+    }
+
+    #[test]
+    fn errors_of_a_server_are_named_and_not_timed() {
+        let mut calls = Calls::new(1, 0.0, 0.0).pings(100, S);
+        for at in 0..60 {
+            (calls.rows[at].status, calls.rows[at].latency_ns) = (1, Some(7_000));
+        }
+        let remark = |text: &str, calls, failed| RpcRemark { case: 0, text: text.into(), calls, failed };
+        calls.facts.protocol = "redis".into();
+        calls.facts.remarks = vec![
+            remark("MOVED to 10.0.0.2:6381", 20, true),
+            remark("OOM command not allowed", 40, true),
+            remark("no value under the key", 3, false),
+        ];
+        let sentences = calls.sentences("W71");
+        assert_eq!(
+            sentences,
+            [
+                "60 % of 100 calls did not succeed: 40 calls with \"OOM command not allowed\" and 20 calls with \"MOVED to \
+              10.0.0.2:6381\""
+            ]
+        );
+        let summary = calls.summary();
+        let kind = &summary.sections.get::<crate::analyse::RpcSummary>().unwrap().kinds[0];
+        assert_eq!((kind.failed, kind.failed_took.map(|took| (took.calls, took.p50_ns))), (60, Some((60, 7_000))));
+        assert!(summary.cases[0].latency.quantiles[0].ns.unwrap() > 200_000, "40 calls of 300 µs");
+        assert_eq!(kind.log2_us.iter().sum::<u64>(), 40);
+        // Where all fail nothing was measured.
+        calls.rows.iter_mut().for_each(|row| row.status = 1);
+        let summary = calls.summary();
+        let kind = &summary.sections.get::<crate::analyse::RpcSummary>().unwrap().kinds[0];
+        assert!(summary.cases[0].latency.quantiles.iter().all(|quantile| quantile.ns.is_none()));
+        assert_eq!((kind.bands_why.as_deref(), kind.later_p50_ns), (Some("no call succeeded"), None));
     }
 
     #[test]

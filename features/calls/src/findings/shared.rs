@@ -38,14 +38,9 @@ pub(super) fn counted(count: u64) -> String {
     if count == 1 { "1 call".into() } else { format!("{} calls", count) }
 }
 
-/// Answered, with success.
-pub(super) fn is_good(row: &RpcRow) -> bool {
-    row.status == 0 && row.latency_ns.is_some()
-}
-
 /// The answered calls of a case that succeeded, in the order of time: of a long log a sample of them.
 pub(super) fn good<'a>(input: &Input<'a>, case: u32) -> Vec<&'a RpcRow> {
-    let mut rows: Vec<&RpcRow> = log(input).sample().iter().filter(|row| row.case == case && is_good(row)).collect();
+    let mut rows: Vec<&RpcRow> = log(input).sample().iter().filter(|row| row.case == case && row.is_good()).collect();
     rows.sort_unstable_by_key(|row| row.start_ns);
     rows
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Rows;
 
-use super::shared::{counted, good, is_good, kinds, log, median, of};
+use super::shared::{counted, good, kinds, log, median, of};
 use crate::analyse::RpcKind;
 use msgpath_analyse::findings::wording::{finding, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
@@ -51,7 +51,7 @@ fn say(input: &Input, kind: &RpcKind, (range, what): &(Range<u64>, &str)) -> Opt
     }
     let (mut calls, mut stalled, mut sum, mut beside) = (0_u64, 0, 0, 0);
     log(input).rounds(&|case, _| case == kind.case, &mut |rows| {
-        for ns in rows.iter().filter(|row| is_good(row)).filter_map(|row| row.latency_ns) {
+        for ns in rows.iter().filter(|row| row.is_good()).filter_map(|row| row.latency_ns) {
             calls += 1;
             if range.contains(&ns) {
                 (stalled, sum) = (stalled + 1, sum + ns);

@@ -3,6 +3,7 @@
 use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
 use crate::record::RpcFacts;
 use msgpath_analyse::Summary;
+use msgpath_core::foreign::shown;
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
 
@@ -48,7 +49,7 @@ pub(super) fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
     let cases = measured(summary);
     if let Some(rpc) = summary.sections.get::<RpcSummary>() {
         page.gap();
-        latencies(&mut page, summary, kinds);
+        latencies(&mut page, summary, facts, kinds);
         page.limits(run, summary, &cases);
         at_the_server(&mut page, run, kinds);
         if style.verbose {
@@ -119,7 +120,7 @@ fn bucket_name(bucket: usize, glyphs: Glyphs) -> String {
 }
 
 /// One row per kind: what became of its calls, and the percentiles with their intervals.
-fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
+fn latencies(page: &mut Page, summary: &Summary, facts: Option<&RpcFacts>, kinds: &[RpcKind]) {
     let glyphs = page.style.glyphs;
     let unseen = kinds.iter().any(|kind| kind.unseen > 0);
     let open = summary.cases.iter().any(|case| case.open.is_some());
@@ -176,6 +177,25 @@ fn latencies(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     let what = CALLS.duration(open).what;
     let room = page.style.columns() - 2;
     page.text(2, if page.style.verbose { what } else { first_statements(what, room) }, Paint::Dim);
+    kinds.iter().for_each(|kind| replies(page, facts, kind));
+}
+
+/// What the server answered to calls of a kind that was not what they asked for, and how long those took that failed.
+fn replies(page: &mut Page, facts: Option<&RpcFacts>, kind: &RpcKind) {
+    let glyphs = page.style.glyphs;
+    for remark in facts.iter().flat_map(|facts| &facts.remarks).filter(|remark| remark.case == kind.case) {
+        let (what, paint) = if remark.failed { ("failed", Paint::Red) } else { ("answered", Paint::Plain) };
+        let text = format!("{} {what}: {}", words::counted(remark.calls, "call"), shown(&remark.text));
+        page.hanging(&["  ".into(), Paint::Bold.span(format!("{}  ", kind.method))], 4, &text, paint);
+    }
+    if let Some(took) = kind.failed_took {
+        let [p50, p99] = [took.p50_ns, took.p99_ns].map(|ns| glyphs.time(ns as f64));
+        let text = format!(
+            "{}: the calls that failed took {p50} (p50), {p99} (p99); they are in no other time here.",
+            kind.method
+        );
+        page.text(2, &text, Paint::Dim);
+    }
 }
 
 /// One row per kind: first and later calls, calls and bytes a second, each with the clock it is divided by.

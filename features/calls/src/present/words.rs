@@ -62,16 +62,17 @@ pub(crate) fn clock(facts: Option<&RpcFacts>, clock: &PairClock) -> String {
     format!("{name}{text}{against}")
 }
 
-/// RPC/s by the wall clock and by the sum of response times, and MB/s sent and received by the wall clock; `n/a` where
+/// RPC/s of calls that succeeded, by the wall clock and by the sum of response times, and MB/s sent and received by the wall clock; `n/a` where
 /// no time passed. MB are 10^6 bytes.
 pub(crate) fn rates(kind: &RpcKind) -> [String; 4] {
     let replied = kind.calls.saturating_sub(kind.unanswered);
-    let (answered, seen) = (replied as f64, replied.saturating_sub(kind.unseen) as f64);
+    let (answered, succeeded) = (replied as f64, replied.saturating_sub(kind.failed));
+    let (succeeded, seen) = (succeeded as f64, succeeded.saturating_sub(kind.unseen) as f64);
     let over = |amount: f64, ns: u64| {
         if ns == 0 { "n/a".into() } else { three_digits(amount / (ns as f64 / 1e9)) }
     };
     [
-        over(answered, kind.wall_ns),
+        over(succeeded, kind.wall_ns),
         over(seen, kind.response_ns),
         over(kind.calls as f64 * kind.request_bytes / 1e6, kind.wall_ns),
         over(answered * kind.reply_bytes / 1e6, kind.wall_ns),

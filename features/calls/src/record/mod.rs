@@ -42,7 +42,49 @@ pub struct RpcFacts {
     pub expect: BTreeMap<u32, u64>,
     /// Calls that the log of calls did not keep because its limit was reached.
     pub not_kept: u64,
+    /// What the server said of single calls: its errors, and what it answered instead of what was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<RpcRemark>,
 }
+
+/// What the server said of some calls of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcRemark {
+    /// Their case.
+    pub case: u32,
+    /// What it said.
+    pub text: String,
+    /// They failed.
+    pub failed: bool,
+    /// How many.
+    pub calls: u64,
+}
+
+/// Texts of a kind of calls that are counted one by one.
+const TEXTS: usize = 16;
+
+impl RpcRemark {
+    /// Counts some calls among others.
+    pub fn count(remarks: &mut Vec<RpcRemark>, more: RpcRemark) {
+        let like = |other: &&mut RpcRemark, text: &str| {
+            (other.case, other.failed, other.text.as_str()) == (more.case, more.failed, text)
+        };
+        let texts = remarks.iter().filter(|other| other.case == more.case).count();
+        if let Some(known) = remarks.iter_mut().find(|other| like(other, &more.text)) {
+            known.calls += more.calls;
+        } else if texts < TEXTS {
+            remarks.push(more);
+        } else {
+            match remarks.iter_mut().find(|other| like(other, OTHERS)) {
+                Some(others) => others.calls += more.calls,
+                None => remarks.push(RpcRemark { text: OTHERS.into(), ..more }),
+            }
+        }
+    }
+}
+
+/// Stands for all texts beyond [`TEXTS`].
+const OTHERS: &str = "other texts";
 
 impl Part for RpcFacts {
     const NAME: &str = "rpc";
@@ -108,6 +150,13 @@ pub struct RpcRow {
     pub request_begin: [u8; DATA_BYTES],
     /// See `request_begin`.
     pub reply_begin: [u8; DATA_BYTES],
+}
+
+impl RpcRow {
+    /// Answered, with success: only these are in the histograms.
+    pub fn is_good(&self) -> bool {
+        self.status == 0 && self.latency_ns.is_some()
+    }
 }
 
 /// No call.

@@ -755,16 +755,102 @@ fn daemon(mut command: Command, port: u16) -> Option<Daemon> {
     listens.then_some(daemon)
 }
 
+fn redis(home: &Home, port: u16, options: &[&str]) -> Option<Daemon> {
+    let mut command = Command::new("redis-server");
+    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
+    command.arg("--dir").arg(home.temporary()).args(options);
+    daemon(command, port)
+}
+
+/// A server that gives these replies, in turn, to requests of Redis.
+fn scripted(replies: &'static [&'static str]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut replies = replies.iter().cycle();
+            while stream.read(&mut [0; 4096]).is_ok_and(|got| got > 0) {
+                let _ = stream.write_all(replies.next().unwrap().as_bytes());
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn errors_of_redis_are_failures_and_in_no_latency() {
+    let port = scripted(&["+PONG\r\n", "-LOADING Redis is loading the dataset in memory\r\n", "$-1\r\n", "+PONG\r\n"]);
+    let home = Home::new();
+    let output = home.run(&format!("rpc redis://127.0.0.1:{port} -k 400 ping")).ends_with(0);
+    output.shows(&[
+        "100 calls failed: LOADING Redis is loading",
+        "they are in no other time here",
+        "W71",
+        "25 % of 400 calls",
+    ]);
+    let json = home.run("show @last --json").ends_with(0).json();
+    let kind = &json["rpc"]["kinds"][0];
+    assert_eq!((&kind["failed"], &kind["failed_took"]["calls"]), (&100.into(), &100.into()));
+    let logged: u64 = kind["calls_by_log2_us"].as_array().unwrap().iter().map(|calls| calls.as_u64().unwrap()).sum();
+    assert_eq!(logged, 300);
+    home.run("verify @last").ends_with(0);
+    home.run(&format!("rpc redis://127.0.0.1:{port} -k 400 ping --strict --no-save")).ends_with(5);
+    // A command of which nothing succeeded was not measured.
+    let port = scripted(&["-MOVED 3999 127.0.0.1:6381\r\n", "-MOVED 4000 127.0.0.1:6381\r\n"]);
+    let output = Home::new().run(&format!("rpc redis://127.0.0.1:{port} -k 50 GET -key k + --no-save")).ends_with(4);
+    output.says(&["none of 50 calls succeeded", "MOVED to 127.0.0.1:6381", "Call that node"]);
+}
+
+#[test]
+fn redis_with_a_password_a_user_and_a_database() {
+    let (home, port) = (Home::new(), free_port());
+    let users = ["--requirepass", "s3cret", "--user", "anna on >w0rd:1 ~* +@all"];
+    let Some(_redis) = redis(&home, port, &users) else { return eprintln!("skipped: no redis-server") };
+    let none = home.run(&format!("rpc redis://127.0.0.1:{port} -k 20 ping --no-save")).ends_with(4);
+    let none = none.says(&["NOAUTH", "--password-file"]);
+    let file = home.temporary().join("password");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let file = file.display();
+    let line = format!("-k 50 SET -key k -value v --password-file {file}");
+    home.run(&format!("rpc redis://127.0.0.1:{port}/2 {line}"))
+        .ends_with(0)
+        .shows(&["SET: 50 calls answered, 0 failed"]);
+    assert_eq!(recorded(&home)["target"], format!("redis://127.0.0.1:{port}/2"));
+    // The key is in database 2 and not in 0.
+    let get = |database: u8| {
+        home.run(&format!("rpc redis://127.0.0.1:{port}/{database} GET -key k --password-file {file} --no-save"))
+            .ends_with(0)
+            .out
+            .contains("no value under the key")
+    };
+    assert_eq!((get(2), get(0)), (false, true));
+    // Typed, and from the environment; the record has neither.
+    let typed = home.run(&format!("rpc redis://anna:w0rd%3a1@127.0.0.1:{port} -k 50 ping")).ends_with(0);
+    let typed = typed.says(&["--password-file hides it"]);
+    let mut command = home.command(&["rpc", &format!("redis://127.0.0.1:{port}"), "-k", "50", "ping"]);
+    command.env("REDISCLI_AUTH", "s3cret");
+    Running::new(command).finish(LIMIT).ends_with(0);
+    let wrong = home.run(&format!("rpc redis://anna:n0t@127.0.0.1:{port} ping")).ends_with(3);
+    let wrong = wrong.says(&["E65", "did not take AUTH", "WRONGPASS"]);
+    for secret in ["s3cret", "w0rd", "n0t"] {
+        let kept = Command::new("grep").args(["-rlF", secret, "--exclude=password"]).arg(home.path()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&kept.stdout), "", "{secret}");
+        assert!(![&typed, &wrong, &none].iter().any(|output| (output.out.clone() + &output.err).contains(secret)));
+    }
+    let odd = Home::new().run("rpc redis://anna:s3cret@h/x ping").ends_with(2);
+    assert!(!odd.err.contains("s3cret"), "{}", odd.err);
+}
+
 #[test]
 fn redis_is_called_with_the_same_workload() {
     let (home, port) = (Home::new(), free_port());
-    let mut command = Command::new("redis-server");
-    command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
-    command.arg("--dir").arg(home.temporary());
-    let Some(_redis) = daemon(command, port) else { return eprintln!("skipped: no redis-server") };
+    let Some(_redis) = redis(&home, port, &[]) else { return eprintln!("skipped: no redis-server") };
     let line = "-k 100 SET -key k00 + -value v 5000 --then -k 100 GET -key k00 + --then ping --then GET -key nobody";
     let output = home.run(&format!("rpc redis://127.0.0.1:{port} {line} --verify")).ends_with(0);
-    output.shows(&["SET: 100 calls answered, 0 failed", "every byte of 101 of 202", "GET: 1 call answered, 1 failed"]);
+    output
+        .shows(&["SET: 100 calls answered, 0 failed", "every byte of 101 of 202", "GET: 1 call answered, 0 failed"])
+        .shows(&["1 call answered: no value under the key"]);
     assert_eq!(recorded(&home)["parts"]["rpc"]["protocol"], "redis");
     home.run(&format!("rpc redis://127.0.0.1:{port} -k 200 ping -value vv 100 --rate 2k -P 2 --no-save")).ends_with(0);
     let value =
@@ -781,7 +867,7 @@ fn a_web_server_of_others_is_called() {
     command.args(["-m", "http.server", &port.to_string(), "--bind", "127.0.0.1"]).current_dir(&folder);
     let Some(_web) = daemon(command, port) else { return eprintln!("skipped: no python3 with http.server") };
     let line = format!("rpc http://127.0.0.1:{port}/file -k 20 GET --then GET -key missing");
-    let output = home.run(&line).ends_with(0);
+    let output = home.run(&line).ends_with(4).says(&["GET: the call did not succeed"]);
     output.shows(&["GET: 20 calls answered, 0 failed", "GET: 1 call answered, 1 failed"]);
     let header = recorded(&home);
     assert!(
@@ -861,6 +947,6 @@ fn web() -> u16 {
 fn what_was_put_over_http_is_read_back_in_chunks() {
     let port = web();
     let line = "-k 30 PUT -key a/b0 + -value v 3000 --then -k 30 GET -key a/b0 + --then GET -key none";
-    let output = Home::new().run(&format!("rpc http://127.0.0.1:{port}/kv {line} --verify --no-save")).ends_with(0);
+    let output = Home::new().run(&format!("rpc http://127.0.0.1:{port}/kv {line} --verify --no-save")).ends_with(4);
     output.shows(&["PUT: 30 calls answered, 0 failed", "GET: 1 call answered, 1 failed", "every byte of 30 of 61"]);
 }

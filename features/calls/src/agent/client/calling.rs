@@ -14,8 +14,9 @@ use msgpath_agent::roles::{Context, Goes, ListedRole, SessionRole};
 use msgpath_agent::wire::{self, Body, FromEnd, put_histograms};
 use msgpath_agent::{counters, speed};
 
-use super::connection::Connection;
+use super::connection::{Connection, Server};
 use super::http::Http;
+use super::login::Login;
 use super::loops::{Line, Shared};
 use super::maker::Draws;
 use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Order, ROLE, Speaks};
@@ -51,7 +52,7 @@ fn wire(speaks: &Speaks, address: SocketAddr) -> Wire {
             server_port: address.port(),
             pad: *pad,
         },
-        Speaks::Redis => Wire::Redis,
+        Speaks::Redis(_) => Wire::Redis,
         Speaks::Http { host, path } => Wire::Http(Http::new(host.clone(), path.clone())),
     }
 }
@@ -103,7 +104,12 @@ impl Calling {
         order.check().map_err(refused)?;
         can_be_had(order.memory()).map_err(FromEnd::Unavailable)?;
         let timeout = Duration::from_nanos(order.connect_timeout_ns);
-        let open = |index| Connection::open(index, order.address, timeout, stop);
+        let login = match &order.speaks {
+            Speaks::Redis(login) => login.clone(),
+            _ => Login::default(),
+        };
+        let server = Server { address: order.address, timeout, login };
+        let open = |index| Connection::open(index, server.clone(), stop);
         let connections: Result<Vec<_>, _> = (0..order.connections).map(open).collect();
         let connections = connections.map_err(|problem| FromEnd::Failed(problem.into()))?;
         let from = connections.first().and_then(|first| first.stream.local_addr().ok()).unwrap_or(order.address);
@@ -167,6 +173,7 @@ impl Calling {
             start_ns: part.begin.saturating_sub(self.shared.order.begin).min(1 << 61),
             not_kept: part.not_kept,
             failed: part.failed,
+            remarks: part.remarks,
             connect_ns: part.connect_ns,
             waits_known: part.waits_known,
             server: part.server,

@@ -13,6 +13,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::{clock, socket};
 
+use super::login::Login;
 use super::orders::Broken;
 use super::wire::{Frame, Wire};
 
@@ -193,28 +194,47 @@ pub struct Connection {
     pub stale: bool,
     /// Repetition of the command that the last call belonged to.
     pub rep: u64,
-    address: SocketAddr,
-    timeout: Duration,
+    server: Server,
+}
+
+/// Whom a connection leads to, and what is said first.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// How long connecting may take, and each answer to the login.
+    pub timeout: Duration,
+    /// Said before the first call.
+    pub login: Login,
+}
+
+impl Server {
+    /// A connection that is ready for calls, and how long connecting took, ns.
+    fn connect(&self, stop: &AtomicBool) -> Result<(TcpStream, u64), Problem> {
+        let (stream, connect_ns) = connect(self.address, self.timeout, stop)?;
+        self.login.say(&stream, self.timeout)?;
+        Ok((stream, connect_ns))
+    }
 }
 
 impl Connection {
     /// Connects, unless `stop` is set meanwhile.
     ///
     /// # Errors
-    /// E01.
-    pub fn open(index: u32, address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> Result<Self, Problem> {
-        let (stream, connect_ns) = connect(address, timeout, stop)?;
+    /// E01, E65.
+    pub fn open(index: u32, server: Server, stop: &AtomicBool) -> Result<Self, Problem> {
+        let (stream, connect_ns) = server.connect(stop)?;
         let watch = std::sync::Arc::new(Watch::new(&stream));
         let (port, connect_ns) = (port(&stream), Some(connect_ns));
-        Ok(Self { index, stream, port, inbox: Inbox::new(), watch, connect_ns, stale: false, rep: 0, address, timeout })
+        Ok(Self { index, stream, port, inbox: Inbox::new(), watch, connect_ns, stale: false, rep: 0, server })
     }
 
     /// A new connection in place of the one that the server has closed.
     ///
     /// # Errors
-    /// E01.
+    /// E01, E65.
     pub fn renew(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
-        let (stream, connect_ns) = connect(self.address, self.timeout, stop)?;
+        let (stream, connect_ns) = self.server.connect(stop)?;
         *self.watch.stream.lock().expect("no holder panics") = stream.try_clone().ok();
         (self.port, self.stream) = (port(&stream), stream);
         self.connect_ns = self.connect_ns.max(Some(connect_ns));

@@ -7,6 +7,7 @@ mod calling;
 mod connection;
 pub mod http;
 mod ledger;
+pub mod login;
 mod loops;
 mod maker;
 mod memory;

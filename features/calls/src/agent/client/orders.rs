@@ -11,10 +11,11 @@ use msgpath_rpc::log::{self, DATA_BYTES, RECORD_BYTES};
 use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use serde::{Deserialize, Serialize};
 
+use super::login::Login;
 use msgpath_agent::failure::Failure;
 use msgpath_agent::wire::{Body, FromEnd, ToEnd};
 
-use crate::record::RpcRow;
+use crate::record::{RpcRemark, RpcRow};
 
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;
@@ -98,7 +99,7 @@ pub enum Speaks {
         pad: u32,
     },
     /// Redis (RESP).
-    Redis,
+    Redis(Login),
     /// HTTP/1.1.
     Http {
         /// The field Host.
@@ -238,6 +239,8 @@ pub struct Called {
     pub not_kept: u64,
     /// Replies with a status other than success.
     pub failed: u64,
+    /// What the server said of single calls.
+    pub remarks: Vec<RpcRemark>,
     /// The slowest connect, ns.
     pub connect_ns: Option<u64>,
     /// The server is ours: it told how long a call waited.

@@ -10,8 +10,9 @@ use msgpath_rpc::{Header, Kind};
 use super::http::Http;
 use super::ledger::Ledger;
 use super::orders::{Broken, CallOrder, Record, Speaks};
-use super::wire::{Does, Reply, Sent, Wire, key_of};
-use crate::record::RpcRow;
+use super::redis;
+use super::wire::{Does, Remark, Reply, Sent, Wire, key_of};
+use crate::record::{RpcRemark, RpcRow};
 
 /// Characters of the longest text of a server that is passed on.
 const LONGEST_SAID: usize = 4096;
@@ -136,6 +137,8 @@ pub struct Part {
     pub end: u64,
     /// Replies with a status other than success.
     pub failed: u64,
+    /// What the server said of single calls.
+    pub remarks: Vec<RpcRemark>,
     /// The slowest connect, ns.
     pub connect_ns: Option<u64>,
     /// The server is ours: it told how long a call waited.
@@ -192,15 +195,24 @@ impl Part {
             }
             Some(got) => {
                 self.end = self.end.max(got.t4);
-                self.latency.record(got.t4.saturating_sub(start));
-                if late_ns.is_some() {
+                let good = got.reply.status == 0;
+                // The time of a failure is not the time of what was asked for.
+                if good {
+                    self.latency.record(got.t4.saturating_sub(start));
+                }
+                if good && late_ns.is_some() {
                     self.service.record(got.t4.saturating_sub(gone.t1));
+                }
+                if let Some(Remark { text, failed }) = got.reply.remark.clone() {
+                    RpcRemark::count(&mut self.remarks, RpcRemark { case: place.case, text, failed, calls: 1 });
                 }
                 self.report.delivery.received += 1;
                 self.report.bytes_received += got.bytes as u64;
-                self.failed += u64::from(got.reply.status != 0);
+                self.failed += u64::from(!good);
                 self.last_status = got.reply.status;
-                self.reply_bytes = Some(got.bytes as u64);
+                if good || self.reply_bytes.is_none() {
+                    self.reply_bytes = Some(got.bytes as u64);
+                }
                 row.status = got.reply.status;
                 row.reply_bytes = got.bytes as u64;
                 row.latency_ns = Some(got.t4.saturating_sub(gone.t1));
@@ -256,6 +268,7 @@ impl Part {
         (self.begin, self.end) = (self.begin.min(other.begin), self.end.max(other.end));
         self.not_kept += other.not_kept;
         self.failed += other.failed;
+        other.remarks.into_iter().for_each(|more| RpcRemark::count(&mut self.remarks, more));
         self.connect_ns = self.connect_ns.max(other.connect_ns);
         self.waits_known |= other.waits_known;
         self.server = self.server.or(other.server);
@@ -324,6 +337,9 @@ pub fn verify(
         Does::Reads => {
             let Some(expected) = ledger.expected(key) else { return Ok(false) };
             match wire.value(body) {
+                _ if reply.status == 0 && reply.remark.as_ref().is_some_and(|remark| remark.text == redis::MISS) => {
+                    Err(format!("{} was written, and has no value", name(key)))
+                }
                 _ if reply.status != 0 => {
                     Err(format!("{} was written and cannot be read (status {})", name(key), reply.status))
                 }

@@ -56,6 +56,17 @@ pub struct Reply {
     pub closes: bool,
     /// What the server calls itself.
     pub server: Option<String>,
+    /// What is to be said of it.
+    pub remark: Option<Remark>,
+}
+
+/// What is said of a reply: an error, or what else the server answers with than what was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remark {
+    /// As it is counted: replies of one text are one.
+    pub text: String,
+    /// The call failed.
+    pub failed: bool,
 }
 
 /// What a call does, as far as verifying it goes.

@@ -292,7 +292,9 @@ fn round(rows: &[RpcRow], case: u32, pass: u32) -> RoundRecord {
     for row in rows {
         match (row.latency_ns, row.replied_ns) {
             (Some(ns), _) => {
-                latency.record(ns);
+                if row.is_good() {
+                    latency.record(ns);
+                }
                 delivery.received += 1;
             }
             // The server has replied; when that came is not known.

@@ -7,7 +7,7 @@ mod target;
 
 pub use crate::agent::client::orders::Record;
 pub use plan::ROUNDS;
-pub use target::{LAB_PORT, Protocol, RpcTarget};
+pub use target::{LAB_PORT, Protocol, RpcTarget, without_password};
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, Speaks};
 use crate::agent::client::wire::random_seed;
-use crate::record::{RpcFacts, RpcPair, RpcRow};
+use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
 use msgpath_core::doctor::{Check, Doctor, Examine, parse_report};
@@ -162,11 +162,11 @@ fn resolve(target: &RpcTarget) -> Result<SocketAddr, Problem> {
 
 /// What the near end is told of the run, which begins at this moment of both clocks.
 fn order(request: &RpcRequest, address: SocketAddr, (begin, begin_unix_us): (u64, i64)) -> CallOrder {
-    let RpcTarget { protocol, host, path, .. } = &request.target;
+    let RpcTarget { protocol, host, path, login, .. } = &request.target;
     let seed1 = request.script.seed1;
     let speaks = match protocol {
         Protocol::Lab => Speaks::Lab { pad: if request.plain || seed1 { 0 } else { Header::ASK } },
-        Protocol::Redis => Speaks::Redis,
+        Protocol::Redis => Speaks::Redis(login.clone()),
         Protocol::Http => {
             let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
             Speaks::Http { host: format!("{host}:{}", request.target.port()), path: path.clone() }
@@ -446,10 +446,11 @@ impl Run<'_> {
         spent: [Option<ProcessSpent>; 2],
         steal_ticks: Option<u64>,
     ) -> Result<(RoundRecord, Vec<RpcRow>), Problem> {
-        let Called { mut near, open, start_ns, not_kept, failed, connect_ns, waits_known, server, reply_bytes, .. } =
-            called;
+        let Called { mut near, open, start_ns, not_kept, failed, connect_ns, .. } = called;
+        let Called { remarks, waits_known, server, reply_bytes, .. } = called;
         let facts = self.header.parts.get_mut::<RpcFacts>().expect("a run of calls");
         facts.not_kept += not_kept;
+        remarks.into_iter().for_each(|more| RpcRemark::count(&mut facts.remarks, more));
         match server {
             _ if waits_known => facts.server = "msgpath".into(),
             Some(server) if facts.server.is_empty() => facts.server = server,

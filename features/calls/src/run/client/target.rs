@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::agent::client::login::{Login, Secret};
 use msgpath_core::target::{BadTarget, parse_port};
 
 /// The port of the lab's servers.
@@ -41,6 +42,8 @@ pub struct RpcTarget {
     pub typed_port: Option<u16>,
     /// HTTP only: the path, with its slash in front.
     pub path: String,
+    /// Redis only.
+    pub login: Login,
 }
 
 impl RpcTarget {
@@ -58,7 +61,7 @@ impl FromStr for RpcTarget {
     type Err = BadTarget;
 
     fn from_str(text: &str) -> Result<Self, BadTarget> {
-        let bad = || BadTarget::Text(text.into());
+        let bad = || BadTarget::Text(without_password(text));
         let odd = |c: char| c.is_control() || c.is_whitespace();
         if text.is_empty() || text.len() > 2048 || text.chars().any(odd) {
             return Err(bad());
@@ -66,15 +69,27 @@ impl FromStr for RpcTarget {
         let (protocol, rest) = match text.split_once("://") {
             None => (Protocol::Lab, text),
             Some(("tcp" | "rpc", rest)) => (Protocol::Lab, rest),
-            Some(("redis", rest)) => (Protocol::Redis, rest.strip_suffix('/').unwrap_or(rest)),
+            Some(("redis", rest)) => (Protocol::Redis, rest),
             Some(("http", rest)) => (Protocol::Http, rest),
             Some(_) => return Err(bad()),
         };
         let (place, path) = match rest.find('/') {
-            Some(at) if protocol == Protocol::Http => rest.split_at(at),
-            Some(_) => return Err(bad()),
+            Some(_) if protocol == Protocol::Lab => return Err(bad()),
+            Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
+        let (mut login, mut place, mut path) = (Login::default(), place, path);
+        if protocol == Protocol::Redis {
+            if let Some((who, rest)) = place.rsplit_once('@') {
+                let (user, password) = who.split_once(':').map_or((who, None), |(user, word)| (user, Some(word)));
+                login.user = Some(decoded(user)).filter(|user| !user.is_empty());
+                login.password = password.map(|word| Secret::new(decoded(word)));
+                place = rest;
+            }
+            let number = path.strip_prefix('/').filter(|number| !number.is_empty());
+            login.database = number.map_or(Ok(0), |number| number.parse().map_err(|_| bad()))?;
+            path = "/";
+        }
         let (host, port) = match place.strip_prefix('[') {
             Some(rest) => {
                 let (host, after) = rest.split_once(']').ok_or_else(bad)?;
@@ -92,7 +107,7 @@ impl FromStr for RpcTarget {
             return Err(bad());
         }
         let typed_port = port.map(parse_port).transpose()?;
-        Ok(Self { protocol, host: host.into(), typed_port, path: path.into() })
+        Ok(Self { protocol, host: host.into(), typed_port, path: path.into(), login })
     }
 }
 
@@ -101,10 +116,39 @@ impl fmt::Display for RpcTarget {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match self.protocol {
             Protocol::Lab => write!(f, "{host}:{}", self.port()),
-            Protocol::Redis => write!(f, "redis://{host}:{}", self.port()),
+            Protocol::Redis => {
+                let user = self.login.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+                write!(f, "redis://{user}{host}:{}", self.port())?;
+                if self.login.database > 0 { write!(f, "/{}", self.login.database) } else { Ok(()) }
+            }
             Protocol::Http => write!(f, "http://{host}:{}{}", self.port(), self.path),
         }
     }
+}
+
+/// A word of a command line without the password that a target in it has: `redis://anna:word@host` is `redis://anna@host`.
+pub fn without_password(word: &str) -> String {
+    let whole = || -> Option<String> {
+        let (scheme, rest) = word.split_once("://")?;
+        let (who, rest) = rest.rsplit_once('@')?;
+        let (user, _) = who.split_once(':')?;
+        let user = if user.is_empty() { String::new() } else { format!("{user}@") };
+        Some(format!("{scheme}://{user}{rest}"))
+    };
+    whole().unwrap_or_else(|| word.to_owned())
+}
+
+/// Text of a URL with its `%41` put in.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok()).filter(|_| *first == b'%');
+        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -120,6 +164,10 @@ mod tests {
             ("::1", "[::1]:12345"),
             ("redis://localhost", "redis://localhost:6379"),
             ("redis://localhost:1/", "redis://localhost:1"),
+            ("redis://localhost/2", "redis://localhost:6379/2"),
+            ("redis://anna@localhost/2", "redis://anna@localhost:6379/2"),
+            ("redis://anna:s3cret@localhost", "redis://anna@localhost:6379"),
+            ("redis://:s3cret@localhost:1", "redis://localhost:1"),
             ("http://10.0.0.2:8000/a/b?c=d", "http://10.0.0.2:8000/a/b?c=d"),
             ("http://host", "http://host:80/"),
         ] {
@@ -129,6 +177,26 @@ mod tests {
             ["", "a b", "host:0", "host:70000", "ftp://x", "redis://x/y", "[::1", "[::1]9", "host:", "a\r\nb", "x/y"]
         {
             assert!(bad.parse::<RpcTarget>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_typed_password_is_used_and_never_printed() {
+        let target = |text: &str| text.parse::<RpcTarget>().unwrap().login;
+        let secret = |word: &str| Some(Secret::new(word.into()));
+        assert_eq!(target("redis://anna:a%40b%3a@h").password, secret("a@b:"));
+        assert_eq!(target("redis://:a@b@h").password, secret("a@b"));
+        assert_eq!(target("redis://anna@h").password, None);
+        let error = "redis://anna:s3cret@h:70000x/y".parse::<RpcTarget>().unwrap_err().to_string();
+        assert!(error.contains("anna@h") && !error.contains("s3cret"), "{error}");
+        for (word, kept) in [
+            ("redis://:s3cret@h/2", "redis://h/2"),
+            ("redis://anna:s3@cret@h", "redis://anna@h"),
+            ("redis://anna@h", "redis://anna@h"),
+            ("http://h/a:b", "http://h/a:b"),
+            ("-key", "-key"),
+        ] {
+            assert_eq!(without_password(word), kept);
         }
     }
 }

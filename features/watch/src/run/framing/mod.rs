@@ -14,6 +14,7 @@ mod rpc;
 use std::collections::VecDeque;
 
 pub use chosen::{Framing, Prefix};
+use msgpath_rpc::resp::line;
 
 /// Bytes that are looked at together, at most: the head of a request.
 const LIMIT: usize = 16 << 10;
@@ -277,13 +278,6 @@ fn words(bytes: &[u8]) -> Name {
     let printed = bytes.iter().take_while(|byte| byte.is_ascii_graphic() || **byte == b' ');
     name.iter_mut().zip(printed).for_each(|(to, from)| *to = *from);
     name
-}
-
-/// The line at the beginning, without its end, and how long it is with it. `None`: it has not ended.
-fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
-    let end = bytes.iter().position(|byte| *byte == b'\n')?;
-    let line = &bytes[..end];
-    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
 /// A number without a sign.

@@ -1,8 +1,10 @@
 //! Redis: RESP 2 and 3. A request is an array of strings or a line, a reply any value.
 
+use msgpath_rpc::resp::{self, Follows};
+
 use super::{End, Name, Step, line, number, words};
 
-/// Elements of one value, at most.
+/// Values of a message that are still to come, at most.
 const MOST: u64 = 1 << 32;
 /// After these, replies come that nobody asks for.
 const ENDLESS: [&str; 7] = ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "MONITOR", "SYNC", "PSYNC", "REPLCONF"];
@@ -56,7 +58,7 @@ impl Resp {
     pub(super) fn step(&mut self, bytes: &[u8]) -> Step {
         let Some((text, length)) = line(bytes) else { return Step::More };
         let mut bytes_of_it = length as u64;
-        let Some((kind, rest)) = text.split_first() else {
+        let Some(kind) = text.first() else {
             // An empty line between requests is ignored.
             return if self.requests && self.left == 0 { Step::Between(bytes_of_it) } else { Step::Lost };
         };
@@ -71,28 +73,17 @@ impl Resp {
         } else if self.requests && *kind != b'$' {
             return Step::Lost;
         }
-        let count = || number(rest).filter(|count| *count < MOST);
-        let nested = match (kind, rest) {
-            (b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(', _) => 0,
-            (b'$' | b'*', b"-1") => 0,
-            (b'$' | b'!' | b'=', _) => {
-                let Some(size) = count() else { return Step::Lost };
+        let nested = match resp::follows(text) {
+            Some(Follows::Nothing | Follows::Null) => 0,
+            Some(Follows::Bytes(size)) => {
                 if self.requests && !self.string(size, &bytes[length..]) {
                     return Step::More;
                 }
                 bytes_of_it += size + 2;
                 0
             }
-            (b'*' | b'~' | b'>', _) => match count() {
-                Some(count) => count,
-                None => return Step::Lost,
-            },
-            // Pairs; an attribute stands in front of a value.
-            (b'%', _) | (b'|', _) => match count() {
-                Some(count) => 2 * count + u64::from(*kind == b'|'),
-                None => return Step::Lost,
-            },
-            _ => return Step::Lost,
+            Some(Follows::Values(count)) => count,
+            None => return Step::Lost,
         };
         self.left = self.left - 1 + nested;
         if self.left > MOST || self.is_endless() {
