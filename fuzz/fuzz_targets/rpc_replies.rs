@@ -49,11 +49,11 @@ fuzz_target!(|bytes: &[u8]| {
         if let Ok(reply) = http.reply(&bytes[..whole]) {
             inside(&reply, &bytes[..whole]);
         }
-        if let Some(body) = Http::unchunked(&bytes[..whole]) {
+        if let Some(body) = http.unchunked(&bytes[..whole]) {
             assert!(body.len() <= whole);
         }
     }
-    let _ = Http::unchunked(bytes);
+    let _ = http.unchunked(bytes);
     if let Some(whole) = framed(bytes, piece, redis::frame) {
         assert_eq!(redis::frame(bytes), Ok(Frame::Whole(whole)));
         if let Ok(reply) = redis::reply(&bytes[..whole]) {

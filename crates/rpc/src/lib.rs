@@ -1,5 +1,5 @@
 //! Protocols of calls as values. The RPC lab of *Understanding Software Dynamics*: its messages, its log, its names and numbers, byte
-//! by byte. The framing of Redis. No I/O, no clock.
+//! by byte. The framing of Redis and of HTTP. No I/O, no clock.
 //!
 //! Everything of the lab is little endian. A message is a [`Marker`], a [`Header`] and a body of length-prefixed strings.
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@ pub mod console;
 pub mod csv;
 #[cfg(test)]
 mod golden;
+pub mod http;
 pub mod json;
 pub mod log;
 pub mod message;

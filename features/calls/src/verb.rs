@@ -83,7 +83,7 @@ Targets
   HOST[:PORT], HOST PORT   msgpath serve --rpc, or the lab's server4 [default port: 12345]
   redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
   redis://USER@HOST/2      the same as a user of its access list, in database 2: --password-file
-  http://HOST[:PORT]/PATH  GET, PUT, DELETE of PATH; with -key of PATH/KEY";
+  http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value";
 
 /// Calls of a server: RPC lab, Redis, HTTP
 #[derive(Args, Debug)]
@@ -126,6 +126,9 @@ pub(crate) struct Arguments {
     /// With redis://: the password is the first line of FILE; without it that of the environment: REDISCLI_AUTH
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
     password_file: Option<PathBuf>,
+    /// With http://: a head field more, 'NAME: VALUE', or @FILE with one a line, which the record does not show; repeatable
+    #[arg(long, value_name = "FIELD", value_parser = http_fields, help_heading = "Calls")]
+    header: Vec<String>,
     /// How long a reply may take
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "10s", help_heading = "Calls")]
     timeout: u64,
@@ -182,8 +185,35 @@ enum HistogramArg {
 fn target(text: &str) -> Result<RpcTarget, Problem> {
     text.parse().map_err(|error: BadTarget| match &error {
         BadTarget::Port { .. } => problems::bad_target(text, &error),
+        BadTarget::Text(_) if ["https://", "rediss://"].iter().any(|scheme| text.starts_with(scheme)) => {
+            usage("rpc speaks no TLS: neither https:// nor rediss://")
+                .why("what TLS costs on top of a path is measured by itself: msgpath explain --layers tls")
+                .hint("http:// or redis://, at a port without TLS or behind a proxy that ends it")
+        }
         BadTarget::Text(_) => usage(error.to_string()).hint("HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH"),
     })
+}
+
+/// `--header`: fields as they are sent, each with its line end.
+fn http_fields(text: &str) -> Result<String, Problem> {
+    let lines = match text.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).map_err(|error| usage(format!("cannot read {file}: {error}")))?,
+        None => text.to_owned(),
+    };
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let mut fields = String::new();
+    for line in lines.lines().filter(|line| !line.is_empty()) {
+        let fine = line.split_once(':').filter(|(name, _)| !name.is_empty() && name.chars().all(token));
+        let (name, value) = fine.filter(|(_, value)| !value.chars().any(char::is_control)).ok_or_else(|| {
+            usage(format!("{:?} is not a head field", shown(line.split(':').next().unwrap_or_default())))
+                .hint("--header 'Accept: text/html'")
+        })?;
+        if ["content-length", "transfer-encoding", "connection"].contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(usage(format!("{name} follows from the call, and is not set by hand")));
+        }
+        fields += &format!("{name}: {}\r\n", value.trim());
+    }
+    Ok(fields)
 }
 
 /// A file name that may be empty.
@@ -405,6 +435,9 @@ impl Arguments {
                 Protocol::Http => check_http(step)?,
             }
         }
+        if protocol != Protocol::Http && !self.header.is_empty() {
+            return Err(usage("--header is for HTTP").hint("http://HOST/PATH"));
+        }
         if protocol != Protocol::Lab && (self.legacy || self.lab_log.is_some() || script.verbose) {
             return Err(usage(format!(
                 "--legacy, --lab-log and -verbose are about the lab's messages, not {}",
@@ -434,14 +467,13 @@ fn check_redis(step: &command::Step) -> Result<(), Problem> {
 fn check_http(step: &command::Step) -> Result<(), Problem> {
     let name = step.method.to_ascii_lowercase();
     match name.as_str() {
-        "get" | "read" | "delete" => Ok(()),
+        "get" | "read" | "head" | "options" | "delete" | "post" | "patch" => Ok(()),
         "put" | "write" if step.value.is_none() => {
             Err(no_command(&CommandError::Missing { method: step.method.clone(), option: "-value" }))
         }
         "put" | "write" => Ok(()),
-        _ => {
-            Err(usage(format!("{} is not a method that rpc speaks over HTTP", step.method)).hint("GET, PUT or DELETE"))
-        }
+        _ => Err(usage(format!("{} is not a method that rpc speaks over HTTP", step.method))
+            .hint("GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS")),
     }
 }
 
@@ -602,6 +634,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         threads: arguments.threads.unwrap_or(connections),
         load: arguments.load(),
         inflight: arguments.inflight.unwrap_or(OPEN_INFLIGHT),
+        fields: arguments.header.concat(),
         verify: arguments.verify,
         timeout_ns: arguments.timeout.max(1_000_000),
         connect_timeout_ns: arguments.connect_timeout.max(1_000_000),
@@ -850,6 +883,28 @@ mod tests {
         assert_eq!([code(10, 10, 0, None), code(10, 3, 7, None), code(1, 1, 0, None)], [4; 3]);
         assert_eq!([code(10, 9, 0, None), code(10, 0, 0, None)], [0; 2]);
         assert_eq!([code(100, 1, 0, Some(0.01)), code(100, 1, 1, Some(0.01)), code(100, 0, 0, Some(0.0))], [0, 1, 0]);
+    }
+
+    #[test]
+    fn head_fields_are_checked() {
+        assert_eq!(http_fields("Accept:text/html").unwrap(), "Accept: text/html\r\n");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "Authorization: Bearer abc\r\nX-A: b\n\n").unwrap();
+        let read = http_fields(&format!("@{}", file.path().display())).unwrap();
+        assert_eq!(read, "Authorization: Bearer abc\r\nX-A: b\r\n");
+        for bad in ["Accept", ": x", "A b: c", "A: b\u{7}", "Content-Length: 5", "@/nowhere"] {
+            assert_eq!(http_fields(bad).unwrap_err().exit, Exit::Usage, "{bad}");
+        }
+        let secret = http_fields("Bad Name: s3cret").unwrap_err().to_string();
+        assert!(!secret.contains("s3cret"), "{secret}");
+    }
+
+    #[test]
+    fn targets_of_tls_are_refused_by_name() {
+        for text in ["https://h/", "rediss://:s3cret@h"] {
+            let problem = target(text).unwrap_err().to_string();
+            assert!(problem.contains("no TLS") && !problem.contains("s3cret"), "{problem}");
+        }
     }
 
     #[test]

@@ -805,7 +805,7 @@ fn errors_of_redis_are_failures_and_in_no_latency() {
 #[test]
 fn redis_with_a_password_a_user_and_a_database() {
     let (home, port) = (Home::new(), free_port());
-    let users = ["--requirepass", "s3cret", "--user", "anna on >w0rd:1 ~* +@all"];
+    let users = ["--requirepass", "s3cret", "--user", "anna", "on", ">w0rd:1", "~*", "+@all"];
     let Some(_redis) = redis(&home, port, &users) else { return eprintln!("skipped: no redis-server") };
     let none = home.run(&format!("rpc redis://127.0.0.1:{port} -k 20 ping --no-save")).ends_with(4);
     let none = none.says(&["NOAUTH", "--password-file"]);
@@ -941,6 +941,68 @@ fn web() -> u16 {
         }
     });
     port
+}
+
+/// A web server that gives this reply, and closes each connection without a word behind `most` of them. What it was asked.
+fn closing(reply: &'static str, most: usize) -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (asked, requests) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            for _ in 0..most {
+                let mut bytes = Vec::new();
+                while !bytes.ends_with(b"\r\n\r\n") {
+                    let mut part = [0; 4096];
+                    match stream.read(&mut part) {
+                        Ok(got @ 1..) => bytes.extend(&part[..got]),
+                        _ => break,
+                    }
+                }
+                let _ = asked.send(String::from_utf8_lossy(&bytes).into_owned());
+                let _ = stream.write_all(reply.as_bytes());
+            }
+        }
+    });
+    (port, requests)
+}
+
+#[test]
+fn web_server_that_closes_after_some_replies_is_called_again() {
+    let (port, requests) = closing("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 30);
+    let line = format!("rpc http://127.0.0.1:{port}/ -k 100 GET --header Accept:text/html --no-save");
+    let output = Home::new().run(&line).ends_with(0);
+    output.shows(&["GET: 100 calls answered, 0 failed", "3 calls answered: made again over a new connection"]);
+    assert!(
+        requests
+            .try_iter()
+            .filter(|request| !request.is_empty())
+            .all(|request| request.contains("\r\nAccept: text/html\r\n"))
+    );
+    // What may not be made twice ends the run.
+    let (port, _requests) = closing("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 30);
+    Home::new()
+        .run(&format!("rpc http://127.0.0.1:{port}/ -k 100 POST --no-save"))
+        .ends_with(4)
+        .says(&["E35", "after 30 of"]);
+    // One that says so.
+    let (port, _requests) = closing("HTTP/1.1 200 OK\r\nConnection: close, TE\r\nContent-Length: 0\r\n\r\n", 1);
+    let output = Home::new().run(&format!("rpc http://127.0.0.1:{port}/ -k 50 GET --no-save")).ends_with(0);
+    output.shows(&["49 calls answered: over a new connection: the server closes behind a reply"]);
+}
+
+#[test]
+fn redirects_interim_replies_and_heads_are_named_as_what_they_are() {
+    let (port, _requests) = closing(
+        "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 301 Moved Permanently\r\nLocation: https://other/\r\nContent-Length: 0\r\n\r\n",
+        1000,
+    );
+    let output = Home::new().run(&format!("rpc http://127.0.0.1:{port}/ -k 100 GET --no-save")).ends_with(0);
+    output.shows(&["100 calls answered: 301 Moved Permanently to https://other/: measured as the reply"]);
+    let (port, _requests) = closing("HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", 1000);
+    Home::new().run(&format!("rpc http://127.0.0.1:{port}/ -k 100 HEAD --no-save")).ends_with(0);
+    Home::new().run("rpc https://127.0.0.1/ GET").ends_with(2).says(&["speaks no TLS"]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn wire(speaks: &Speaks, address: SocketAddr) -> Wire {
             pad: *pad,
         },
         Speaks::Redis(_) => Wire::Redis,
-        Speaks::Http { host, path } => Wire::Http(Http::new(host.clone(), path.clone())),
+        Speaks::Http { host, path, fields } => Wire::Http(Http::new(host.clone(), path.clone()).with(fields)),
     }
 }
 

@@ -192,6 +192,10 @@ pub struct Connection {
     pub connect_ns: Option<u64>,
     /// The server has said that it closes: the next call needs a new connection.
     pub stale: bool,
+    /// A reply has come over it.
+    pub used: bool,
+    /// How often a new one took its place.
+    pub renewals: u64,
     /// Repetition of the command that the last call belonged to.
     pub rep: u64,
     server: Server,
@@ -226,7 +230,19 @@ impl Connection {
         let (stream, connect_ns) = server.connect(stop)?;
         let watch = std::sync::Arc::new(Watch::new(&stream));
         let (port, connect_ns) = (port(&stream), Some(connect_ns));
-        Ok(Self { index, stream, port, inbox: Inbox::new(), watch, connect_ns, stale: false, rep: 0, server })
+        Ok(Self {
+            index,
+            stream,
+            port,
+            inbox: Inbox::new(),
+            watch,
+            connect_ns,
+            stale: false,
+            used: false,
+            renewals: 0,
+            rep: 0,
+            server,
+        })
     }
 
     /// A new connection in place of the one that the server has closed.
@@ -238,7 +254,8 @@ impl Connection {
         *self.watch.stream.lock().expect("no holder panics") = stream.try_clone().ok();
         (self.port, self.stream) = (port(&stream), stream);
         self.connect_ns = self.connect_ns.max(Some(connect_ns));
-        (self.stale, self.inbox.have) = (false, 0);
+        (self.stale, self.used, self.inbox.have) = (false, false, 0);
+        self.renewals += 1;
         Ok(())
     }
 

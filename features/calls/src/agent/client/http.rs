@@ -1,27 +1,27 @@
-//! HTTP/1.1: GET, PUT and DELETE over a connection that is kept; replies with a length, in chunks, or up to the end.
+//! HTTP/1.1 over a connection that is kept; replies with a length, in chunks, or up to the end.
 
 use msgpath_core::foreign::shown_bytes;
 
 use super::maker::{Draws, Maker};
-use super::wire::{Frame, MAX_REPLY, Reply, Sent};
-
-/// The longest head of a reply.
-const MAX_HEAD: usize = 64 << 10;
+use super::wire::{Frame, MAX_REPLY, Remark, Reply, Sent};
+use msgpath_rpc::http::{self, Body, ReplyHead};
 
 /// One connection's HTTP.
 #[derive(Clone, Debug, Default)]
 pub struct Http {
-    /// The field Host.
-    pub host: String,
     /// The path, with its slash in front.
-    pub path: String,
+    path: String,
+    /// Fields of the head of every request, each with its line end.
+    fields: String,
+    /// The request is HEAD: its reply has no body.
+    no_body: bool,
     /// How the reply in progress ends, once its head is there.
-    body: Option<Body>,
+    ends: Option<Ends>,
 }
 
 /// How the body of the reply in progress ends.
 #[derive(Clone, Copy, Debug)]
-enum Body {
+enum Ends {
     /// After so many bytes, all together.
     At(usize),
     /// In chunks: where the next one begins.
@@ -39,67 +39,25 @@ pub fn command(method: &str) -> String {
     }
 }
 
-/// Head fields that matter.
-struct Head {
-    status: u32,
-    /// Where the body begins.
-    end: usize,
-    length: Option<usize>,
-    chunked: bool,
-    closes: bool,
-    server: Option<String>,
-}
-
 /// As much of a text of the server as is told.
-fn begin(text: &str) -> String {
-    shown_bytes(text.as_bytes(), 64)
-}
-
-fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
-    let Some(end) = bytes.windows(4).take(MAX_HEAD).position(|four| four == b"\r\n\r\n") else {
-        let begins = |with: &[u8]| bytes.iter().zip(with).all(|(byte, other)| byte == other);
-        return if !begins(b"HTTP/1.") {
-            Err("no reply of HTTP/1 begins so".into())
-        } else if bytes.len() >= MAX_HEAD {
-            Err(format!("a head of more than {MAX_HEAD} bytes"))
-        } else {
-            Ok(None)
-        };
-    };
-    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| "a head that is not text".to_owned())?;
-    let mut lines = text.split("\r\n");
-    let first = lines.next().unwrap_or_default();
-    let version_1_1 = first.starts_with("HTTP/1.1 ");
-    let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).and_then(|code| code.parse().ok());
-    let status: u32 = status.ok_or_else(|| format!("\"{}\" is not a status line", begin(first)))?;
-    let mut head = Head { status, end: end + 4, length: None, chunked: false, closes: !version_1_1, server: None };
-    for line in lines {
-        let Some((name, value)) = line.split_once(':') else { return Err("a head field without a colon".into()) };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => {
-                let length = value.parse().ok().filter(|length| *length <= MAX_REPLY);
-                let length = length.ok_or_else(|| format!("a body of \"{}\" bytes", begin(value)))?;
-                if head.length.is_some_and(|other| other != length) {
-                    return Err("two lengths of one body".into());
-                }
-                head.length = Some(length);
-            }
-            "transfer-encoding" if value.eq_ignore_ascii_case("chunked") => head.chunked = true,
-            "transfer-encoding" => return Err(format!("the encoding \"{}\"", begin(value))),
-            "connection" if value.eq_ignore_ascii_case("close") => head.closes = true,
-            "connection" if value.eq_ignore_ascii_case("keep-alive") => head.closes = false,
-            "server" => head.server = Some(begin(value)),
-            _ => {}
-        }
-    }
-    Ok(Some(head))
+fn begin(text: &[u8]) -> String {
+    shown_bytes(text, 64)
 }
 
 impl Http {
     /// For a host and a path.
     pub fn new(host: String, path: String) -> Self {
-        Self { host, path, body: None }
+        Self { path, fields: format!("Host: {host}\r\nUser-Agent: msgpath\r\n"), ..Self::default() }
+    }
+
+    /// With more fields, each with its line end, in place of those of the same name.
+    #[must_use]
+    pub fn with(mut self, more: &str) -> Self {
+        let name = |line: &str| line.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        let set: Vec<String> = more.lines().map(name).collect();
+        let kept = self.fields.split_inclusive("\r\n").filter(|line| !set.contains(&name(line)));
+        self.fields = kept.collect::<String>() + more;
+        self
     }
 
     /// The path of a key: below the path of the target, its odd bytes percent-encoded. Returns where the key begins;
@@ -123,6 +81,11 @@ impl Http {
         start
     }
 
+    /// Calls of this method follow.
+    pub fn turn_to(&mut self, method: &str) {
+        self.no_body = command(method) == "HEAD";
+    }
+
     /// Puts a request together.
     pub fn build(&self, method: &str, maker: &mut Maker, draws: &mut Draws, out: &mut Vec<u8>) -> Sent {
         let mut key = Vec::new();
@@ -130,9 +93,10 @@ impl Http {
         out.extend_from_slice(command(method).as_bytes());
         out.push(b' ');
         let key = self.put_path(&key, out)..out.len();
-        out.extend_from_slice(format!(" HTTP/1.1\r\nHost: {}\r\nUser-Agent: msgpath\r\n", self.host).as_bytes());
+        out.extend_from_slice(format!(" HTTP/1.1\r\n{}", self.fields).as_bytes());
         let drawn = maker.drawn(draws);
-        if let Some(bytes) = maker.value_bytes() {
+        let empty = ["PUT", "POST", "PATCH"].contains(&command(method).as_str()).then_some(0);
+        if let Some(bytes) = maker.value_bytes().or(empty) {
             out.extend_from_slice(format!("Content-Length: {bytes}\r\n").as_bytes());
         }
         out.extend_from_slice(b"\r\n");
@@ -146,52 +110,59 @@ impl Http {
     /// # Errors
     /// Not HTTP/1, or more than is taken.
     pub fn frame(&mut self, bytes: &[u8]) -> Result<Frame, String> {
-        if self.body.is_none() {
-            let Some(head) = head(bytes)? else { return Ok(Frame::More(0)) };
-            self.body = Some(match head {
-                _ if head.chunked => Body::Chunk(head.end),
-                // RFC 9112 6.3: these have no body, whatever the head says.
-                _ if (100..200).contains(&head.status) || head.status == 204 || head.status == 304 => {
-                    Body::At(head.end)
+        let ends = match self.ends {
+            Some(ends) => ends,
+            None => {
+                let Some((begin, head)) = self.head(bytes)? else { return Ok(Frame::More(0)) };
+                let end = begin + head.bytes;
+                match head.body {
+                    Body::None => Ends::At(end),
+                    Body::Length(length) if length > MAX_REPLY as u64 => return Err(too_long(length)),
+                    Body::Length(length) => Ends::At(end + length as usize),
+                    Body::Chunked => Ends::Chunk(end),
+                    Body::UntilClose => Ends::Close,
                 }
-                Head { length: Some(length), .. } => Body::At(head.end + length),
-                _ => Body::Close,
-            });
-        }
-        let frame = match self.body.expect("just set") {
-            Body::At(whole) if bytes.len() >= whole => Frame::Whole(whole),
-            Body::At(whole) => Frame::More(whole),
-            Body::Close if bytes.len() > MAX_REPLY => return Err(format!("a body of more than {MAX_REPLY} bytes")),
-            Body::Close => Frame::UntilClose,
-            Body::Chunk(at) => self.chunks(bytes, at)?,
+            }
+        };
+        self.ends = Some(ends);
+        let frame = match ends {
+            Ends::At(whole) if bytes.len() >= whole => Frame::Whole(whole),
+            Ends::At(whole) => Frame::More(whole),
+            Ends::Close if bytes.len() > MAX_REPLY => return Err(too_long(bytes.len() as u64)),
+            Ends::Close => Frame::UntilClose,
+            Ends::Chunk(at) => self.chunks(bytes, at)?,
         };
         if matches!(frame, Frame::Whole(_)) {
-            self.body = None;
+            self.ends = None;
         }
         Ok(frame)
+    }
+
+    /// The head of the reply behind those that only announce it (100, 103), and where it begins.
+    fn head<'a>(&self, bytes: &'a [u8]) -> Result<Option<(usize, ReplyHead<'a>)>, String> {
+        let mut begin = 0;
+        loop {
+            match http::reply(&bytes[begin..], self.no_body)? {
+                Some(head) if head.status == 101 => return Err("101: the server goes on in another protocol".into()),
+                Some(head) if head.status < 200 => begin += head.bytes,
+                head => return Ok(head.map(|head| (begin, head))),
+            }
+        }
     }
 
     /// Goes from chunk to chunk as far as the bytes go.
     fn chunks(&mut self, bytes: &[u8], mut at: usize) -> Result<Frame, String> {
         loop {
-            self.body = Some(Body::Chunk(at));
-            let Some((size, data)) = chunk(bytes, at)? else { return Ok(Frame::More(0)) };
+            self.ends = Some(Ends::Chunk(at));
+            let Some((size, line)) = http::chunk(&bytes[at..])? else { return Ok(Frame::More(0)) };
             if size == 0 {
-                // Trailers, if any, end with an empty line.
-                let rest = &bytes[data..];
-                if rest.starts_with(b"\r\n") {
-                    return Ok(Frame::Whole(data + 2));
-                }
-                return match rest.windows(4).position(|four| four == b"\r\n\r\n") {
-                    Some(end) => Ok(Frame::Whole(data + end + 4)),
-                    None if rest.len() > MAX_HEAD => Err("trailers without an end".into()),
-                    None => Ok(Frame::More(0)),
-                };
+                let end = http::trailers(&bytes[at + line..])?;
+                return Ok(end.map_or(Frame::More(0), |end| Frame::Whole(at + line + end)));
             }
-            let next = data + size + 2;
-            if next > MAX_REPLY {
-                return Err(format!("a body of more than {MAX_REPLY} bytes"));
+            if size > MAX_REPLY as u64 || at > MAX_REPLY {
+                return Err(too_long(size.max(at as u64)));
             }
+            let next = at + line + size as usize + 2;
             if bytes.len() < next {
                 return Ok(Frame::More(next));
             }
@@ -204,54 +175,51 @@ impl Http {
 
     /// The end of the connection was the end of the reply.
     pub fn closed(&mut self) -> bool {
-        matches!(self.body.take(), Some(Body::Close))
+        matches!(self.ends.take(), Some(Ends::Close))
     }
 
-    /// Takes a whole reply apart. The status is that of HTTP where it is not success.
+    /// Takes a whole reply apart. A status from 400 on is a failure; a redirect is measured as the reply that it is.
     ///
     /// # Errors
     /// Not HTTP/1.
     pub fn reply(&mut self, bytes: &[u8]) -> Result<Reply, String> {
-        let head = head(bytes)?.ok_or("a reply without a head")?;
-        let status = if (200..300).contains(&head.status) { 0 } else { head.status };
+        let (from, head) = self.head(bytes)?.ok_or("a reply without a head")?;
+        let failed = head.status >= 400;
+        let text = format!("{} {}", head.status, begin(head.reason.as_bytes()));
+        let remark = match (head.status, head.location) {
+            (400.., _) => Some(text.trim_end().to_owned()),
+            (300..400, Some(location)) => Some(format!("{text} to {}: measured as the reply", begin(location))),
+            _ => None,
+        };
         Ok(Reply {
-            status,
-            body: head.end..bytes.len(),
-            closes: head.closes || (!head.chunked && head.length.is_none() && head.status != 204 && head.status != 304),
-            server: head.server,
+            status: if failed { head.status.into() } else { 0 },
+            body: from + head.bytes..bytes.len(),
+            closes: head.closes,
+            server: head.server.map(begin),
+            remark: remark.map(|text| Remark { text, failed }),
             ..Reply::default()
         })
     }
 
     /// The body without its chunk lines; `None`: it has none.
-    pub fn unchunked(bytes: &[u8]) -> Option<Vec<u8>> {
-        let head = head(bytes).ok()??;
-        if !head.chunked {
+    pub fn unchunked(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (from, head) = self.head(bytes).ok()??;
+        if head.body != Body::Chunked {
             return None;
         }
-        let (mut out, mut at) = (Vec::new(), head.end);
-        while let Ok(Some((size, data))) = chunk(bytes, at) {
-            if size == 0 {
-                break;
-            }
-            out.extend_from_slice(bytes.get(data..data + size)?);
-            at = data + size + 2;
+        let (mut out, mut at) = (Vec::new(), from + head.bytes);
+        while let Ok(Some((size @ 1.., line))) = http::chunk(bytes.get(at..)?) {
+            let data = at + line;
+            at = data.checked_add(usize::try_from(size).ok()?)?;
+            out.extend_from_slice(bytes.get(data..at)?);
+            at += 2;
         }
         Some(out)
     }
 }
 
-/// Size of the chunk that begins at `at`, and where its data begin; `None`: its line is not whole.
-fn chunk(bytes: &[u8], at: usize) -> Result<Option<(usize, usize)>, String> {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let Some(end) = rest.windows(2).take(1024).position(|two| two == b"\r\n") else {
-        return if rest.len() > 1024 { Err("the line of a chunk has no end".into()) } else { Ok(None) };
-    };
-    let text = String::from_utf8_lossy(&rest[..end]);
-    let digits = text.split(';').next().unwrap_or_default().trim();
-    let size = usize::from_str_radix(digits, 16).ok().filter(|size| *size <= MAX_REPLY && !digits.starts_with('+'));
-    let size = size.ok_or_else(|| format!("a chunk of \"{}\" bytes", begin(digits)))?;
-    Ok(Some((size, at + end + 2)))
+fn too_long(bytes: u64) -> String {
+    format!("a body of {bytes} bytes: at most {MAX_REPLY} are taken")
 }
 
 #[cfg(test)]
@@ -283,23 +251,141 @@ mod tests {
     }
 
     #[test]
+    fn fields_of_the_user_take_the_place_of_ours() {
+        let http = http().with("host: other\r\nAccept: */*\r\n");
+        assert_eq!(http.fields, "User-Agent: msgpath\r\nhost: other\r\nAccept: */*\r\n");
+    }
+
+    /// Replies as servers send them: what was asked, the text, status and body as they are read, and whether the server closes.
+    const REPLIES: &[(&str, &str, u32, &str, bool)] = &[
+        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 0, "hi", false),
+        ("GET", "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi", 0, "hi", false),
+        ("GET", "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 299 Whatever It Is\r\ncontent-length:1\r\n\r\nx", 0, "x", false),
+        ("GET", "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", 404, "", false),
+        (
+            "GET",
+            "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 3\r\nConnection: close\r\n\r\noh!",
+            500,
+            "oh!",
+            true,
+        ),
+        ("GET", "HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n", 999, "", false),
+        ("GET", "HTTP/1.1 204 No Content\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", 0, "", false),
+        ("PUT", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", 0, "", false),
+        ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n", 0, "", false),
+        ("HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 0, "", false),
+        ("HEAD", "HTTP/1.1 200 OK\r\n\r\n", 0, "", false),
+        ("PUT", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", 0, "", false),
+        (
+            "GET",
+            "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+            0,
+            "x",
+            false,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nx",
+            404,
+            "x",
+            false,
+        ),
+        ("GET", "HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 301 Moved Permanently\r\nLocation: /new\r\nContent-Length: 3\r\n\r\nnew", 0, "new", false),
+        ("GET", "HTTP/1.1 302 Found\r\nLocation: http://h/\r\nContent-Length: 0\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 300 Multiple Choices\r\nContent-Length: 0\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello", 0, "hello", false),
+        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 0, "hello", false),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n3;x=y\r\nyou\r\n0\r\n\r\n",
+            0,
+            "hiyou",
+            false,
+        ),
+        ("GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\nA: b\r\nDigest: x\r\n\r\n", 0, "", false),
+        ("GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00001 \r\nx\r\n0;last\r\n\r\n", 0, "x", false),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\nA\r\n0123456789\r\n0\r\n\r\n",
+            0,
+            "0123456789",
+            false,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+            0,
+            "x",
+            false,
+        ),
+        ("GET", "HTTP/1.1 200 OK\r\nConnection: close, TE\r\nContent-Length: 1\r\n\r\nx", 0, "x", true),
+        ("GET", "HTTP/1.1 200 OK\r\nConnection: TE\r\nConnection: Close\r\nContent-Length: 1\r\n\r\nx", 0, "x", true),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nKeep-Alive: timeout=5, max=99\r\nContent-Length: 1\r\n\r\nx",
+            0,
+            "x",
+            false,
+        ),
+        ("GET", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 0, "x", true),
+        ("GET", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", 0, "x", false),
+        ("GET", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", 0, "x", false),
+        ("GET", "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n1\r\nx\r\n0\r\n\r\n", 0, "x", false),
+        ("GET", "HTTP/1.1 200 OK\r\nX-Folded: a\r\n b\r\n\tc\r\nContent-Length: 1\r\n\r\nx", 0, "x", false),
+        ("GET", "HTTP/1.1 200 OK\r\nX-Space : a\r\nContent-Length : 1\r\n\r\nx", 0, "x", false),
+        ("GET", "HTTP/1.1  200  OK\r\nContent-Length: 1\r\n\r\nx", 0, "x", false),
+        ("GET", "HTTP/1.1 200 OK\r\nX-Empty:\r\nContent-Length:   1  \r\n\r\nx", 0, "x", false),
+        ("GET", "\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", 0, "x", false),
+        (
+            "DELETE",
+            "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\nSet-Cookie: a=b; Expires=Thu, 01 Jan 1970\r\n\r\n{}",
+            0,
+            "{}",
+            false,
+        ),
+    ];
+
+    #[test]
     fn replies_are_whole_at_their_last_byte() {
-        for (text, status, body) in [
-            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 0, "hi"),
-            ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", 404, ""),
-            ("HTTP/1.1 204 No Content\r\n\r\n", 0, ""),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n3;x=y\r\nyou\r\n0\r\n\r\n", 0, "hiyou"),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n\r\n", 0, ""),
-        ] {
+        assert!(REPLIES.len() > 40);
+        for (method, text, status, body, closes) in REPLIES {
             let (bytes, mut http) = (text.as_bytes(), http());
+            http.turn_to(method);
             for cut in 0..bytes.len() {
-                assert!(matches!(http.frame(&bytes[..cut]), Ok(Frame::More(_))), "{text:?} {cut}");
+                let frame = http.frame(&bytes[..cut]);
+                assert!(matches!(frame, Ok(Frame::More(_))), "{text:?} {cut}: {frame:?}");
             }
             assert_eq!(http.frame(bytes), Ok(Frame::Whole(bytes.len())), "{text:?}");
             let reply = http.reply(bytes).unwrap();
-            let there = Http::unchunked(bytes).unwrap_or_else(|| bytes[reply.body].to_vec());
-            assert_eq!((reply.status, reply.closes, there.as_slice()), (status, false, body.as_bytes()), "{text:?}");
+            let there = http.unchunked(bytes).unwrap_or_else(|| bytes[reply.body].to_vec());
+            assert_eq!((reply.status, reply.closes, there.as_slice()), (*status, *closes, body.as_bytes()), "{text:?}");
         }
+    }
+
+    #[test]
+    fn failures_and_redirects_are_named() {
+        let remark = |head: &str| {
+            let text = format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n");
+            http().reply(text.as_bytes()).unwrap().remark.map(|remark| (remark.text, remark.failed))
+        };
+        assert_eq!(remark("200 OK"), None);
+        assert_eq!(remark("404 Not Found"), Some(("404 Not Found".into(), true)));
+        assert_eq!(remark("503"), Some(("503".into(), true)));
+        let moved = remark("301 Moved Permanently\r\nLocation: https://h/x").unwrap();
+        assert_eq!(moved, ("301 Moved Permanently to https://h/x: measured as the reply".into(), false));
+    }
+
+    #[test]
+    fn fields_may_be_latin_1() {
+        let bytes = b"HTTP/1.1 200 OK\r\nServer: caf\xe9\r\nContent-Length: 1\r\n\r\nx";
+        let mut http = http();
+        assert_eq!(http.frame(bytes), Ok(Frame::Whole(bytes.len())));
+        assert!(http.reply(bytes).unwrap().server.unwrap().starts_with("caf"));
     }
 
     #[test]
@@ -323,7 +409,9 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
             "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n",
+            "HTTP/2 200\r\n\r\n",
+            "<html>\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhixx",
         ] {
@@ -338,7 +426,7 @@ mod tests {
             let mut http = http();
             if let Ok(Frame::Whole(whole)) = http.frame(&bytes) {
                 prop_assert!(whole <= bytes.len());
-                let _ = (http.reply(&bytes[..whole]), Http::unchunked(&bytes[..whole]));
+                let _ = (http.reply(&bytes[..whole]), http.unchunked(&bytes[..whole]));
             }
         }
     }

@@ -106,8 +106,10 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
     let mut part = Part::new(place.keep.min(mine as usize));
     for line in lines.iter_mut() {
         line.turn_to(order.step, shared);
+        line.wire.turn_to(&shared.order.steps[order.step].method);
     }
-    let tcp: Vec<_> = lines.iter().map(|line| line.connection.tcp_info()).collect();
+    let tcp = |line: &Line| line.connection.tcp_info().map(|info| (line.connection.renewals, info));
+    let counted: Vec<_> = lines.iter().map(tcp).collect();
     let (read_ns, before) = (clock::now(), usage::thread());
     match shared.order.load {
         Load::Closed => closed(lines, order, shared, &place, &mut part),
@@ -122,8 +124,10 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
     add_usage(report, &before, &after);
     report.metered_ns = Some(clock::now() - read_ns);
     report.elapsed_ns = part.end.saturating_sub(part.begin);
-    for (line, before) in lines.iter_mut().zip(tcp) {
-        if let Some((now, before)) = line.connection.tcp_info().zip(before) {
+    for (line, before) in lines.iter_mut().zip(counted) {
+        // What connections have counted that are gone nobody knows.
+        let same = tcp(line).zip(before).filter(|((now, _), (then, _))| now == then);
+        if let Some(((_, now), (_, before))) = same {
             let own = tcp_since(now, before);
             report.tcp = Some(report.tcp.map_or(own, |sum| sum.plus(own)));
         }
@@ -161,19 +165,19 @@ fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place
     }
 }
 
-/// One call and its reply.
-fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut Part) -> Result<(), Broken> {
-    let Line { connection, wire, draws, maker, out, .. } = line;
-    if connection.stale {
-        connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()))?;
-    }
-    let sent = wire.build(&step.method, maker, draws, out);
-    maker.advance();
-    connection.inbox.room(wire.guess(&sent));
-    let mut gone = Gone::default();
-    let calls = &mut part.report.calls;
-    let watch = std::sync::Arc::clone(&connection.watch);
+/// The length of a reply and when its first bytes were read, or why there is none; and when that was known: T4.
+type Exchanged = (Result<(usize, u64), Broken>, u64);
 
+/// Sends a call and receives its reply.
+#[inline(always)]
+fn exchange(
+    connection: &mut Connection,
+    wire: &mut Wire,
+    out: &mut [u8],
+    (shared, calls): (&Shared, &mut CallCounts),
+    gone: &mut Gone,
+) -> Exchanged {
+    let watch = std::sync::Arc::clone(&connection.watch);
     // The measured span.
     gone.t1 = clock::now();
     gone.unix_us = shared.unix_us(gone.t1);
@@ -185,8 +189,31 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
     });
     let t4 = clock::now();
     // Up to here.
-
     watch.received(t4);
+    (received, t4)
+}
+
+/// One call and its reply.
+fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut Part) -> Result<(), Broken> {
+    let Line { connection, wire, draws, maker, out, .. } = line;
+    let renew =
+        |connection: &mut Connection| connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()));
+    let mut gone = Gone::default();
+    if connection.stale {
+        renew(connection)?;
+        gone.renewed = Some("over a new connection: the server closes behind a reply");
+    }
+    let sent = wire.build(&step.method, maker, draws, out);
+    maker.advance();
+    connection.inbox.room(wire.guess(&sent));
+    let calls = &mut part.report.calls;
+    let (mut received, mut t4) = exchange(connection, wire, out, (shared, calls), &mut gone);
+    let unheard = matches!(received, Err(Broken::Closed(0))) && connection.used;
+    if unheard && wire.may_repeat(&step.method) {
+        renew(connection)?;
+        gone.renewed = Some("made again over a new connection: the server had closed the one that was kept");
+        (received, t4) = exchange(connection, wire, out, (shared, calls), &mut gone);
+    }
     gone.note(sent, out, connection.port, &shared.order);
     let (whole, first) = match received {
         Ok(received) => received,
@@ -219,7 +246,7 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
         }
     }
     let got = Got { first, t4, bytes: whole, body: first_bytes(body), reply };
-    connection.stale = got.reply.closes;
+    (connection.stale, connection.used) = (got.reply.closes, true);
     let beyond = connection.inbox.beyond(whole);
     connection.inbox.consume(whole);
     if let Some(what) = got.impossible(&gone) {

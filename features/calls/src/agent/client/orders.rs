@@ -106,6 +106,8 @@ pub enum Speaks {
         host: String,
         /// The path, with its slash in front.
         path: String,
+        /// More fields of the head, each with its line end.
+        fields: String,
     },
 }
 

@@ -7,7 +7,6 @@ use msgpath_core::units::Glyphs;
 use msgpath_rpc::log::{self, DATA_BYTES};
 use msgpath_rpc::{Header, Kind};
 
-use super::http::Http;
 use super::ledger::Ledger;
 use super::orders::{Broken, CallOrder, Record, Speaks};
 use super::redis;
@@ -41,6 +40,8 @@ pub struct Gone {
     pub sent_at: u64,
     /// Open loop: the intended send, ns.
     pub due: Option<u64>,
+    /// It went over a new connection, and why; connecting is not a part of its time.
+    pub renewed: Option<&'static str>,
     /// Where a record is wanted.
     pub record: Option<Box<Record>>,
 }
@@ -203,7 +204,8 @@ impl Part {
                 if good && late_ns.is_some() {
                     self.service.record(got.t4.saturating_sub(gone.t1));
                 }
-                if let Some(Remark { text, failed }) = got.reply.remark.clone() {
+                let anew = gone.renewed.map(|why| Remark { text: why.into(), failed: false });
+                for Remark { text, failed } in got.reply.remark.clone().into_iter().chain(anew) {
                     RpcRemark::count(&mut self.remarks, RpcRemark { case: place.case, text, failed, calls: 1 });
                 }
                 self.report.delivery.received += 1;
@@ -311,7 +313,10 @@ pub fn verify(
     ledger: &Ledger,
 ) -> Result<bool, String> {
     let (key, name) = (&request[sent.key.clone()], |key: &[u8]| shown_bytes(key, 256));
-    let unchunked = matches!(wire, Wire::Http(_)).then(|| Http::unchunked(message)).flatten();
+    let unchunked = match wire {
+        Wire::Http(http) => http.unchunked(message),
+        _ => None,
+    };
     let body = unchunked.as_deref().unwrap_or(&message[reply.body.clone()]);
     match does {
         Does::Echoes => {

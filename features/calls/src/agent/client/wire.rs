@@ -118,6 +118,19 @@ impl Wire {
         }
     }
 
+    /// Calls of this method follow.
+    pub fn turn_to(&mut self, method: &str) {
+        if let Wire::Http(http) = self {
+            http.turn_to(method);
+        }
+    }
+
+    /// Whether a call that the server did not begin to answer may be made again: it does the same if it had been made twice.
+    pub fn may_repeat(&self, method: &str) -> bool {
+        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"];
+        matches!(self, Wire::Http(_)) && idempotent.contains(&super::http::command(method).as_str())
+    }
+
     /// Puts the next call together, in `out`.
     pub fn build(&self, method: &str, maker: &mut Maker, draws: &mut Draws, out: &mut Vec<u8>) -> Sent {
         out.clear();

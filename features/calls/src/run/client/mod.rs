@@ -61,6 +61,8 @@ pub struct RpcRequest {
     pub load: Load,
     /// Calls in flight on a connection of an open loop, at most.
     pub inflight: u32,
+    /// HTTP only: more fields of the head of every request, each with its line end.
+    pub fields: String,
     /// Replies are compared with what they must be.
     pub verify: bool,
     /// How long a reply may take, ns.
@@ -169,7 +171,11 @@ fn order(request: &RpcRequest, address: SocketAddr, (begin, begin_unix_us): (u64
         Protocol::Redis => Speaks::Redis(login.clone()),
         Protocol::Http => {
             let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-            Speaks::Http { host: format!("{host}:{}", request.target.port()), path: path.clone() }
+            Speaks::Http {
+                host: format!("{host}:{}", request.target.port()),
+                path: path.clone(),
+                fields: request.fields.clone(),
+            }
         }
     };
     CallOrder {

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{End, Expect, Name, Step, line, number, words};
+use msgpath_rpc::http::{self, Body as Ends};
+
+use super::{End, Expect, Name, Step, line, words};
 
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"];
 /// Bytes of a chunk's size, and of a body's length.
@@ -42,14 +44,6 @@ enum Body {
     Trailer,
 }
 
-/// What a head says of the body.
-#[derive(Default)]
-struct Fields {
-    length: Option<u64>,
-    chunked: bool,
-    wrong: bool,
-}
-
 impl Http {
     pub(super) fn requests() -> Self {
         Self { requests: true, body: Body::None, end: End::default() }
@@ -79,74 +73,51 @@ impl Http {
         if self.requests && bytes.starts_with(b"\r\n") {
             return Step::Between(2);
         }
-        let Some(end) = bytes.windows(4).position(|end| end == b"\r\n\r\n") else { return Step::More };
-        let (head, length) = (&bytes[..end], (end + 4) as u64);
-        let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let fields = fields(head);
-        if fields.wrong {
-            return Step::Lost;
-        }
-        let mut no_body = false;
-        if self.requests {
-            if !begins(first) || first.starts_with(b"CONNECT ") {
-                return Step::Lost;
-            }
-            let expect = if first.starts_with(b"HEAD ") { Expect::NoBody } else { Expect::Usual };
-            self.end = End { name: name(first), expect, alone: false };
-        } else {
-            let status = first.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)).and_then(number);
-            match status {
-                Some(101) | None => return Step::Lost,
-                Some(100..200) => return Step::Last(length, End { alone: true, ..End::default() }),
-                Some(status) => no_body = matches!(status, 204 | 304),
-            }
-            no_body |= expected.pop_front() == Some(Expect::NoBody);
-            self.end = End::default();
-        }
-        match fields {
-            _ if no_body => Step::Last(length, self.end),
-            Fields { chunked: true, .. } => {
+        let (head, body) = match self.requests {
+            true => match http::request(bytes) {
+                Ok(None) => return Step::More,
+                Ok(Some(head)) if begins(bytes) && head.method != "CONNECT" => {
+                    let expect = if head.method == "HEAD" { Expect::NoBody } else { Expect::Usual };
+                    self.end = End { name: name(bytes), expect, alone: false };
+                    (head.bytes, head.body)
+                }
+                _ => return Step::Lost,
+            },
+            false => match http::reply(bytes, expected.front() == Some(&Expect::NoBody)) {
+                Ok(None) => return Step::More,
+                Err(_) => return Step::Lost,
+                Ok(Some(head)) => match head.status {
+                    101 => return Step::Lost,
+                    ..200 => return Step::Last(head.bytes as u64, End { alone: true, ..End::default() }),
+                    _ => {
+                        expected.pop_front();
+                        self.end = End::default();
+                        (head.bytes, head.body)
+                    }
+                },
+            },
+        };
+        match body {
+            Ends::None => Step::Last(head as u64, self.end),
+            Ends::Chunked => {
                 self.body = Body::Chunk;
-                Step::Take(length)
+                Step::Take(head as u64)
             }
-            Fields { length: Some(body), .. } => Step::Last(length + body, self.end),
-            // A reply without either goes on until the connection is closed.
-            _ if self.requests => Step::Last(length, self.end),
-            _ => Step::Lost,
+            Ends::Length(length) if length < MOST => Step::Last(head as u64 + length, self.end),
+            // What goes on until the connection is closed is no message.
+            Ends::Length(_) | Ends::UntilClose => Step::Lost,
         }
     }
 
     fn chunk(&mut self, bytes: &[u8]) -> Step {
-        let Some((text, length)) = line(bytes) else { return Step::More };
-        let digits = text.split(|byte| matches!(byte, b';' | b' ' | b'\t')).next().unwrap_or_default();
-        let hexadecimal = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
-        let size = std::str::from_utf8(digits).ok().filter(|_| hexadecimal);
-        match size.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
-            Some(0) => {
+        match http::chunk(bytes) {
+            Ok(None) => Step::More,
+            Ok(Some((0, line))) => {
                 self.body = Body::Trailer;
-                Step::Take(length as u64)
+                Step::Take(line as u64)
             }
-            Some(size) if size < MOST => Step::Take(length as u64 + size + 2),
+            Ok(Some((size, line))) if size < MOST => Step::Take(line as u64 + size + 2),
             _ => Step::Lost,
         }
     }
-}
-
-fn fields(head: &[u8]) -> Fields {
-    let mut fields = Fields::default();
-    for line in head.split(|byte| *byte == b'\n').skip(1) {
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        if name.eq_ignore_ascii_case(b"content-length") {
-            let length = number(value).filter(|length| *length < MOST);
-            // Two that differ are an attack.
-            fields.wrong |= length.is_none() || fields.length.is_some_and(|known| Some(known) != length);
-            fields.length = length;
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-            fields.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-            fields.wrong |= !fields.chunked;
-        }
-    }
-    fields
 }
