@@ -14,8 +14,8 @@ fuzz_target!(|bytes: &[u8]| {
         let again: serde_json::Value = serde_json::from_str(&text).expect("what is written is JSON");
         assert_eq!(again["events"].as_array().map(Vec::len), Some(document.records.len() + 1));
     }
-    if let Some(delimiter) = csv::delimiter(bytes)
-        && let Ok(rows) = csv::Rows::new(bytes, delimiter)
+    if let Some(table) = csv::table(bytes)
+        && let Ok(rows) = csv::Rows::new(&bytes[table.at..], table)
     {
         rows.take_while(Result::is_ok).for_each(drop);
     }

@@ -11,6 +11,10 @@
 //! | `client`, `server` | the machines |
 //! | `connection`, `key` | any text |
 //!
+//! Samples of JMeter (JTL) are known by `timeStamp` and `elapsed`, both in ms: `label` is the method, `threadName` the connection,
+//! `sentBytes` and `bytes` are the lengths; `success` decides, and `responseCode` is the status of what failed. A full log of
+//! sockperf is known by the head of its messages, which stands behind its statistics.
+//!
 //! A stamp is a decimal number. Its unit stands in the name of its column (`t1_ns`, `t1_us`, `t1_ms`, `t1_s`); without
 //! one it is µs, as in the lab; one that would be a date of our time in another unit is refused. Stamps count from 1970, or from any moment that is the same for `t1` and `t4`. Columns are
 //! in any order, in any case, separated by comma, semicolon or tab; others are not looked at. An apostrophe before a text that
@@ -68,15 +72,50 @@ pub enum CsvError {
     Csv(#[from] csv::Error),
 }
 
-/// What a file is separated by, if its first line is a list of columns with `t1` among them.
-pub fn delimiter(first: &[u8]) -> Option<u8> {
-    let first = first.strip_prefix("\u{feff}".as_bytes()).unwrap_or(first);
-    let line = first.split(|byte| *byte == b'\n').next()?;
-    let line = std::str::from_utf8(line).ok()?;
-    b",;\t"
-        .iter()
-        .copied()
-        .find(|by| line.split(char::from(*by)).any(|name| stamp(name).is_some_and(|(at, _)| at == 0)))
+/// Who wrote calls as a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// Any program, with columns of ours.
+    Any,
+    /// JMeter: samples (JTL as CSV).
+    Jmeter,
+    /// `sockperf --full-log`.
+    Sockperf,
+}
+
+/// Where a table of calls begins in a file, and how it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Byte at which the line with the names of the columns begins.
+    pub at: usize,
+    /// What columns are separated by.
+    pub delimiter: u8,
+    /// Who wrote it.
+    pub writer: Writer,
+}
+
+/// The head of the messages in a full log of sockperf, behind its statistics.
+const SOCKPERF: &[u8] = b"\npacket, txTime(sec), rxTime(sec)";
+
+/// The table of a file that begins so, if its first line is a list of columns with `t1` among them, or those of a known program.
+pub fn table(begin: &[u8]) -> Option<Table> {
+    let whole = begin;
+    let begin = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(begin);
+    let line = std::str::from_utf8(begin.split(|byte| *byte == b'\n').next()?).ok();
+    let of = |by: u8, line: &str| {
+        let names = || line.split(char::from(by));
+        if names().any(|name| stamp(name).is_some_and(|(at, _)| at == 0)) {
+            return Some(Writer::Any);
+        }
+        let has = |column| names().any(|name| sample(name) == column);
+        (has(Column::Began) && has(Column::Took)).then_some(Writer::Jmeter)
+    };
+    let found = line.and_then(|line| b",;\t".iter().find_map(|by| Some((*by, of(*by, line)?))));
+    if let Some((delimiter, writer)) = found {
+        return Some(Table { at: 0, delimiter, writer });
+    }
+    let at = whole.windows(SOCKPERF.len()).position(|window| window == SOCKPERF)?;
+    Some(Table { at: at + 1, delimiter: b',', writer: Writer::Sockperf })
 }
 
 /// Number from 0 and unit (ns) of a column of stamps; `None`: it names no unit.
@@ -91,6 +130,8 @@ fn stamp(name: &str) -> Option<(usize, Option<i64>)> {
 
 /// Units of stamps, ns.
 const UNITS: [(&str, i64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+/// A millisecond, the unit of JMeter.
+const MS: i64 = 1_000_000;
 /// The unit of a column that names none.
 const UNNAMED: i64 = 1_000;
 /// Seconds since 1970 from 1990 to 2100.
@@ -123,6 +164,7 @@ pub struct Rows<R> {
     pub unnamed: bool,
     /// Statuses so far that are codes of HTTP, and that are not.
     codes: [u64; 2],
+    writer: Writer,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -137,6 +179,11 @@ enum Column {
     Server,
     Connection,
     Key,
+    /// Of JMeter: T1 and T4 - T1 in ms, the code of the reply, whether it is a success.
+    Began,
+    Took,
+    Code,
+    Success,
     Other,
 }
 
@@ -145,16 +192,29 @@ impl<R: Read> Rows<R> {
     ///
     /// # Errors
     /// No `t1` among them, or no CSV.
-    pub fn new(input: R, delimiter: u8) -> Result<Self, CsvError> {
+    pub fn new(input: R, Table { delimiter, writer, .. }: Table) -> Result<Self, CsvError> {
         let mut lines =
             csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::All).flexible(true).from_reader(input);
-        let columns: Vec<Column> =
-            lines.headers()?.iter().map(|name| column(name.trim_start_matches('\u{feff}'))).collect();
-        if !columns.iter().any(|column| matches!(column, Column::Stamp(0, _))) {
+        let head = lines.headers()?;
+        let names = || head.iter().map(|name| name.trim_start_matches('\u{feff}'));
+        let columns: Vec<Column> = match writer {
+            Writer::Any => names().map(column).collect(),
+            Writer::Jmeter => names().map(sample).collect(),
+            Writer::Sockperf => names().map(packet).collect(),
+        };
+        if writer == Writer::Any && !columns.iter().any(|column| matches!(column, Column::Stamp(0, _))) {
             return Err(CsvError::NoStamps);
         }
         let unnamed = columns.iter().any(|column| matches!(column, Column::Stamp(_, None)));
-        Ok(Self { lines, columns, record: csv::StringRecord::new(), steps: [u64::MAX; 2], unnamed, codes: [0; 2] })
+        Ok(Self {
+            lines,
+            columns,
+            record: csv::StringRecord::new(),
+            steps: [u64::MAX; 2],
+            unnamed,
+            codes: [0; 2],
+            writer,
+        })
     }
 
     /// Whether every status so far is a code of HTTP: one below 400 is success.
@@ -164,6 +224,7 @@ impl<R: Read> Rows<R> {
 
     fn row(&mut self) -> Result<Row, String> {
         let mut row = Row::default();
+        let (mut took, mut succeeded, mut code) = (None, None, 0);
         for (column, cell) in self.columns.iter().zip(&self.record) {
             let number = || match cell {
                 "" => Ok(None),
@@ -200,8 +261,24 @@ impl<R: Read> Rows<R> {
                 Column::Server => text_of_cell(cell).clone_into(&mut row.server),
                 Column::Connection => text_of_cell(cell).clone_into(&mut row.connection),
                 Column::Key => text_of_cell(cell).clone_into(&mut row.key),
+                Column::Began | Column::Took => {
+                    let known = decimal(cell, MS).ok_or_else(|| format!("{cell:?} is not a time in ms"))?;
+                    let ns = known.map(|(ns, _)| ns);
+                    if *column == Column::Began {
+                        row.t[0] = ns
+                    } else {
+                        took = ns
+                    }
+                    self.steps[0] = MS as u64;
+                }
+                Column::Code => code = cell.parse().unwrap_or(0),
+                Column::Success => succeeded = Some(cell.eq_ignore_ascii_case("true")),
                 Column::Other => {}
             }
+        }
+        if self.writer == Writer::Jmeter {
+            row.t[3] = row.t[0].zip(took).map(|(began, took)| began + took);
+            row.status = if succeeded.unwrap_or(true) { 0 } else { u32::max(code, 1) };
         }
         if row.t[0].is_none() { Err("T1 is empty".into()) } else { Ok(row) }
     }
@@ -226,6 +303,30 @@ fn column(name: &str) -> Column {
     }
 }
 
+/// A column of sockperf.
+fn packet(name: &str) -> Column {
+    match name {
+        "txTime(sec)" => Column::Stamp(0, Some(1_000_000_000)),
+        "rxTime(sec)" => Column::Stamp(3, Some(1_000_000_000)),
+        _ => Column::Other,
+    }
+}
+
+/// A column of JMeter.
+fn sample(name: &str) -> Column {
+    match name.trim().trim_matches('"').to_ascii_lowercase().as_str() {
+        "timestamp" => Column::Began,
+        "elapsed" => Column::Took,
+        "label" => Column::Method,
+        "responsecode" => Column::Code,
+        "success" => Column::Success,
+        "sentbytes" => Column::Bytes(0),
+        "bytes" => Column::Bytes(1),
+        "threadname" => Column::Connection,
+        _ => Column::Other,
+    }
+}
+
 impl<R: Read> Iterator for Rows<R> {
     type Item = Result<Row, CsvError>;
 
@@ -234,6 +335,10 @@ impl<R: Read> Iterator for Rows<R> {
             Ok(false) => return None,
             Ok(true) => {}
             Err(error) => return Some(Err(error.into())),
+        }
+        // A line closes the table of sockperf; those of other servers, and a histogram, may follow.
+        if self.writer == Writer::Sockperf && self.record.get(0).is_some_and(|cell| cell.starts_with("--")) {
+            return None;
         }
         let place = self.record.position().map_or((0, 0), |place| (place.line(), place.byte()));
         Some(self.row().map_err(|why| CsvError::Cell { line: place.0, offset: place.1, why }))
@@ -268,10 +373,38 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<(Vec<Row>, [u64; 2]), CsvError> {
-        let delimiter = delimiter(text.as_bytes()).ok_or(CsvError::NoStamps)?;
-        let mut rows = Rows::new(text.as_bytes(), delimiter)?;
+        let table = table(text.as_bytes()).ok_or(CsvError::NoStamps)?;
+        let mut rows = Rows::new(&text.as_bytes()[table.at..], table)?;
         let all = rows.by_ref().collect::<Result<Vec<Row>, CsvError>>()?;
         Ok((all, rows.steps))
+    }
+
+    #[test]
+    fn samples_of_jmeter_are_calls() {
+        let text = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,success,bytes,sentBytes,Latency,Connect\n\
+                    1700000000123,20,home,200,OK,t 1-1,true,1000,100,18,5\n\
+                    1700000000150,7,home,404,\"Not, found\",t 1-2,false,300,100,7,0\n\
+                    1700000000160,3,home,Non HTTP response code: java.net.ConnectException,x,t 1-2,false,0,0,0,3\n";
+        let (rows, steps) = read(text).unwrap();
+        let told: Vec<_> = rows.iter().map(|row| (row.t[3].unwrap() - row.t[0].unwrap(), row.status)).collect();
+        assert_eq!(told, [(20_000_000, 0), (7_000_000, 404), (3_000_000, 1)]);
+        assert_eq!(rows[0].t[0], Some(1_700_000_000_123_000_000));
+        assert_eq!(
+            (rows[0].method.as_str(), rows[0].connection.as_str(), rows[0].bytes),
+            ("home", "t 1-1", [Some(100), Some(1000)])
+        );
+        assert_eq!((steps[0], table(b"timeStamp,label\n")), (1_000_000, None));
+    }
+
+    #[test]
+    fn messages_of_sockperf_are_calls() {
+        let text = "sockperf: == version #3.10 ==\nsockperf: [Valid Duration] RunTime=0.5 sec\n------------------------------\n\
+                    packet, txTime(sec), rxTime(sec), latency(usec)\n\
+                    0, 73703.403575001, 73703.403595003, 10.001\n1, 73703.404575000, 73703.404605000, 15.000\n\
+                    ------------------------------\nhistogram\n";
+        let (rows, steps) = read(text).unwrap();
+        let took: Vec<_> = rows.iter().map(|row| row.t[3].unwrap() - row.t[0].unwrap()).collect();
+        assert_eq!((took, rows[0].t[0], steps[0]), (vec![20_002, 30_000], Some(73_703_403_575_001), 1));
     }
 
     #[test]
@@ -287,7 +420,7 @@ mod tests {
         for cell in ["1795705730123456", "1795705730", "1795705730.123", "100", "0"] {
             assert!(read(&format!("t1,t4\n{cell},{cell}\n")).is_ok(), "{cell}");
         }
-        let unnamed = |head: &str| Rows::new(head.as_bytes(), b',').unwrap().unnamed;
+        let unnamed = |head: &str| Rows::new(head.as_bytes(), table(head.as_bytes()).unwrap()).unwrap().unnamed;
         assert!(unnamed("t1_ms,t4\n") && !unnamed("t1_ms,t4_ms\n"));
     }
 
@@ -298,7 +431,7 @@ mod tests {
                 "t1,status\n{}\n",
                 cells.split(' ').map(|cell| format!("1,{cell}")).collect::<Vec<_>>().join("\n")
             );
-            let mut rows = Rows::new(text.as_bytes(), b',').unwrap();
+            let mut rows = Rows::new(text.as_bytes(), table(text.as_bytes()).unwrap()).unwrap();
             assert!(rows.by_ref().all(|row| row.is_ok()), "{cells}");
             rows.speaks_http()
         };
@@ -329,7 +462,7 @@ mod tests {
         assert_eq!(steps, [1, u64::MAX]);
         let text = "t1_ns,t2_ns,t3_ns,t4_ns\n1234567,1240000,1241000,1250001\n2234567,2240000,2241000,2250001\n";
         assert_eq!(read(text).unwrap().1, [1, 1_000], "the server's stamps are whole µs, written in ns");
-        assert!(delimiter(b"t1\tt2\n").is_some() && delimiter(b"t2,t3\n").is_none() && delimiter(b"").is_none());
+        assert!(table(b"t1\tt2\n").is_some() && table(b"t2,t3\n").is_none() && table(b"").is_none());
     }
 
     #[test]

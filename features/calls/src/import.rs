@@ -22,8 +22,8 @@ use crate::workload::CALLS;
 /// Takes what has calls.
 pub(crate) const IMPORTER: Importer = Importer {
     are: "of calls",
-    forms: "a log, JSON of the lab's viewer, CSV with a column t1",
-    written_by: "a binary log of client4 or server4, the output of dumplogfile4, CSV whose first line names t1,t2,t3,t4",
+    forms: "a log, JSON of the lab's viewer, CSV with a column t1, a log of JMeter or sockperf",
+    written_by: "a binary log of client4 or server4, the output of dumplogfile4, CSV whose first line names t1,t2,t3,t4, samples of JMeter (JTL as CSV), sockperf --full-log",
     help: HELP,
     options: Typed::augment_args,
     takes: |file| form(file).is_some(),
@@ -38,7 +38,10 @@ invented.
 CSV: the first line names the columns. t1 must be there (request sent); t2, t3, t4 (request received, reply \
 sent, reply received), method, rpcid, parent, status, request_bytes, reply_bytes, client, server, connection \
 and key may be. Stamps are µs since 1970, or in the unit that their column names: t1_ns, t1_us, t1_ms, t1_s. A status \
-of 0 is success; where all are codes of HTTP, one below 400 is.";
+of 0 is success; where all are codes of HTTP, one below 400 is.
+
+JMeter: samples as CSV with their first line (timeStamp,elapsed,label ...): each label is a kind of call, in whole ms. \
+sockperf: what --full-log wrote.";
 
 #[derive(Args)]
 struct Typed {

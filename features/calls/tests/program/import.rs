@@ -161,6 +161,28 @@ fn json_files_that_are_too_large_together_are_not_read() {
 }
 
 #[test]
+fn logs_of_jmeter_and_sockperf_become_runs() {
+    let home = Home::new();
+    let jmeter = "timeStamp,elapsed,label,responseCode,threadName,success,bytes,sentBytes\n";
+    let sample =
+        |at: u64| format!("{},{},home,200,t 1-1,{},1000,100\n", 1_700_000_000_000 + 10 * at, 5 + at % 3, at != 7);
+    std::fs::write(home.path().join("load.jtl"), jmeter.to_owned() + &(0..200).map(sample).collect::<String>())
+        .unwrap();
+    let output = home.run("import load.jtl").ends_with(0).shows(&["samples of JMeter, 200 calls"]);
+    output.shows(&["nothing is known of the server", "protocol jmeter"]);
+    let json = home.run("show @last --json").ends_with(0).json();
+    assert_eq!((&json["rpc"]["kinds"][0]["method"], &json["rpc"]["kinds"][0]["failed"]), (&"home".into(), &1.into()));
+    let message = |at: u64| format!("{at}, 2.{:09}, 2.{:09}, 2.500\n", 1_000_000 * at, 1_000_000 * at + 5_000);
+    let text = "sockperf: [Valid Duration] RunTime=0.550 sec\n------------------------------\n\
+                packet, txTime(sec), rxTime(sec), latency(usec)\n"
+        .to_owned()
+        + &(0..200).map(message).collect::<String>()
+        + "------------------------------\n";
+    std::fs::write(home.path().join("full.log"), text).unwrap();
+    home.run("import full.log").ends_with(0).shows(&["a full log of sockperf, 200 calls", "5.00 µs"]);
+}
+
+#[test]
 fn stamps_of_other_programs_as_csv() {
     let home = Home::new();
     let rows: String = (0..100).map(|n| format!("get,{n}.000001,{n}.000251,{}\n", n % 3)).collect();

@@ -30,12 +30,12 @@ impl Exporter for RpcCsv {
 #[cfg(test)]
 mod tests {
     use crate::record::export::tests::exported_calls;
-    use msgpath_rpc::csv::{Row, Rows};
+    use msgpath_rpc::csv::{Row, Rows, table};
 
     #[test]
     fn every_call_is_a_row_that_the_import_reads() {
         let (bytes, calls) = exported_calls("rpc-csv");
-        let rows: Vec<Row> = Rows::new(bytes.as_slice(), b',').unwrap().map(Result::unwrap).collect();
+        let rows: Vec<Row> = Rows::new(bytes.as_slice(), table(&bytes).unwrap()).unwrap().map(Result::unwrap).collect();
         assert_eq!(rows.len(), calls.len());
         for (row, call) in rows.iter().zip(&calls) {
             let t1 = 1_700_000_000_123_456_000 + call.start_ns as i64;

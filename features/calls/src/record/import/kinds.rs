@@ -102,6 +102,8 @@ pub(super) struct About {
     pub(super) steps: [u64; 2],
     /// T1 counts from 1970.
     pub(super) wall: bool,
+    /// What was spoken, as far as the files say so.
+    pub(super) protocol: &'static str,
 }
 
 /// Writes the run; its folder must be new.
@@ -221,7 +223,7 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
     let wire = header.parts.remove::<RpcFacts>().and_then(|facts| facts.wire);
     header.parts.set(RpcFacts {
         wire,
-        protocol: "lab".into(),
+        protocol: about.protocol.into(),
         begin_unix_us: if about.wall { begin / 1_000 } else { 0 },
         client_step_ns: about.steps[0],
         server_step_ns: about.steps[1],

@@ -6,7 +6,7 @@ mod calls;
 mod kinds;
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use msgpath_core::schema::RunHeader;
@@ -94,8 +94,8 @@ pub enum Form {
     Log,
     /// Of the lab's viewer.
     Json,
-    /// With its separator.
-    Csv(u8),
+    /// A table of calls.
+    Csv(csv::Table),
     /// Of no byte.
     Empty,
 }
@@ -108,6 +108,8 @@ pub struct Import {
     files: Vec<String>,
     steps: [u64; 2],
     wall: bool,
+    /// What was spoken, as far as the files say so.
+    protocol: &'static str,
     /// Bytes of JSON that may still come.
     json_left: u64,
     /// The records as they were, where all files are of one form.
@@ -139,6 +141,7 @@ pub fn read_files(files: &[ForeignFile]) -> Result<Import, ImportError> {
         files: files.iter().map(|file| file.path.display().to_string()).collect(),
         steps: [1_000; 2],
         wall: true,
+        protocol: "lab",
         json_left: MAX_JSON,
         originals: None,
         title: None,
@@ -162,7 +165,7 @@ pub fn read_files(files: &[ForeignFile]) -> Result<Import, ImportError> {
             match form {
                 Form::Log => import.log(file)?,
                 Form::Json => import.json(file)?,
-                Form::Csv(delimiter) => import.csv(file, *delimiter)?,
+                Form::Csv(table) => import.csv(file, *table)?,
                 Form::Empty => import.found.push(format!("{}: empty", file.path.display())),
             }
         }
@@ -185,8 +188,8 @@ pub fn form(file: &ForeignFile) -> Option<Form> {
         let has = |name: &str| text.windows(name.len()).any(|window| window == name.as_bytes());
         return OF_VIEWER.into_iter().any(has).then_some(Form::Json);
     }
-    if let Some(delimiter) = csv::delimiter(text) {
-        return Some(Form::Csv(delimiter));
+    if let Some(table) = csv::table(text) {
+        return Some(Form::Csv(csv::Table { at: table.at + begin.len() - text.len(), ..table }));
     }
     // A log that is damaged at its very begin is one all the same, if a later record is good.
     let is_log = begin.len() < RECORD_BYTES || log::records(begin, 0).any(|record| record.is_ok());
@@ -269,9 +272,11 @@ impl Import {
         Ok(())
     }
 
-    fn csv(&mut self, file: &ForeignFile, delimiter: u8) -> Result<(), ImportError> {
-        let (input, file) = (opened(file)?, &file.path);
-        let mut rows = csv::Rows::new(BufReader::new(input), delimiter).map_err(|error| damaged(file, &error))?;
+    fn csv(&mut self, file: &ForeignFile, table: csv::Table) -> Result<(), ImportError> {
+        let (mut input, file) = (opened(file)?, &file.path);
+        let sought = input.seek(SeekFrom::Start(table.at as u64));
+        sought.map_err(|source| ImportError::Read { file: file.into(), source })?;
+        let mut rows = csv::Rows::new(BufReader::new(input), table).map_err(|error| damaged(file, &error))?;
         let (mut lines, before) = (0, self.calls.all.len());
         for row in rows.by_ref() {
             let row = row.map_err(|error| match error {
@@ -286,7 +291,24 @@ impl Import {
             *step = if seen == u64::MAX { *step } else { seen };
         }
         let name = file.display();
-        self.found.push(format!("{name}: CSV, {}", count(lines, "call")));
+        let (form, lacks) = match table.writer {
+            csv::Writer::Any => ("CSV", None),
+            csv::Writer::Jmeter => (
+                "samples of JMeter",
+                Some("whole ms, from before the request is sent, connecting included, to the last byte of the reply"),
+            ),
+            csv::Writer::Sockperf => (
+                "a full log of sockperf",
+                Some("round trips; sockperf leaves out its warm-up, what had no reply, and what came out of order"),
+            ),
+        };
+        self.protocol = match table.writer {
+            csv::Writer::Any => self.protocol,
+            csv::Writer::Jmeter => "jmeter",
+            csv::Writer::Sockperf => "sockperf",
+        };
+        self.found.push(format!("{name}: {form}, {}", count(lines, "call")));
+        self.notes.extend(lacks.map(|lacks| format!("{name}: {lacks}; nothing is known of the server")));
         if rows.unnamed {
             self.notes.push(format!(
                 "{name}: stamps whose column names no unit were taken for µs (t1_ms, t1_s and t1_ns name others)"
@@ -372,8 +394,8 @@ impl Import {
     /// # Errors
     /// It cannot be written.
     pub fn write(self, folder: &Path, header: RunHeader) -> Result<RunHeader, RecordError> {
-        let Import { calls, kinds, files, steps, wall, originals, .. } = self;
-        let header = kinds::write(&calls, &kinds, About { header, imported: files, steps, wall }, folder)?;
+        let Import { calls, kinds, files, steps, wall, protocol, originals, .. } = self;
+        let header = kinds::write(&calls, &kinds, About { header, imported: files, steps, wall, protocol }, folder)?;
         // What was taken once, or not at all, must not come out twice.
         match originals.filter(|_| calls.repeated == 0 && calls.not_kept == 0) {
             Some(originals) => originals.keep(folder).map(|()| header),
