@@ -28,6 +28,21 @@ fn detect(input: &Input) -> Vec<Sentence> {
     worst(many).and_then(|(case, cases)| say(input, case, cases)).into_iter().collect()
 }
 
+/// Data segments of a reply from which it was written in several sends, and of a request up to which it was written in one.
+const SEVERAL: f64 = 1.5;
+const ONE: f64 = 1.2;
+
+/// Data segments that came and replies that they were, where a far end that does not report its connection wrote replies in several
+/// sends: the whole request was there, so what waits for an acknowledgement is the rest of the reply.
+fn replies_in_sends(case: &CaseSummary) -> Option<(u64, u64)> {
+    let (near, replies) = (case.end(NEAR).tcp?, case.delivery.received);
+    let of = |segments: u64| segments as f64 / replies.max(1) as f64;
+    // Longer replies have several segments in any case.
+    let short = case.case.reply <= u64::from(near.snd_mss) && case.case.size <= u64::from(near.snd_mss);
+    let seen = short && of(near.data_segs_in) >= SEVERAL && of(near.data_segs_out) <= ONE;
+    (seen && case.end(FAR).tcp.is_none()).then_some((near.data_segs_in, replies))
+}
+
 fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let delayed = rose(input, case, &[COUNTER])?;
     let sent = sent(input, case);
@@ -53,10 +68,15 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
         Some(waiting) if waiting.share >= SHARE => {
             let share = percent(waiting.share);
             let time = waiting.time();
-            text.push_str(&format!(
-                ". {share} % of the messages take as long as that timer, most of them {time}: reply earlier, or set \
-                 TCP_QUICKACK again after each receive call"
-            ));
+            text.push_str(&format!(". {share} % of the messages take as long as that timer, most of them {time}: "));
+            text.push_str(&match replies_in_sends(case) {
+                Some((segments, replies)) => format!(
+                    "the server writes a reply in several sends with Nagle's algorithm on ({segments} data segments came for \
+                     {replies} replies), and the next one waits for the acknowledgement of the first. At the server: set \
+                     TCP_NODELAY, or write a reply in one call (writev, TCP_CORK)"
+                ),
+                None => "reply earlier, or set TCP_QUICKACK again after each receive call".into(),
+            });
         }
         Some(_) => {
             text.push_str(". The latency has no mode there: the messages do not wait for them, each costs a packet")
@@ -99,6 +119,27 @@ mod tests {
         assert!(waiting[0].contains("(40.0 ms at the end)") && waiting[0].contains("TCP_QUICKACK"), "{waiting:?}");
         let harmless = texts("tcp:send", 0.02, 190, |_| ());
         assert!(harmless[0].contains("The latency has no mode there"), "{harmless:?}");
+    }
+
+    #[test]
+    fn replies_of_two_writes_are_the_servers_doing() {
+        let text = |segments: u64, reported: bool| {
+            let mut build = Build::echo(&["tcp:send"], &[64]).factor(|_| 40.0 * 50.0);
+            build.plan.trim = 0;
+            let mut run = build.run();
+            count(&mut run, 0, "TcpExt.DelayedACKs", 190);
+            for round in &mut run.rounds {
+                let received = round.near().delivery.received;
+                let tcp = TcpInfo { snd_mss: 1448, data_segs_out: received, ..TcpInfo::default() };
+                round.near_mut().tcp = Some(TcpInfo { data_segs_in: segments * received, ..tcp });
+                round.far_mut().tcp = reported.then_some(tcp);
+            }
+            sentences(&run, "W36").remove(0)
+        };
+        let two = text(2, false);
+        assert!(two.contains("in several sends") && two.contains("At the server: set TCP_NODELAY"), "{two}");
+        assert!(two.contains("data segments came for") && !two.contains("QUICKACK"), "{two}");
+        assert!(text(1, false).contains("QUICKACK") && text(2, true).contains("QUICKACK"));
     }
 
     #[test]
