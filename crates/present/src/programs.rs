@@ -26,7 +26,11 @@ pub(crate) fn rows(run: &Run, summary: &Summary, glyphs: Glyphs) -> Vec<[String;
         let facts = run.header.programs.iter().find(|facts| Some(&facts.name) == case.case.path.program.as_ref());
         let ready = facts.and_then(|facts| facts.ready_ns);
         let which = match (facts, run.header.plan.program_of(&case.case)) {
-            (Some(facts), _) if !facts.command.is_empty() => facts.command.join(" "),
+            (Some(facts), program) if !facts.command.is_empty() => {
+                let told = program.is_none_or(|program| program.source.to_string().contains("{port}"));
+                let chosen = format!(", at {}: the port that it opened first", facts.address);
+                facts.command.join(" ") + if told { "" } else { &chosen }
+            }
             (_, Some(program)) => program.source.to_string(),
             _ => "msgpath".into(),
         };

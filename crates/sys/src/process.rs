@@ -69,6 +69,15 @@ pub fn holder(inode: u64) -> Option<u32> {
     stats().map(|(pid, _)| pid).filter(|pid| hold(&[*pid], inode)).min_by_key(|pid| crate::pidfd::started(*pid))
 }
 
+/// Whether a process was started with this in its environment, `NAME=value`, as far as this one may look; one that has ended has none.
+pub fn has_variable(pid: u32, entry: &str) -> bool {
+    /// In the midst of execve(2) it is empty for a moment.
+    const LOOKS: usize = 50;
+    let read = || fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = (0..LOOKS).map(|_| read()).find(|bytes| !bytes.is_empty()).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())
+}
+
 /// Asks the processes of a group to end (SIGTERM), or ends them (SIGKILL). `false`: there is none.
 pub fn end_group(leader: u32, at_once: bool) -> bool {
     let signal = if at_once { Signal::KILL } else { Signal::TERM };

@@ -39,28 +39,26 @@ pub fn free_port(host: IpAddr) -> Result<u16, Unavailable> {
 /// What is known of a program that may listen.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It listens here.
-    Listens(SocketAddr),
+    /// This process of its listens here.
+    Listens(SocketAddr, Option<u32>),
     /// Not yet.
     NotYet,
     /// Another program listens at its port.
     Taken,
 }
 
-/// Whether process `pid` or a descendant listens: at `port`, where it was told one, else anywhere. `host` is the address of
-/// this end.
-pub(super) fn state(pid: u32, port: Option<u16>, host: IpAddr) -> Result<State, Unavailable> {
+/// Whether one of these processes listens: at `port`, where it was told one, else anywhere. `host` is the address of this end.
+pub(super) fn state(own: &[u32], port: Option<u16>, host: IpAddr) -> Result<State, Unavailable> {
     let Ok(all) = listening() else { return by_connecting(port, host) };
     let mut at_port: Vec<Listening> =
         all.into_iter().filter(|one| port.is_none_or(|port| one.address.port() == port)).collect();
     if at_port.is_empty() {
         return Ok(State::NotYet);
     }
-    // Descendants whose parent has ended are children of this process.
-    let own = process::tree(if port.is_some() { std::process::id() } else { pid });
     at_port.sort_by_key(|one| (one.address.is_ipv6() == host.is_ipv4(), one.address.port()));
-    match at_port.iter().find(|one| process::hold(&own, one.inode)) {
-        Some(one) => reached(one, host).map(State::Listens),
+    let held = |one: &Listening| own.iter().find(|pid| process::hold(&[**pid], one.inode)).copied();
+    match at_port.iter().find_map(|one| Some((one, held(one)?))) {
+        Some((one, pid)) => reached(one, host).map(|address| State::Listens(address, Some(pid))),
         None if port.is_some() => Ok(State::Taken),
         None => Ok(State::NotYet),
     }
@@ -96,7 +94,7 @@ fn by_connecting(port: Option<u16>, host: IpAddr) -> Result<State, Unavailable> 
     let made = TcpStream::connect_timeout(&address, CONNECT);
     // A socket that met itself is nobody.
     let met = made.is_ok_and(|stream| stream.local_addr().is_ok_and(|local| local != address));
-    Ok(if met { State::Listens(address) } else { State::NotYet })
+    Ok(if met { State::Listens(address, None) } else { State::NotYet })
 }
 
 #[cfg(test)]
@@ -127,18 +125,19 @@ mod tests {
     #[test]
     fn a_listener_is_found_by_its_process_and_told_from_a_stranger() {
         let port = free_port(HERE).unwrap();
-        assert_eq!(state(std::process::id(), Some(port), HERE).unwrap(), State::NotYet);
+        let me = std::process::id();
+        assert_eq!(state(&[me], Some(port), HERE).unwrap(), State::NotYet);
         let _own = TcpListener::bind((HERE, port)).unwrap();
         let own = SocketAddr::new(HERE, port);
-        assert_eq!(state(std::process::id(), Some(port), HERE).unwrap(), State::Listens(own));
         if listening().is_err() {
             return eprintln!("skipped: no sock_diag");
         }
+        assert_eq!(state(&[me], Some(port), HERE).unwrap(), State::Listens(own, Some(me)));
         // Without a port: whatever the process listens at; other tests of this process may listen as well.
-        assert!(matches!(state(std::process::id(), None, HERE).unwrap(), State::Listens(_)));
-        assert_eq!(state(u32::MAX, None, HERE).unwrap(), State::NotYet);
+        assert!(matches!(state(&[me], None, HERE).unwrap(), State::Listens(..)));
+        assert_eq!(state(&[u32::MAX], None, HERE).unwrap(), State::NotYet);
         let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert_eq!(state(other.id(), None, HERE).unwrap(), State::NotYet);
+        assert_eq!(state(&[other.id()], None, HERE).unwrap(), State::NotYet);
         other.kill().unwrap();
         other.wait().unwrap();
     }

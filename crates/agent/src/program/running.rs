@@ -33,12 +33,18 @@ const LARGEST_FILE: u64 = 256 << 20;
 const STRANGER: Duration = Duration::from_secs(1);
 /// Lines of what it said that are shown.
 const LINES: usize = 5;
+/// The variable in the environment of a program by which what it starts is known, wherever that goes.
+const MARK: &str = "MSGPATH_PROGRAM";
 /// What to do about a program that has ended.
 pub(super) const AGAIN: &str = "start it by hand and look what it says";
 
 /// A program that listens, as long as this value lives.
 pub(super) struct Running {
     child: Child,
+    /// What its environment has of [`MARK`].
+    mark: String,
+    /// The process of it that listens, once it does.
+    server: Option<u32>,
     output: LastOutput,
     pub(super) facts: ProgramFacts,
 }
@@ -83,18 +89,24 @@ impl Running {
         }
         start.stdout(write.try_clone().map_err(cannot)?).stderr(write);
         let (begun, began) = (Instant::now(), clock::now());
+        let value = format!("{}-{began}", std::process::id());
+        start.env(MARK, &value);
         let child = child::of_others(&mut start, cpus).and_then(Command::spawn).map_err(cannot)?;
         drop(start); // the ends of the pipe that are here
         let facts = ProgramFacts { name: program.name.clone(), command, ..ProgramFacts::default() };
         // From here on it is ended with this value.
-        let mut running = Self { child, output: LastOutput::default(), facts };
+        let mark = format!("{MARK}={value}");
+        let mut running = Self { child, mark, server: None, output: LastOutput::default(), facts };
         running.output = LastOutput::by(read).map_err(|error| no_thread(&error))?;
         let mut listens = None;
         while listens.is_none() {
             // Asked before: what ended after it has listened is told from what never did.
             let over = running.ended();
-            listens = match state(running.child.id(), port, host)? {
-                State::Listens(address) => Some(address),
+            listens = match state(&running.processes(), port, host)? {
+                State::Listens(address, server) => {
+                    running.server = server;
+                    Some(address)
+                }
                 State::Taken if over.is_none() && begun.elapsed() > STRANGER => {
                     let port = port.unwrap_or_default();
                     return Err(Unavailable::new(format!("another program listens at port {port}"), "again"));
@@ -115,7 +127,8 @@ impl Running {
         }
         running.facts.ready_ns = Some(clock::now() - began);
         running.facts.address = listens.map(|address| address.to_string()).unwrap_or_default();
-        running.facts.files = files(running.child.id(), &program.folder, &running.facts.command);
+        running.facts.files =
+            files(running.server.unwrap_or(running.child.id()), &program.folder, &running.facts.command);
         Ok(running)
     }
 
@@ -133,6 +146,21 @@ impl Running {
         }
     }
 
+    /// The program and what it has started, also what has left its tree as a daemon does: that is then a child of this process.
+    fn processes(&self) -> Vec<u32> {
+        let mut own = process::tree(self.child.id());
+        let adopted = process::tree(std::process::id()).into_iter().skip(1);
+        let adopted = adopted.filter(|pid| !own.contains(pid) && process::has_variable(*pid, &self.mark));
+        own.extend(adopted.collect::<Vec<_>>());
+        own
+    }
+
+    /// Whether it has put itself into the background: what listens, or may yet, is another process than was started.
+    fn goes_on(&self) -> bool {
+        let is_there = |pid: u32| pid != self.child.id() && process::has_variable(pid, &self.mark);
+        self.server.map_or_else(|| self.processes().into_iter().any(is_there), is_there)
+    }
+
     /// How it has ended; `None`: it has not.
     pub(super) fn ended(&mut self) -> Option<String> {
         let asked = Instant::now();
@@ -144,13 +172,16 @@ impl Running {
                 _ => return None,
             }
         };
+        if status.success() && self.goes_on() {
+            return None;
+        }
         self.output.settle();
         Some(format!("it {}{}", ending(status), self.text()))
     }
 
     /// CPU time of all its processes, ns.
     pub(super) fn cpu_time(&self) -> u64 {
-        process::cpu_time_of(&process::tree(self.child.id()))
+        process::cpu_time_of(&self.processes())
     }
 }
 
@@ -159,7 +190,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let pid = self.child.id();
         let left: Vec<(u32, Option<u64>, Option<String>)> =
-            process::tree(pid).into_iter().skip(1).map(|pid| (pid, pidfd::started(pid), pidfd::name(pid))).collect();
+            self.processes().into_iter().skip(1).map(|pid| (pid, pidfd::started(pid), pidfd::name(pid))).collect();
         process::end_group(pid, false);
         let asked = Instant::now();
         while asked.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
@@ -289,9 +320,29 @@ mod tests {
             while !is_ending(child.id()) {
                 std::thread::yield_now();
             }
-            let mut running = Running { child, output: LastOutput::default(), facts: ProgramFacts::default() };
+            let (output, facts) = (LastOutput::default(), ProgramFacts::default());
+            let mut running = Running { child, mark: MARK.into(), server: None, output, facts };
             assert!(running.ended().is_some_and(|how| how.contains("signal 9")));
         }
+    }
+
+    #[test]
+    fn daemon_goes_on_behind_its_starter_and_is_ended_with_it() {
+        process::adopt_orphans().unwrap();
+        let mark = format!("{MARK}=daemon-{}", std::process::id());
+        let mut start = Command::new("sh");
+        start.args(["-c", "setsid sleep 600 & exit 0"]).env(MARK, mark.split_once('=').unwrap().1);
+        let child = start.spawn().unwrap();
+        let (output, facts) = (LastOutput::default(), ProgramFacts::default());
+        let mut running = Running { child, mark: mark.clone(), server: None, output, facts };
+        running.child.wait().unwrap();
+        // What the shell left is in no tree but that of this process.
+        assert_eq!(running.ended(), None, "the daemon may listen yet");
+        let daemon = running.processes().into_iter().find(|pid| process::has_variable(*pid, &mark)).unwrap();
+        running.server = Some(daemon);
+        assert_eq!(running.ended(), None);
+        drop(running);
+        assert!(!process::has_variable(daemon, &mark), "it is left behind");
     }
 
     #[test]
