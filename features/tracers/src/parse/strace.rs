@@ -1,4 +1,4 @@
-//! Lines of `strace`, with any of `-f`, `-Y`, `-t`, `-tt`, `-ttt`, `-r`, `-n`, `-i`, `-k` and `-T`, and the table of `-c` (strace(1)).
+//! Lines of `strace`, with any of its options, and the table of `-c` (strace(1)).
 
 use std::collections::HashMap;
 
@@ -27,6 +27,8 @@ pub(super) struct Strace {
     names: HashMap<String, u32>,
     /// The call that a thread has begun, by thread.
     begun: HashMap<u32, Call>,
+    /// The thread whose call the line before began.
+    begun_last: Option<u32>,
     /// The sum of what `-r` gave.
     since_ns: u64,
     /// The last time of the day, and days that have passed.
@@ -91,17 +93,18 @@ impl Strace {
 
     /// A call, the begin or the end of one, a signal, the end of a thread.
     fn event(&mut self, line: &str, text: &mut Text) -> Line {
-        // What it says itself; callers (`-k`).
-        if ["strace: ", " > ", "[ Process PID="].iter().any(|mark| line.starts_with(mark)) {
+        // What it says itself; callers (`-k`); bytes that were read or written (`-e read`, `-e write`).
+        if ["strace: ", " > ", " | ", "[ Process PID="].iter().any(|mark| line.starts_with(mark)) {
             return Line::Other;
         }
+        let begun_before = self.begun_last.take();
         let (who, rest) = who(line);
         let (time, body) = self.time(rest);
         let body = behind_brackets(body);
         if ["--- ", "+++ "].iter().any(|mark| body.starts_with(mark)) {
             return Line::Other;
         }
-        let Some(event) = event(body) else { return Line::Unknown };
+        let Some(event) = event(body) else { return self.rest_of(begun_before, line, text) };
         let Some(thread) = self.thread(who, text) else { return Line::NoRoom };
         if let What::Resumed = event.what {
             // Without its first half nobody knows when it began, nor always what it was.
@@ -115,11 +118,21 @@ impl Strace {
         let Some(name) = position(&mut text.names, &mut self.names, event.name) else { return Line::NoRoom };
         let call = Call { thread, name, at_ns: time, took_ns: event.took_ns, error: None };
         if let What::Unfinished = event.what {
+            self.begun_last = Some(thread);
             // A second begin without an end: the first one was never told to the end.
             return self.begun.insert(thread, call).map_or(Line::Row, |lost| keep(lost, text));
         }
         let Ok(error) = self.error(event.error, text) else { return Line::NoRoom };
         keep(Call { error, ..call }, text)
+    }
+
+    /// With `-z` and `-Z` the rest of a call stands in the line behind its unfinished begin, without a word of whose it is.
+    fn rest_of(&mut self, begun: Option<u32>, line: &str, text: &mut Text) -> Line {
+        let begun = begun.filter(|_| result(line).is_some());
+        let Some(call) = begun.and_then(|thread| self.begun.remove(&thread)) else { return Line::Unknown };
+        let (took_ns, error) = ending(line);
+        let Ok(error) = self.error(error, text) else { return Line::NoRoom };
+        keep(Call { took_ns, error, ..call }, text)
     }
 
     /// Position of an error; `Err`: there is no room for one more.
@@ -443,6 +456,18 @@ pub(crate) mod tests {
         // Halves with a number.
         let text = read("7 read(3, <unfinished #3 ...>\n7 <... read resumed #3>\"\", 1) = 0 <0.000002>\n");
         assert_eq!(told(&text), [(Some(7), "read", None, Some(2), None)]);
+        // With -z.
+        let text = read("7 close(0 <unfinished ...>\n)                                       = 0 <0.000055>\n");
+        assert_eq!(told(&text), [(Some(7), "close", None, Some(55), None)]);
+        let text = read(
+            "7 wait4(-1,  <unfinished ...>\n[{WIFEXITED(s)}], WNOHANG, NULL) = -1 ECHILD (No child processes) <0.000047>\n",
+        );
+        assert_eq!(told(&text), [(Some(7), "wait4", None, Some(47), Some("ECHILD"))]);
+        // What was read, byte by byte; both halves of a call around it.
+        let dump = " | 00000  7f 45 4c 46 02 01 01 03  00 00 00 00 00 00 00 00  .ELF............ |\n";
+        let text =
+            read(&format!("7 read(3, \"\\177ELF\"..., 832) = 832 <0.000002>\n{}7 close(3) = 0\n", dump.repeat(52)));
+        assert_eq!((text.calls.len(), text.lines.others, text.lines.unknown), (2, 52, 0));
         // Callers, a change of the mode.
         let text = read(
             "close(3) = 0\n > /usr/lib/ld.so(_dl_catch_error+0x8587) [0x20a07]\n[ Process PID=8 runs in 32 bit mode. ]\n",
