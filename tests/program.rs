@@ -41,6 +41,8 @@ mod events;
 mod exhaustion;
 #[path = "program/far.rs"]
 mod far;
+#[path = "program/findings.rs"]
+mod findings;
 #[path = "program/flood.rs"]
 mod flood;
 #[cfg(feature = "mesh")]

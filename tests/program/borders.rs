@@ -280,36 +280,6 @@ fn only_sys_is_unchecked() {
     }
 }
 
-#[test]
-fn every_computed_sentence_has_its_page() {
-    let folder = root().join("docs/findings");
-    let codes: BTreeSet<String> = msgpath_analyse::findings::DETECTORS
-        .iter()
-        .chain(msgpath_stages::findings::DETECTORS)
-        .chain(msgpath_calls::findings::DETECTORS)
-        .chain(msgpath_periodic::findings::DETECTORS)
-        .map(|detector| detector.code)
-        .chain(msgpath_watch::analyse::CODES)
-        .map(String::from)
-        .collect();
-    let mut pages = Vec::new();
-    files(&folder, ".md", &mut pages);
-    let pages: BTreeSet<String> =
-        pages.iter().map(|page| page.file_stem().unwrap().to_string_lossy().into_owned()).collect();
-    let mut expected = codes.clone();
-    expected.insert("README".into());
-    assert_eq!(pages, expected, "left: pages in docs/findings, right: codes of the detectors");
-    let index = std::fs::read_to_string(folder.join("README.md")).unwrap();
-    for code in &codes {
-        let page = std::fs::read_to_string(folder.join(format!("{code}.md"))).unwrap();
-        assert!(page.starts_with(&format!("# {code}: ")), "{code}.md has another heading");
-        assert!(index.contains(&format!("({code}.md)")), "docs/findings/README.md does not list {code}");
-        for part in ["## What it says", "## What it is computed from", "## When it stays silent", "## What to do"] {
-            assert!(page.contains(part), "{code}.md lacks {part:?}");
-        }
-    }
-}
-
 /// Words that belong to a feature, and no word of a message besides.
 const WORDS: [(&str, &[&str]); 5] = [
     ("calls", &["rpc", "rpcs"]),

@@ -1,4 +1,22 @@
-//! W53: a stream fills its link.
+//! W53: the link is full
+//!
+//! ## What it says
+//!
+//! That the payload of a stream comes to 90 % or more of the speed of the link.
+//!
+//! ## What it is computed from
+//!
+//! The receiver's bytes on the receiver's clock, and the speed of the link: what `-o wire` says, else the rate of `--link`, else
+//! what the NIC of the route reports.
+//!
+//! ## When it stays silent
+//!
+//! For transports that do not leave through a device; for virtual devices, whose speed is a mere claim, unless it was told; over
+//! the loopback device; where more came through than the link is said to carry.
+//!
+//! ## What to do
+//!
+//! Compare CPU time instead, or use a faster link: paths cannot differ in what the link decides.
 
 use msgpath_core::units::{BitUnits, bits_per_second};
 

@@ -1,4 +1,26 @@
-//! W38: small writes that the kernel held while a packet of theirs was still queued.
+//! W38: autocorking held small writes back
+//!
+//! ## What it says
+//!
+//! How often the kernel held a small write because a packet of the same socket was still queued. Writes then leave together:
+//! good for the rate, bad for latency. *Sure* where the count fits the messages, else *likely*: the counter belongs to
+//! every socket of the network namespace.
+//!
+//! ## What it is computed from
+//!
+//! `TcpExt.TCPAutoCorking` against the messages that were sent, trimmed ones included. It fits where it rose by at least 49
+//! in 50 messages and not by more than the send calls. One sentence stands for all cases: that with the largest share.
+//!
+//! ## When it stays silent
+//!
+//! Where no write of the case can be held: a message above 64 KiB in one write (only its end may wait), or one write a message with one
+//! message in flight, behind which nothing is queued. Below one in ten messages; where `tcp_autocorking` is off at both ends; where the counter cannot be read; for other
+//! transports than TCP.
+//!
+//! ## What to do
+//!
+//! Hand the message over in one call (`tcp:writev`), or `sysctl net.ipv4.tcp_autocorking=0`. TCP_NODELAY does not switch
+//! it off.
 
 use msgpath_core::plan::{Case, Load};
 use msgpath_core::schema::{FAR, NEAR};

@@ -1,4 +1,21 @@
-//! W27: values are means of batches, because one message is too short for the clock.
+//! W27: values are means of batches
+//!
+//! ## What it says
+//!
+//! The values of these paths are means of so many messages each, not times of single messages.
+//!
+//! ## What it is computed from
+//!
+//! The cost of one reading of the clock, measured at the start. Where it is more than a twentieth of a message, one pair
+//! of stamps is put around a batch.
+//!
+//! ## When it stays silent
+//!
+//! Where every message has its own time.
+//!
+//! ## What to do
+//!
+//! Read p50 as the typical message. Do not read p99 as a slow message: it hides in the mean of its batch.
 
 use msgpath_core::schema::NEAR;
 use std::collections::BTreeSet;

@@ -1,4 +1,23 @@
-//! V04: where a path is better or worse than the baseline, and by how much.
+//! V04: a path is better or worse than the baseline
+//!
+//! ## What it says
+//!
+//! How many times faster or slower, at which sizes and thread counts, with the 95 % interval. *Sure* where both halves of the run agree, else
+//! *can't tell*.
+//!
+//! ## What it is computed from
+//!
+//! The log-ratio of every pass, case against baseline of the same size, pieces and threads. Three things must hold: the
+//! interval lies beyond the margin, a sign-flip test rejects "no difference", and it still does after Holm's correction for
+//! the number of comparisons in this run.
+//!
+//! ## When it stays silent
+//!
+//! Where one of the three does not hold; where the control failed (W24).
+//!
+//! ## What to do
+//!
+//! Use the better path for these sizes. If the halves disagree, run the command that is printed.
 
 use super::stretches::{Stretch, stretches};
 use super::wording::{of_both_halves, range, sentence};

@@ -1,4 +1,22 @@
-//! W23: busy polling found no device queue to poll.
+//! W23: busy polling had no queue to poll
+//!
+//! ## What it says
+//!
+//! The wait `busy-poll` was asked for, and the messages came from no device queue.
+//!
+//! ## What it is computed from
+//!
+//! SO_INCOMING_NAPI_ID of the sockets after the last message, which is 0 where a packet came from no queue. SO_BUSY_POLL itself is granted
+//! in any case.
+//!
+//! ## When it stays silent
+//!
+//! Without the wait `busy-poll`; where a queue id was reported.
+//!
+//! ## What to do
+//!
+//! Measure over a link with queues: `--between lab --link napi=on` makes one on this machine
+//! ([paths on a device](docs/paths.md#a-queue-that-is-polled)), and NICs whose drivers support it have them. Or use the wait `spin`.
 
 use std::collections::BTreeSet;
 

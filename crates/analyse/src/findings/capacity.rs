@@ -1,4 +1,24 @@
-//! W114: the capacity that rates are shares of.
+//! W114: the capacity that rates are shares of
+//!
+//! ## What it says
+//!
+//! `--rate 50%` and `--rate 10%..110%/12` are shares of what the path takes. The sentence names the capacity that was found,
+//! the lowest attempt, and whether the attempts agree.
+//!
+//! ## What it is computed from
+//!
+//! Before the first round more is offered than any path takes (10 million messages a second, at most 64 in flight on a
+//! connection), five times for at least 0.2 s. What was answered a second is an attempt; the capacity is the best one, because what others
+//! take of the machine only makes an attempt worse. It is the rate of an overloaded path: by a schedule with random gaps less than that is sustained. *Sure* where the attempts agree within
+//! a factor of 1.25, else *likely*.
+//!
+//! ## When it stays silent
+//!
+//! Where rates were typed as messages a second.
+//!
+//! ## What to do
+//!
+//! To repeat a curve on the same rates, type them as they were resolved: `msgpath show NAME` has them.
 
 use msgpath_core::units::per_second;
 

@@ -1,4 +1,21 @@
-//! W51: the client of an open loop is busy itself.
+//! W51: the client is saturated
+//!
+//! ## What it says
+//!
+//! Which share of its time the client of an open loop was busy, where that is more than half.
+//!
+//! ## What it is computed from
+//!
+//! CPU time of the sending and the receiving threads, without the time that a sender spun until a message was due,
+//! divided by their time and number.
+//!
+//! ## When it stays silent
+//!
+//! Below 50 %; for the waits `spin` and `busy-poll`, which are always busy.
+//!
+//! ## What to do
+//!
+//! A lower rate, more threads on CPUs of their own, or a faster client. A busy client queues messages itself.
 
 use super::wording::{measured, percent, prefix, sentence, warning};
 use super::{Detector, Input, Sentence};

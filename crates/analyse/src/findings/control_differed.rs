@@ -1,4 +1,20 @@
-//! W24: the baseline differed from itself.
+//! W24: the baseline differed from itself
+//!
+//! ## What it says
+//!
+//! The comparison is void: the baseline, measured twice in this run under two names, differed.
+//!
+//! ## What it is computed from
+//!
+//! The hidden control (A/A). Its interval lies wholly outside 2 % and its test stands after Holm over the controls.
+//!
+//! ## When it stays silent
+//!
+//! Without a comparison; where the control agrees with the baseline.
+//!
+//! ## What to do
+//!
+//! Do not use any ratio of this run. Find what changes between rounds, choose CPUs with `--cpu`, run again.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence};

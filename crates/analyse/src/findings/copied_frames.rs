@@ -1,4 +1,24 @@
-//! W127: sockets of AF_XDP whose frames the kernel copies.
+//! W127: AF_XDP copies each frame
+//!
+//! ## What it says
+//!
+//! The sockets of the transport `xdp` have no zero copy: the kernel copies each frame into and out of the memory that it shares with the
+//! program. Where the XDP program does not run in the driver (generic mode), it says at which end.
+//!
+//! ## What it is computed from
+//!
+//! XDP_OPTIONS of each socket, read after bind(2), and how the program could be attached to the device. Both stand among what was
+//! granted.
+//!
+//! ## When it stays silent
+//!
+//! For every other path, and where both ends have zero copy.
+//!
+//! ## What to do
+//!
+//! Nothing, if AF_XDP on such a device is what you want to know. A virtual link (veth) never has zero copy, so its rows say what it costs
+//! to bypass the stack, not what a NIC can do: for that, two machines with NICs whose drivers have it. In generic mode the kernel has made
+//! a packet of each frame before the program sees it; what AF_XDP is meant to save is then spent already.
 
 use std::collections::BTreeSet;
 

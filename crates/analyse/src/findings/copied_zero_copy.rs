@@ -1,4 +1,23 @@
-//! W20: the kernel copied what was sent with zero copy.
+//! W20: zero-copy sends were copied
+//!
+//! ## What it says
+//!
+//! Of the sends that asked for zero copy the kernel copied this share after all, so the rows measure copying plus
+//! bookkeeping. With `--strict` this is an error (exit 5).
+//!
+//! ## What it is computed from
+//!
+//! What the kernel said: the *copied* flag of MSG_ZEROCOPY completions on the error queue, and the usage report of
+//! io_uring's zero-copy sends. Sends without an answer at the end of their round are counted apart.
+//!
+//! ## When it stays silent
+//!
+//! Without zero-copy paths; below 1 % copied; where no send was answered.
+//!
+//! ## What to do
+//!
+//! Messages that stay on one machine (loopback, veth, containers) are always copied: measure between two machines or two
+//! NICs. Between machines: check scatter-gather with `ethtool -k`, stop packet captures, keep datagrams below the MTU.
 
 use msgpath_core::ZeroCopyCounts;
 

@@ -1,5 +1,23 @@
-//! W105: rounds in which events were counted, because the user wanted them counted, are slower than those of the case beside
-//! them: the counts are of slower messages.
+//! W105: counting events costs
+//!
+//! ## What it says
+//!
+//! The rounds in which events of CPU and kernel were counted, because `-o events=on` asked for it, are slower than the rounds
+//! beside them. Their times are in no result; but what was counted was counted of slower messages.
+//!
+//! ## What it is computed from
+//!
+//! The metric of each counted round against that of the uncounted round of the same pass, as a logarithm; the mean over all of
+//! them with its 95 % t interval.
+//!
+//! ## When it stays silent
+//!
+//! `-o events=on` was not given; the interval does not exclude a difference of 2 %, or the halves of the run disagree.
+//!
+//! ## What to do
+//!
+//! Read the counts as those of slightly slower messages, or leave `-o events` at `auto`: then nothing is counted where no CPU
+//! counts.
 
 use msgpath_core::{Case, Plan};
 use msgpath_stats::estimate::mean_estimate;

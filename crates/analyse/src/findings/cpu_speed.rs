@@ -1,4 +1,26 @@
-//! W43: the CPU changed its speed between rounds, and the rounds follow it.
+//! W43: the CPU changed its speed
+//!
+//! ## What it says
+//!
+//! By how much the same computing took longer before the slowest tenth of the rounds than before the fastest, which
+//! governor is in charge, and how the rounds follow it.
+//!
+//! ## What it is computed from
+//!
+//! A fixed piece of computing, timed before each round at each end, the best of a few. It is noisy, above all on virtual
+//! machines, so a difference alone says nothing. The sentence needs three things: more than 1 % between the fastest and
+//! the slowest tenth; a rank correlation with the medians of the rounds that stands (p below 0.01, with fewer rounds
+//! counted where neighbours resemble each other) in both halves of the run; and 1 % between the medians of the slower and
+//! the faster half.
+//!
+//! ## When it stays silent
+//!
+//! Where the rounds do not follow the probe; without a probe; below ten rounds.
+//!
+//! ## What to do
+//!
+//! A fixed clock rate: governor `performance`, turbo off; where the kernel lets it be set, `msgpath doctor --fix` prints the commands. Without it,
+//! compare paths in one run: their rounds are in random order, so none of them gets the fast CPU alone.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_stats::association::association;

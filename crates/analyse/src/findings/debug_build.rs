@@ -1,4 +1,20 @@
-//! W29: the numbers come from a debug build.
+//! W29: a debug build was measured
+//!
+//! ## What it says
+//!
+//! Which end is a debug build.
+//!
+//! ## What it is computed from
+//!
+//! What each end reports of itself in its environment.
+//!
+//! ## When it stays silent
+//!
+//! For release builds; for a run without rounds.
+//!
+//! ## What to do
+//!
+//! `cargo build --release`, or `cargo run --release -- ...`. The program's own code is part of every time.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence};

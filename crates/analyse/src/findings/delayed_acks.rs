@@ -1,4 +1,25 @@
-//! W36: delayed acknowledgements although TCP_NODELAY is on.
+//! W36: delayed acknowledgements without Nagle
+//!
+//! ## What it says
+//!
+//! How many acknowledgements were delayed although TCP_NODELAY is on, the timer at the end, the share of time during which
+//! the receiver's window was the limit, and whether messages wait for that timer. *Likely*: the counters belong to every
+//! socket of the network namespace.
+//!
+//! ## What it is computed from
+//!
+//! `TcpExt.DelayedACKs`, against the messages that were sent, trimmed ones included; `tcpi_ato` and `tcpi_rwnd_limited`
+//! of TCP_INFO; the share of round trips between 32 and 48 ms (or 64 and 96 ms). One sentence stands for all cases.
+//!
+//! ## When it stays silent
+//!
+//! Below one in five messages; with TCP_NODELAY off or a cork on (W25, W31); where the counter cannot
+//! be read.
+//!
+//! ## What to do
+//!
+//! Where messages wait: reply within the timer, so that the acknowledgement travels with the reply, or set TCP_QUICKACK
+//! again after each receive call (the kernel switches it off by itself). Where they do not: nothing; each costs a packet.
 
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;

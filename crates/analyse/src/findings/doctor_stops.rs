@@ -1,4 +1,22 @@
-//! W49: `doctor` found something that forbids a claim.
+//! W49: doctor says STOP
+//!
+//! ## What it says
+//!
+//! Which check of `msgpath doctor` came to STOP, at which end, what was seen, what that forbids, and whether this run
+//! does it. One warning for each. With `--strict` it is an error where the run does what is forbidden.
+//!
+//! ## What it is computed from
+//!
+//! The checks that were made at both ends before the run. Clocks that disagree (1, 2) forbid one-way times, more runnable
+//! tasks than CPUs (8) waits that spin and a traced program (13) any claim; a debug build (20) is W29's business.
+//!
+//! ## When it stays silent
+//!
+//! About checks that only warn: see V14.
+//!
+//! ## What to do
+//!
+//! What the warning names. `msgpath doctor --fix` prints the commands.
 
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::Stamps;

@@ -1,4 +1,22 @@
-//! V14: several things that `doctor` found will be seen in the numbers.
+//! V14: several checks of doctor warn
+//!
+//! ## What it says
+//!
+//! How many checks of `msgpath doctor` differ from those of a quiet machine, and which. *Sure*: they were read.
+//!
+//! ## What it is computed from
+//!
+//! The checks that were made before the run at both ends; a check that warns at both ends counts once.
+//!
+//! ## When it stays silent
+//!
+//! Up to three warnings, which is usual on a machine that somebody works with. A STOP has its own sentence,
+//! W49.
+//!
+//! ## What to do
+//!
+//! `msgpath doctor` shows each with its cure, `msgpath doctor --fix` prints the commands. Comparisons of paths within one
+//! run stand anyway, because all paths had the same machine.
 
 use msgpath_core::doctor::CheckState;
 

@@ -1,4 +1,23 @@
-//! V03: where a path is the same as the baseline.
+//! V03: two paths are the same
+//!
+//! ## What it says
+//!
+//! At these sizes the path is within so many per cent of the baseline. Neighbouring sizes with the same verdict share a
+//! sentence. *Sure* where both halves of the run say it too, else *can't tell*.
+//!
+//! ## What it is computed from
+//!
+//! The ratio to the baseline, paired by pass, and its 95 % interval. Equivalent means that the whole interval lies within
+//! the margin: 2 %, or what this machine resolves today if that is more (the baseline measured against itself), and that
+//! the margin is at most 10 % ([why](docs/method/comparison.md#when-nothing-is-called-the-same)).
+//!
+//! ## When it stays silent
+//!
+//! Where the interval leaves the margin (V04, V07); where the margin is above 10 % (V07); where the control failed (W24).
+//!
+//! ## What to do
+//!
+//! Choose by something else: CPU time, system calls, simplicity. The cost table has them.
 
 use msgpath_stats::verdict::Verdict;
 

@@ -1,5 +1,23 @@
-//! V06: the best path over all sizes, by how much, and where another one is (with two paths the comparison with the
-//! baseline says it already).
+//! V06: the best of all paths
+//!
+//! ## What it says
+//!
+//! Which path is fastest over all sizes and thread counts, how many times faster than the baseline (or, where the baseline
+//! is not beaten, than the next path that is), which paths tie with it, and at which sizes another path wins.
+//!
+//! ## What it is computed from
+//!
+//! The ratios of all pairs of paths, paired by pass and averaged over the cells ([comparison](docs/method/comparison.md#over-all-sizes)).
+//! The numbers are the ends of the interval. It is *sure* where both halves of the run say the same.
+//!
+//! ## When it stays silent
+//!
+//! With two paths (V04 says it already); where the best path is not shown to beat another; for tails; where the control
+//! failed (W24).
+//!
+//! ## What to do
+//!
+//! Look at the column of your own size before you choose: the mean over sizes may hide that the order changes.
 
 use std::collections::BTreeSet;
 

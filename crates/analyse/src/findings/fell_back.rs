@@ -1,4 +1,23 @@
-//! W120: a multipath connection that silently became plain TCP.
+//! W120: MPTCP fell back to TCP
+//!
+//! ## What it says
+//!
+//! Which paths asked for MPTCP and got connections of plain TCP, and at which end the kernel says so. With `--strict` this is an error
+//! (exit 5).
+//!
+//! ## What it is computed from
+//!
+//! The socket option TCP_IS_MPTCP (kernel 6.9), else whether MPTCP_INFO can be had, read from the connection before the first message.
+//! Nothing else tells: every call succeeds, and SO_PROTOCOL still says 262.
+//!
+//! ## When it stays silent
+//!
+//! Where the kernel says that the connection is one of MPTCP; for other transports.
+//!
+//! ## What to do
+//!
+//! The other end must listen with an MPTCP socket: `sysctl net.mptcp.enabled` there, or start the program with `mptcpize run`. A
+//! firewall or NAT that strips TCP options has the same effect. What was measured is TCP.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,23 @@
-//! W110: more threads brought nothing because a CPU was full.
+//! W110: twice the threads and no more, because a CPU is full
+//!
+//! ## What it says
+//!
+//! That the rate did not grow from a number of threads to twice as many, and which CPU had no time left.
+//!
+//! ## What it is computed from
+//!
+//! The rates of the two cases, paired by pass: the whole interval of their ratio lies below 1.1. The CPU time of the
+//! measuring threads that were pinned to a CPU, both ends together, divided by the time: its whole interval lies above 90 %.
+//! That a full CPU is the cause is likely; nothing was moved away to prove it.
+//!
+//! ## When it stays silent
+//!
+//! Where threads were not pinned or not recorded one by one, where no CPU was full, and where the rate grew.
+//!
+//! ## What to do
+//!
+//! Give the threads more CPUs: `--cpu 0,2:1,3`. CPU time that the kernel spends in interrupts for the path is not in the
+//! threads' time; W47 speaks of it.
 
 use msgpath_stats::estimate::Estimate;
 

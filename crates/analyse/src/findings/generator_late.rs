@@ -1,4 +1,24 @@
-//! W50: the sender of an open loop was late, and why.
+//! W50: the sender was late
+//!
+//! ## What it says
+//!
+//! How late the sends of an open loop were, how many were later than one mean gap, and whose fault the larger part is:
+//! this machine's scheduler (the sender was runnable and did not run), the far end (it made no room), or the generator.
+//!
+//! ## What it is computed from
+//!
+//! The lateness of every send, and what the sending thread did meanwhile (CPU time, run delay, waiting in a call). The
+//! rule: p99 of the lateness above 10 % of the median latency and above 5 µs, or more than 1 % of the sends later than
+//! one mean gap. It is about the sends of this run, so p99 is taken as it is. Of several cases the worst is named.
+//!
+//! ## When it stays silent
+//!
+//! Where the sends are punctual; where the far end made most of the lateness: the wait is then a part of the latency, as it
+//! must be.
+//!
+//! ## What to do
+//!
+//! If it is the scheduler: a quieter machine, or CPUs of their own for the near end. If it is the generator, ask for less, or use more threads.
 
 use msgpath_core::units::Glyphs;
 

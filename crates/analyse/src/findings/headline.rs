@@ -1,4 +1,24 @@
-//! V01: the result in one sentence.
+//! V01: the result in one sentence
+//!
+//! ## What it says
+//!
+//! For an echo: half of the messages came back within this time, and 1 in 100 took longer than that one.
+//! For a stream: how much payload the receiver took in per second. It speaks of this run, not of the machine. *Sure* where
+//! its numbers have 95 % intervals, which stand beside them, *likely* where levels, drift or few rounds made their ranges wider.
+//!
+//! ## What it is computed from
+//!
+//! The pooled p50 and p99 of the round trips, and their intervals over rounds. For a stream, the receiver's bytes on the
+//! receiver's clock, round by round. In batch mode (W27) the sentence speaks of batch means, not of messages.
+//!
+//! ## When it stays silent
+//!
+//! In a comparison; with more than four cases (the table says it better); for a rate that was not sustained (W52); for a
+//! stream with fewer than 5 rounds.
+//!
+//! ## What to do
+//!
+//! Nothing. For a p99 that is missing, see V09.
 
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_core::workload::Answer;

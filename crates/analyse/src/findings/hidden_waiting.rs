@@ -1,4 +1,22 @@
-//! V16: what a closed loop would hide (coordinated omission).
+//! V16: waiting that a closed loop hides
+//!
+//! ## What it says
+//!
+//! p99 counted from the time at which a message should have gone, and p99 from the time at which it went.
+//!
+//! ## What it is computed from
+//!
+//! The two histograms of the open loop. It speaks only where both quantiles are claims and their intervals lie apart. Of
+//! several cases the one with the largest ratio is named.
+//!
+//! ## When it stays silent
+//!
+//! Where both views agree within their intervals; in a closed loop, which cannot know.
+//!
+//! ## What to do
+//!
+//! Use the first number: it is what a user waits who does not care why the sender was held up. Where the sender itself
+//! was late, W50 says so.
 
 use msgpath_core::units::Glyphs;
 use msgpath_stats::quantile::Quantile;

@@ -1,4 +1,25 @@
-//! W30: the zero-copy flag on sockets that never allowed it.
+//! W30: the zero-copy flag was ignored
+//!
+//! ## What it says
+//!
+//! How many sends carried MSG_ZEROCOPY on sockets without SO_ZEROCOPY, and that the kernel answered none of them. With
+//! `--strict` this is an error (exit 5).
+//!
+//! ## What it is computed from
+//!
+//! The paths with the method `zerocopy-unset`, which makes this mistake on purpose: it sets the flag and never the socket
+//! option. Its sends are counted, and so are the completions on the error queue, of which there must be none.
+//!
+//! ## When it stays silent
+//!
+//! For every other method; where the kernel answered a send after all. Sends of `tcp:zerocopy` that were copied, or had no
+//! answer yet, belong to W20.
+//!
+//! ## What to do
+//!
+//! On TCP and UDP: set SO_ZEROCOPY, check that it is on, and read the error queue, as the path `tcp:zerocopy` does. Unix
+//! sockets refuse the option and accept the flag: there is no zero copy to be had, and shared memory (`shm:ring`) saves the
+//! copy through the kernel instead.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,29 @@
-//! W47: interrupts on the CPUs that measure.
+//! W47: interrupts on a CPU that measures
+//!
+//! ## What it says
+//!
+//! How many interrupts a second a measuring CPU took, in how many rounds, how many the messages and the tick explain at
+//! most, and whether those rounds are the slow ones.
+//!
+//! ## What it is computed from
+//!
+//! `/proc/interrupts` of the CPUs that the ends are pinned to, before and after each round. Two interrupts for a message
+//! and two more for every 16 KiB (a wake-up, a packet), and 1000 a second (the tick) are expected; none for messages
+//! where a thread spins on this machine. A round counts with half more than that and 5000 a second beyond.
+//!
+//! Whether these rounds are the slow ones is computed as well: the median of each round against that of its case, and the
+//! share of its messages that are as slow as the p99 of the case or slower, rounds under the condition against the
+//! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
+//! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
+//!
+//! ## When it stays silent
+//!
+//! Where what was counted is explained; in fewer than three rounds or a tenth of them; where the threads are not pinned
+//! or the interrupts could not be read.
+//!
+//! ## What to do
+//!
+//! Another CPU (`--cpu`), or move the interrupts away: stop irqbalance and write `/proc/irq/N/smp_affinity`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,22 @@
-//! W131: how many datagrams a receive call took, where it may take several.
+//! W131: datagrams a receive call took
+//!
+//! ## What it says
+//!
+//! How many datagrams one receive call took out of the kernel, in a stream whose receiver may get several at once (`/gro`): the truth of an
+//! option that every call accepts. Where it was one, nothing was joined, and the receiver paid a copy for nothing.
+//!
+//! ## What it is computed from
+//!
+//! The receiver's datagrams divided by its receive calls, measured messages only.
+//!
+//! ## When it stays silent
+//!
+//! In an echo with its few messages in flight, and for every other wait.
+//!
+//! ## What to do
+//!
+//! On one machine datagrams are joined only where the sender hands them over together (`udp:gso`). From a network they are joined where the
+//! device's queue holds several of one flow, of one size (ethtool -k: rx-gro, rx-udp-gro-forwarding).
 
 use super::wording::{finding, measured, message};
 use super::{Detector, Input, Sentence};

@@ -1,4 +1,27 @@
-//! V15: how much load a path takes before it slows down.
+//! V15: how much load a path takes
+//!
+//! ## What it says
+//!
+//! The rate at which a quantile has doubled against the lowest rate (the knee), with its interval, the highest rate that
+//! was sustained and the lowest that was not. Where a higher rate was sustained although a lower one was not, both are
+//! named: the contradiction stays visible. The quantile is p99, or p50 where p99 is not a claim at most of the rates.
+//!
+//! ## What it is computed from
+//!
+//! Cases that differ in nothing but the rate. Between two neighbouring rates the quantile is interpolated, both on a log
+//! scale; a curve that dips by chance is levelled first. The interval comes from 2,000 resamples of the passes, the same
+//! passes for every rate. An end that lies beyond the rates that were sustained is left open. *Sure* with both ends,
+//! *likely* with the lower one alone, else *can't tell*; without a knee *sure* where even the interval of the highest
+//! rate stays below the double.
+//!
+//! ## When it stays silent
+//!
+//! With a single rate; where no rate was sustained (W52).
+//!
+//! ## What to do
+//!
+//! Stay below the knee where latency matters. The capacity lies between the two bounds: measure rates between them to
+//! narrow it down.
 
 use msgpath_core::units::per_second;
 use msgpath_stats::estimate::Estimate;

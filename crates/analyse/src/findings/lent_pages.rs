@@ -1,4 +1,26 @@
-//! W121: pages that are lent, and what a program that fills them again sends.
+//! W121: pages are lent, not copied
+//!
+//! ## What it says
+//!
+//! Which paths hand the pages of a message over as they are (`vmsplice`, `sendfile`, `procvm:fetch`): nothing is copied at the call, and what
+//! the program writes into the buffer afterwards is what the receiver reads. No call fails.
+//!
+//! ## What it is computed from
+//!
+//! The trait `lends` of the path, which tests of `crates/sys` and `crates/paths` prove on the kernel that they run on: a page is handed over,
+//! changed, and read; after `write()` the reader finds what was sent, after `vmsplice()`, after `sendfile()` over loopback and from the memory of
+//! another process what it was changed to.
+//!
+//! ## When it stays silent
+//!
+//! For every other path. `zerocopy` lends as well, but the kernel says when it is done, and msgpath waits for that.
+//!
+//! ## What to do
+//!
+//! Use as many buffers in turn as messages can be on their way unread, and compare contents, not lengths. For a pipe that is what it holds
+//! (`F_GETPIPE_SZ`; one slot holds one page, however little of it is used). For a TCP connection within a machine it is the send buffer and
+//! the receive buffer of the other end: that the bytes were acknowledged does not mean that they were read. Where an answer proves that a
+//! message was read, its buffer is free again. Where that is too much, `write()` and `send()` copy.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,25 @@
-//! W39: a stream that the receiver's window or the send buffer holds back.
+//! W39: a stream is held back by a window or a buffer
+//!
+//! ## What it says
+//!
+//! The share of the time with data in flight during which the receiver's window, or the sender's own buffer, was the limit
+//! of a stream, with its interval over rounds. *Sure* where the interval and both halves of the run lie above 20 %, else
+//! *can't tell*.
+//!
+//! ## What it is computed from
+//!
+//! `tcpi_rwnd_limited` and `tcpi_sndbuf_limited`, divided by `tcpi_busy_time`, of the sender's TCP_INFO, one share a round.
+//! One sentence stands for all cases: that with the largest share.
+//!
+//! ## When it stays silent
+//!
+//! At 20 % and below; for echo; without TCP_INFO.
+//!
+//! ## What to do
+//!
+//! A receiver's window: see whether the receiver's thread has a CPU of its own, and leave `-o rcvbuf` away, because a fixed
+//! buffer switches the kernel's own sizing off; then `net.ipv4.tcp_rmem`. The send buffer: the same with `-o sndbuf` and
+//! `net.ipv4.tcp_wmem`.
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::TcpInfo;

@@ -1,4 +1,25 @@
-//! W54: the counts of an open loop contradict each other.
+//! W54: the counts contradict each other
+//!
+//! ## What it says
+//!
+//! That more or fewer messages were in flight than rate and times say. By Little's law their mean number is the rate
+//! times the mean time from the actual send to the reply.
+//!
+//! ## What it is computed from
+//!
+//! Messages in flight just before each send, counted by the sender, divided by rate times mean round trip, over rounds.
+//! With Poisson gaps a mean over sends is a mean over time, so the ratio is 1. It speaks where the whole interval is more
+//! than 10 % away from 1.
+//!
+//! ## When it stays silent
+//!
+//! For equal gaps, where a mean over sends is not a mean over time; where messages were lost; where the rate was not
+//! sustained; where sends were held up, as over HTTP, where a connection has one call in flight; where fewer than 30 messages were seen in flight, or a round holds fewer than 50 times those in flight.
+//!
+//! ## What to do
+//!
+//! Look at the lateness: sends in bursts that nobody planned break the law. If they are punctual, one of three counters
+//! is wrong: please report it with the folder of the run.
 
 use msgpath_core::units::three_digits;
 

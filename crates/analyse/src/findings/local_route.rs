@@ -1,4 +1,26 @@
-//! W33: an address of the network was given, and the way to it stays on this machine.
+//! W33: an address of the network, and a way that stays here
+//!
+//! ## What it says
+//!
+//! A name or address of the network was given as the target, and packets to it take the loopback device, or a veth pair to
+//! another namespace of this machine. No NIC was measured.
+//!
+//! ## What it is computed from
+//!
+//! The kernel's route to the far end (`floors.route` of the record): its device and kind. Any local address goes over lo,
+//! whichever NIC it belongs to.
+//!
+//! ## When it stays silent
+//!
+//! Without a target; for `localhost`, 127.x, ::1 and this machine's own host name, which say it themselves; for a veth
+//! whose far end runs on another machine (a container's way out); where the route is not known; for paths without TCP or
+//! UDP.
+//!
+//! ## What to do
+//!
+//! Run `msgpath serve` on a second machine. Between namespaces of one machine the numbers are good for comparing what
+//! programs do, not for what a network does: there is no interrupt, no checksum, the packets are larger, and the receiver's
+//! work runs inside the sender's call.
 
 use std::net::IpAddr;
 

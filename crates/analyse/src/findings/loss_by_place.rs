@@ -1,4 +1,36 @@
-//! W37: where datagrams were lost. How many were lost is W26's to say.
+//! W37: where datagrams were lost
+//!
+//! ## What it says
+//!
+//! The lost messages of a case by place: at a full receive buffer, for lack of socket memory, in the backlog of a CPU
+//! (softnet), merely too late, in rounds in which an end did not run for a while (W135), and unexplained. How many were lost at all is W26.
+//!
+//! *Sure* where the counts fit the loss within one in fifty, *likely* where they do not (part is unexplained, or other
+//! sockets lost messages too), *can't tell* where no place counted anything.
+//!
+//! Of an echo it says on which way they were lost, there or back, where both ends count alike.
+//!
+//! Where a zero-copy path sends small pieces, it also says what they fill: the kernel charges a zero-copy send by whole
+//! pages, so 15 pieces of 100 B take 60 KiB of the receive buffer.
+//!
+//! ## What it is computed from
+//!
+//! `Udp.RcvbufErrors`, `Udp.MemErrors` (and `Udp6.`) and `softnet.dropped` during the rounds. Counts of two ends are added
+//! only where the ends do not share a network namespace (for softnet: a machine). A counter that cannot be read is named
+//! with n/a. Counters of NICs are not in the record: what a NIC loses is among the unexplained.
+//!
+//! The way: what the near end sent, less what the far end received, and what that answered, less what came back. Rounds in which
+//! a message before the measured ones was lost, or one arrived twice, do not tell, and are left out.
+//!
+//! ## When it stays silent
+//!
+//! Where nothing was lost; for transports other than UDP. One sentence stands for all cases: that of the case that lost
+//! most.
+//!
+//! ## What to do
+//!
+//! As the sentence says: a larger receive buffer (`-o rcvbuf`, `net.core.rmem_max`), fewer messages in flight, a longer
+//! backlog (`net.core.netdev_max_backlog`), or `ethtool -S` at both ends for what is unexplained between two machines. On one machine no NIC is on the way.
 
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{Glyphs, size};

@@ -1,4 +1,22 @@
-//! W26: messages that were lost, came twice, came late or out of order.
+//! W26: messages were lost, doubled, late or out of order
+//!
+//! ## What it says
+//!
+//! How many of how many, for the worst case, and how many cases are affected.
+//!
+//! ## What it is computed from
+//!
+//! Sequence numbers at both ends. A message that did not come back within the loss timeout is lost; one that comes after
+//! that is late.
+//!
+//! ## When it stays silent
+//!
+//! Where every message arrived once and in order; of calls, whose missing replies are in W71. Where datagrams were lost is W37.
+//!
+//! ## What to do
+//!
+//! A lost message counts as infinitely slow in every quantile, so tails may read *lost*. Use fewer messages in flight, or
+//! a larger receive buffer (`-o rcvbuf`). `--fail-if 'loss > 0.1%'` turns a share into an error.
 
 use super::wording::{list, measured, percent, prefix, sentence, warning};
 use super::{Detector, Input, Sentence};

@@ -1,4 +1,23 @@
-//! W132: how much of what came was mapped, where pages are mapped instead of copied.
+//! W132: the share of bytes that were mapped
+//!
+//! ## What it says
+//!
+//! How much of what a receiver with `/zc-receive` took was mapped into its memory, and how much the kernel copied all the same. Every call
+//! succeeds either way.
+//!
+//! ## What it is computed from
+//!
+//! Bytes that TCP_ZEROCOPY_RECEIVE said it had mapped (`mapped_bytes`), divided by the bytes received, both ends together.
+//!
+//! ## When it stays silent
+//!
+//! For every other wait.
+//!
+//! ## What to do
+//!
+//! Only pages that hold nothing but payload, aligned as pages are, can be mapped. On one machine the sender decides: `send` puts messages where there is
+//! room in a page, `zerocopy` hands over pages of its own. From a network the device must split headers from payload, and the segment
+//! size must be a multiple of a page (TCP_MAXSEG 4108 with timestamps). Messages of less than a page are copied.
 
 use super::wording::{finding, measured, message, percent};
 use super::{Detector, Input, Sentence};

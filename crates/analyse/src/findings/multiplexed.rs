@@ -1,4 +1,24 @@
-//! W103: events took turns on the counters of the CPU, so their counts are scaled from a part of the time.
+//! W103: events took turns on the counters
+//!
+//! ## What it says
+//!
+//! More events were counted than the CPU has counters for, so each was counted for a part of the time and its count scaled to
+//! all of it. *Sure*: the kernel tells both times.
+//!
+//! ## What it is computed from
+//!
+//! The time for which each event was to be counted and the time for which it was (`time_enabled` and `time_running` of
+//! perf_event_open(2)), summed over the rounds of a case. On cores of several types the times of one event on all types are
+//! taken together: a thread that runs on the other type is no lack of counters.
+//!
+//! ## When it stays silent
+//!
+//! Every event was counted for 99 % of its time or more, or none was counted.
+//!
+//! ## What to do
+//!
+//! Other programs that count (a profiler, the NMI watchdog: `sysctl kernel.nmi_watchdog=0`) give their counters back when
+//! they end. Otherwise take the share as it is: the counts are right on average, and in bursts they are not.
 
 use super::wording::{finding, list, measured, percent, prefix};
 use super::{Detector, Input, Sentence};

@@ -1,4 +1,45 @@
-//! W46: other work shared the CPUs of the run.
+//! W46: other work shared the CPUs
+//!
+//! ## What it says
+//!
+//! In how many rounds other tasks were in the way of the measuring threads, which share of their time these waited for a
+//! CPU, how often they were taken off it, the pressure on the CPUs, whether those rounds are
+//! the slow ones, and whose work it mostly was: name, pid and share of a CPU.
+//!
+//! ## What it is computed from
+//!
+//! Per round and end: run delay (`/proc/thread-self/schedstat`) less the time for which a CPU quota stopped the group
+//! (W42), involuntary switches, and `/proc/pressure/cpu`; each as a share of the time for which it was counted. A thread
+//! waits a little for its CPU after every wake-up, so waiting alone is not a neighbour. A round counts where a pinned thread
+//! was taken off its CPU more than 100 times a second; or waited 10 % of its time in waits of 0.2 ms on average; or waited
+//! three times as long as in the quiet quarter of the case's rounds, and 10 % of its time more; or waited 5 % of it while
+//! `doctor` saw before the run that CPUs were short; or where `/proc/stat` has two ticks of 10 ms and 10 % of the round more
+//! on the measuring CPUs than its own threads used, beyond what is usual in the quiet quarter of the rounds. These rounds
+//! are not calm: the headline leaves them out ([principle 6](docs/principles.md)).
+//!
+//! Whose work it was comes from `/proc/PID/stat` of all tasks at the near end, sampled before the rounds, once a second at
+//! most between them, and after them: the task with the most CPU time of those that last ran on a measuring CPU, else of
+//! all. The run's own processes are left out; where this run did not start all its ends (`serve`, ssh, Slurm), so is every
+//! other process named `msgpath`, for it may be the far end. A task that used less of a CPU than half of what the threads waited
+//! is not called the cause: it is named as the one that used most of those that were seen. Where the samples name nobody who used a hundredth of a CPU, and rounds were
+//! traced, it is the task that held a receiver's CPU longest while the receiver was runnable (its thread, and its share of the
+//! receivers' scheduling delay). Where that names nobody either, the sentence says `whose is n/a` and why: `/proc` hides the
+//! tasks of others (`hidepid`) or cannot be read, or no task lasted from one sample to the next. A far end on another machine
+//! tells nobody its tasks: where only its CPUs were shared, whose work it was is n/a.
+//!
+//! Whether these rounds are the slow ones is computed as well: the median of each round against that of its case, and the
+//! share of its messages that are as slow as the p99 of the case or slower, rounds under the condition against the
+//! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
+//! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
+//!
+//! ## When it stays silent
+//!
+//! Below three such rounds and below a tenth of them. Where the threads of the run are in each other's way: see
+//! W28 and W44.
+//!
+//! ## What to do
+//!
+//! Stop the other work, or use CPUs that nobody uses (`--cpu`; `msgpath doctor` says what is quiet).
 
 use msgpath_core::schema::{NEAR, RoundRecord};
 

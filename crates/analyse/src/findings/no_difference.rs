@@ -1,4 +1,26 @@
-//! V07: where no difference was shown, and what would settle it.
+//! V07: no difference was shown
+//!
+//! ## What it says
+//!
+//! That the interval does not decide, how wide it is, and how many rounds would probably decide it. Always *can't tell*:
+//! no difference shown is not the same as no difference (V03 is). Where the baseline differed from itself by more than 10 %:
+//! below which difference this run cannot see any, and no number of rounds. Where the interval lies beyond the margin and the test, which allows
+//! for the number of comparisons, has too few rounds: that this is no proof yet.
+//!
+//! ## What it is computed from
+//!
+//! The ratio's interval against the margin. The number of rounds comes from the spread of the log-ratios and the distance
+//! of their mean to the nearer end of the margin.
+//!
+//! ## When it stays silent
+//!
+//! Where a verdict was reached; where the control failed (W24).
+//!
+//! ## What to do
+//!
+//! Run the command that is printed. Where the run cannot see differences, look for what disturbs it (`msgpath doctor`, W46)
+//! and measure again. If it says that more rounds would not decide it, the difference lies right at the
+//! margin: treat the paths as equal, or ask about the cost instead.
 
 use msgpath_core::plan::{MAX_ROUNDS, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_stats::quantile::count;

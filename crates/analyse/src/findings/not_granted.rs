@@ -1,4 +1,23 @@
-//! W22: an option that the kernel granted otherwise than asked.
+//! W22: an option was granted otherwise than asked
+//!
+//! ## What it says
+//!
+//! Which option, at which end, what was asked and what the kernel granted.
+//!
+//! ## What it is computed from
+//!
+//! Every option is read back after it was set (`getsockopt`, `fcntl`, `mq_getattr`). The record keeps asked and granted
+//! for each case.
+//!
+//! ## When it stays silent
+//!
+//! For options that nobody asked for; where the answer is what was asked; where the answer is too small for a whole
+//! message (W34 says that).
+//!
+//! ## What to do
+//!
+//! As the sentence says: usually raise a limit (`net.core.wmem_max`, `net.core.rmem_max`, `fs.mqueue.msg_max`), or ask
+//! for less.
 
 use std::collections::{BTreeMap, BTreeSet};
 

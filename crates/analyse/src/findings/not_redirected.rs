@@ -1,4 +1,24 @@
-//! W122: messages that a BPF program should have handed from socket to socket, and that went through the IP stack.
+//! W122: messages went past the verdict program
+//!
+//! ## What it says
+//!
+//! Over the transport `sockmap` a BPF program at each send call should hand the message to the other socket. The sentence says for
+//! how many messages and replies it ran, of how many. With `--strict` this is an error (exit 5).
+//!
+//! ## What it is computed from
+//!
+//! The program counts its runs in a map, one counter a direction; the near end reads both around the measured messages (`redirected` in
+//! the record). Every message and every reply is at least one run; a message of more than some 500 kB is several. TCP_INFO stands
+//! beside it: segments with data are messages that took the way through TCP.
+//!
+//! ## When it stays silent
+//!
+//! For other transports; where the program ran at least once for each message and reply.
+//!
+//! ## What to do
+//!
+//! A socket obeys the program of one map only: look for another program that has taken these sockets (`bpftool prog`, `bpftool map`),
+//! as service meshes and CNI plug-ins do. Until then the rows measure a mixture of two ways.
 
 use msgpath_core::schema::NEAR;
 

@@ -1,4 +1,22 @@
-//! W133: rounds are too short to become steady, so the number is one of their beginning.
+//! W133: rounds are too short to become steady
+//!
+//! ## What it says
+//!
+//! How long a case takes until it is steady, and how long its rounds last. Its numbers are then those of a state on the way.
+//!
+//! ## What it is computed from
+//!
+//! The pilot runs each kind of case (transport, wait, connections, threads) without a pause and looks from when on a message
+//! takes what it takes in the end, within 10 % ([how](docs/method/rounds.md#settling)). A round throws that time away, at
+//! most half of itself; where half is not enough, or the pilot saw no end of it, the case is named.
+//!
+//! ## When it stays silent
+//!
+//! Rounds of a count (`-c`), for which nobody looked; `-o burst=yes`, which means the beginning.
+//!
+//! ## What to do
+//!
+//! Measure for longer, or in fewer rounds (`-r`). With `-o burst=yes` the beginning is the result.
 
 use msgpath_core::plan::FEWEST_ROUNDS;
 use msgpath_core::settling::Settling;

@@ -1,4 +1,23 @@
-//! W44: both ends run on one CPU.
+//! W44: both ends run on one CPU
+//!
+//! ## What it says
+//!
+//! Both ends are pinned to one CPU, or have only one, so the numbers are those of one core; and how long a switch to the
+//! other end and back takes there, where that was measured.
+//!
+//! ## What it is computed from
+//!
+//! The CPUs that both ends are pinned to, and those that the program may use. With several threads, each thread of the
+//! near end and the thread it talks to.
+//!
+//! ## When it stays silent
+//!
+//! On two machines; where the ends have two CPUs; where they are not pinned and have more than one.
+//!
+//! ## What to do
+//!
+//! Take two CPUs (`--cpu 0,1`) or, in a container, a larger cpuset, if that is how the program will run. A wait that
+//! spins is hopeless on one core: it keeps the other end from answering until its slice is used up.
 
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;

@@ -1,4 +1,24 @@
-//! W107: more measuring threads than CPUs, in a run that looks at several threads.
+//! W107: more threads than CPUs
+//!
+//! ## What it says
+//!
+//! That the measuring threads of both ends outnumber the CPUs that they have, so that the row is oversubscribed and not a
+//! point of a scaling curve.
+//!
+//! ## What it is computed from
+//!
+//! The threads of both ends where they share a machine, or of one end, and the CPUs they are pinned to (else the CPUs that
+//! the process may use). The table and the pictures mark such rows, and no factor against one thread is claimed for them.
+//!
+//! ## When it stays silent
+//!
+//! With one thread at each end: W28 speaks of threads that spin, W44 of both ends on one CPU. Where
+//! there is a CPU for every thread.
+//!
+//! ## What to do
+//!
+//! Measure with as many threads as there are CPUs for both ends, or take a machine with more of them. The numbers are true
+//! for a machine that is crowded in this way; they say nothing about how a path scales.
 
 use super::wording::{list, measured, warning};
 use super::{Detector, Input, Sentence};

@@ -1,5 +1,24 @@
-//! W35: a congestion control that paces, on a path inside the machine. Said only where another
-//! one was measured beside it.
+//! W35: a congestion control that paces, inside one machine
+//!
+//! ## What it says
+//!
+//! What the ablation with another congestion control brought in the place of bbr: the value before and after, the ratio with
+//! its interval, and whether bbr costs or helps here. *Sure* where both halves of the run agree, else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! The ablation, paired by pass with the case that it explains: better or worse beyond the margin and after Holm. The
+//! congestion control that the near end's socket reported.
+//!
+//! ## When it stays silent
+//!
+//! Where no other congestion control was tried; where the ablation shows no difference, or does not decide; for other
+//! congestion controls than bbr; where the path leaves the machine (another machine, a NIC or a tunnel on the way).
+//!
+//! ## What to do
+//!
+//! `-o congestion=cubic` for measurements inside one machine. For a network with queues the answer may be another one:
+//! measure there.
 
 use msgpath_core::plan::Change;
 use msgpath_core::schema::DeviceKind;

@@ -1,4 +1,23 @@
-//! W57: page faults inside the rounds: memory that is touched for the first time, or read back.
+//! W57: page faults inside the rounds
+//!
+//! ## What it says
+//!
+//! How many page faults inside rounds had to read from a disk or from swap, and at which end messages touch memory for
+//! the first time. *Likely*: how long a fault took is not known.
+//!
+//! ## What it is computed from
+//!
+//! Page faults of the measuring threads, around the measured messages only (`getrusage`): any with I/O, or more than one
+//! without I/O in 100 messages and at least 20. Beside it the pressure on memory, where the kernel tells it.
+//!
+//! ## When it stays silent
+//!
+//! Where there are hardly any. msgpath touches its buffers before the first message, so there should be none.
+//!
+//! ## What to do
+//!
+//! Faults with I/O: free memory, or switch swap off. First touches come from memory that the kernel or a library takes
+//! afresh for messages: huge pages, `splice` and its kin, a map that grows. Look at `msgpath doctor`, check 12.
 
 use msgpath_core::schema::EndReport;
 use msgpath_core::units::three_digits;

@@ -1,4 +1,23 @@
-//! W123: a thread of the kernel polls for the receiver, and takes a CPU for it.
+//! W123: a thread of the kernel polls for the receiver
+//!
+//! ## What it says
+//!
+//! How much CPU time a message takes at both ends where each end's io_uring has a polling thread (`/uring-sqpoll`), and how much less it
+//! takes with the cheapest other wait over the same transport and send method, where that was measured beside it.
+//!
+//! ## What it is computed from
+//!
+//! The CPU time of the ends' threads (getrusage) and of the polling threads: each ring names its own in `/proc/self/fdinfo`, and
+//! `/proc/self/task/TID/schedstat` has its time. Both are in the CPU column.
+//!
+//! ## When it stays silent
+//!
+//! For every other path, and where the CPU time of an end is not known.
+//!
+//! ## What to do
+//!
+//! Submitting without a system call pays where one thread submits much; with one message in flight the receiver still sleeps in the kernel
+//! until the reply is there. Take another wait, or give each end and connection one more CPU.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

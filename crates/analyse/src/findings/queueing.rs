@@ -1,8 +1,26 @@
-//! W108: more in flight made messages wait longer and brought nothing: a queue at a fixed capacity, not contention.
+//! W108: a queue at a fixed capacity, not contention
 //!
-//! In a closed loop the messages in flight are the rate times their mean time (Little's law; W54 is about open loops). So
-//! where the rate stays, the time must grow with the number; only a rate that falls would show that they cost each other
-//! work.
+//! ## What it says
+//!
+//! That more connections, threads or messages in flight made round trips longer in proportion while the rate stayed. The
+//! messages wait in a queue; they do not cost each other work.
+//!
+//! ## What it is computed from
+//!
+//! Rate and mean round trip of two cases of one run that differ in how much is in flight, as ratios paired by pass, with
+//! their intervals. In a closed loop what is in flight is the rate times the mean time (Little's law), so a rate that stays
+//! means a time that grows. *Sure* where the whole interval of the rate lies within 10 % of 1, *likely* within 25 %. The
+//! deepest case is compared with the shallowest one at which the rate was as high.
+//!
+//! ## When it stays silent
+//!
+//! Where the rate grew: the capacity was not reached. Where it fell: then messages cost each other work, and that is
+//! contention. For streams and open loops; W54 checks the law there.
+//!
+//! ## What to do
+//!
+//! Nothing is wrong with the path. To shorten round trips at this rate, keep fewer messages in flight; to raise the rate,
+//! find what the capacity is: `msgpath preset threads-and-queues` shows which CPU is full.
 
 use msgpath_core::plan::Plan;
 use msgpath_core::units::three_digits;

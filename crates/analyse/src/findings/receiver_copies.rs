@@ -1,4 +1,20 @@
-//! W21: zero copy removes one of two copies.
+//! W21: the receiver still copies
+//!
+//! ## What it says
+//!
+//! Zero copy at the sender removes one of two copies.
+//!
+//! ## What it is computed from
+//!
+//! The same answers of the kernel as W20: at least one send was really not copied.
+//!
+//! ## When it stays silent
+//!
+//! Where nothing was sent without a copy.
+//!
+//! ## What to do
+//!
+//! Nothing: this is how the system call works. Do not expect the cost to vanish.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence, copied_zero_copy};

@@ -1,4 +1,22 @@
-//! W115: the run went on although its machine was not as it had been.
+//! W115: the run was resumed on a machine that had changed
+//!
+//! ## What it says
+//!
+//! What was not as it had been when `msgpath resume --force` went on with the run: the boot, the kernel, the CPUs, the host, the
+//! back end that traces, or the version of msgpath.
+//!
+//! ## What it is computed from
+//!
+//! `resumed` of the record, which has one entry for each time that the run went on ([resume.md](docs/resume.md)).
+//!
+//! ## When it stays silent
+//!
+//! Where a run was never cut short, or went on where nothing that is looked at had changed. Then its parts differ as restarts do:
+//! V12 says by how much.
+//!
+//! ## What to do
+//!
+//! Measure again in one go. The numbers hold rounds of both states; the median of all of them is that of neither.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence};

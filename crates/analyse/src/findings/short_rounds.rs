@@ -1,4 +1,22 @@
-//! W136: the rounds measured much less time than was planned for them.
+//! W136: rounds measured less time than was planned
+//!
+//! ## What it says
+//!
+//! How long a round of the worst case measured and how long it was planned to, both medians, and how many messages it has.
+//!
+//! ## What it is computed from
+//!
+//! The pilot finds the pace of a case, and every round has the messages that take the planned time at that pace. Where a round then
+//! measured less than half of it, a message took longer in the pilot than in the rounds: other work had the CPUs, or the path is
+//! quicker for a moment than it is for long. The times are `elapsed_ns` of the rounds (of a stream, of the slower end).
+//!
+//! ## When it stays silent
+//!
+//! Rounds of a count (`-c`), load by a schedule (`--rate`), runs without a record of their pilots.
+//!
+//! ## What to do
+//!
+//! Measure again when the CPUs are idle, or ask for messages (`-c`) instead of a time.
 
 use msgpath_core::plan::Load;
 use msgpath_core::schema::RoundRecord;

@@ -1,4 +1,22 @@
-//! W28: more threads that spin than CPUs to spin on.
+//! W28: more spinning threads than CPUs
+//!
+//! ## What it says
+//!
+//! So many threads spin on so few CPUs, at one end or at both ends of one machine.
+//!
+//! ## What it is computed from
+//!
+//! The wait of the paths, the thread counts, and the CPUs that each end may use or was pinned to. The sender of a stream
+//! does not wait for messages and is not counted.
+//!
+//! ## When it stays silent
+//!
+//! Where each spinning thread can have a CPU; where an end did not say which CPUs it has.
+//!
+//! ## What to do
+//!
+//! Fewer threads, more CPUs, or a wait that sleeps (`block`, `epoll`, `futex`). A thread that spins keeps the one it
+//! waits for off the CPU, so the rows measure time slices.
 
 use super::wording::{measured, warning};
 use super::{Detector, Input, Sentence};

@@ -1,5 +1,23 @@
-//! W48: a wait that spins on a machine where other tasks want the CPUs. W28 is about the run's own
-//! threads; this is about those of others.
+//! W48: a wait spins where CPUs are short
+//!
+//! ## What it says
+//!
+//! Which paths spin although other tasks want the CPUs: what `doctor` saw before the run, and which share of their time
+//! the spinning threads waited for a CPU.
+//!
+//! ## What it is computed from
+//!
+//! Check 8 of `doctor` at STOP (more runnable tasks than CPUs), or run delay of 5 % of the time of threads that wait with
+//! `spin`. Such a thread never sleeps, so it waits only while another task has its CPU. The wait `busy-poll` sleeps
+//! between its bursts; for it only `doctor` counts.
+//!
+//! ## When it stays silent
+//!
+//! Where no path spins; where the run's own threads are too many for the CPUs (W28, W44).
+//!
+//! ## What to do
+//!
+//! A wait that sleeps (`block`, `epoll`, `futex`), or CPUs that nothing else uses.
 
 use msgpath_core::doctor::CheckState;
 use msgpath_core::schema::RoundRecord;

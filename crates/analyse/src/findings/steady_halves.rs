@@ -1,4 +1,28 @@
-//! V02: whether the second half of the run was like the first.
+//! V02: whether the run was steady
+//!
+//! ## What it says
+//!
+//! That the second half of the rounds was like the first (*sure*), that it was not (*sure*, with the difference), or that
+//! the run was too short to tell (*can't tell*). Where the rounds jump between levels that last for fewer than 5 rounds
+//! ([steadiness](docs/method/steadiness.md#levels)), it says so instead: such rounds have no trend, and no one level either.
+//!
+//! Where rounds that say so were disturbed (by other work, a hypervisor or a quota), it is *likely* at most; where half of them were,
+//! *can't tell*, with how many there were.
+//!
+//! ## What it is computed from
+//!
+//! The median of each round (stream: its throughput), in the order of the rounds. The ratio of the two halves has a 95 %
+//! interval by Welch's t on the logarithms. Steady means that the whole interval lies within 5 %.
+//!
+//! ## When it stays silent
+//!
+//! In a comparison, where rounds are paired and a slow drift cancels out; below 5 rounds in a half; where levels were found
+//! (V10, W45).
+//!
+//! ## What to do
+//!
+//! Not steady: something else changed while you measured. Look for other programs on the CPUs used, for CPU frequency and
+//! heat, for a virtual machine that lost its CPU. Choose CPUs with `--cpu`. Ratios of a comparison within one run still hold.
 
 use msgpath_stats::steady::{SteadyClass, halves};
 

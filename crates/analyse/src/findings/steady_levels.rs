@@ -1,4 +1,30 @@
-//! V10: the run settled, but its level changed inside: warm-up or slow-down.
+//! V10: warm-up or slow-down inside the run
+//!
+//! ## What it says
+//!
+//! That the run settled on a level, but on another than it began with: from which round on, and by how much (*sure*). A
+//! *warm-up* ends faster than it began, a *slow-down* ends slower. Up and down again is called a change of level.
+//!
+//! Where rounds that say so were disturbed (by other work, a hypervisor or a quota), it is *likely* at most; where half of them were,
+//! *can't tell*, with how many there were.
+//!
+//! ## What it is computed from
+//!
+//! The median of each round (streams: its throughput), in the order of the rounds, at least 20 of them. PELT finds the change
+//! points on the logarithms: least squares around levels of at least 5 rounds, with a penalty of 3 s² ln B for each change;
+//! levels closer than 1 % are one. s² is the long-run variance of the differences of neighbours, so that rounds that resemble
+//! their neighbours a little are not taken for levels. The change points count only where at most 1 of 199 random orders of
+//! the same rounds can be split as well. The change is the last level against all rounds before it, with a 95 % interval by
+//! Welch's t on the logarithms. With `-o restarts`, levels are looked for within restarts (V12 is about those between).
+//!
+//! ## When it stays silent
+//!
+//! On one level (V02); where the rounds never settled (W45); below 20 rounds; in a comparison, where rounds are paired.
+//!
+//! ## What to do
+//!
+//! Warm-up: measure with the `--warmup` that is printed. Slow-down: measure for longer, as printed, to see where it ends; look
+//! at CPU frequency and heat, and at what else began to run.
 
 use msgpath_stats::steady::{SteadyClass, ratio, stretches};
 

@@ -1,4 +1,29 @@
-//! W41: the hypervisor took CPU time.
+//! W41: the hypervisor took CPU time
+//!
+//! ## What it says
+//!
+//! In how many rounds the hypervisor ran something else on the CPUs of this virtual machine, for how long, and whether
+//! those rounds are the slow ones.
+//!
+//! ## What it is computed from
+//!
+//! Steal of `/proc/stat` before and after each round, in ticks of 10 ms, all CPUs together. A round counts as stolen from
+//! two ticks and 1 % of its time on, where the kernel tells it CPU by CPU only those of the measuring threads. With both ends on one machine it is told once.
+//!
+//! Whether these rounds are the slow ones is computed as well: the median of each round against that of its case, and the
+//! share of its messages that are as slow as the p99 of the case or slower, rounds under the condition against the
+//! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
+//! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
+//!
+//! ## When it stays silent
+//!
+//! Where fewer than one round in 20 lost time; where the kernel does not count steal.
+//!
+//! ## What to do
+//!
+//! A machine with CPUs of its own. Stolen rounds stay in the result, beside the calm ones, whose numbers are the headline
+//! ([principle 6](docs/principles.md)).
+//! Paths compared in one run share the theft, so the comparison stands.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;

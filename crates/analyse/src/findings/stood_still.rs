@@ -1,4 +1,24 @@
-//! W135: an end did not run for a while: stopped, frozen, or its machine suspended.
+//! W135: an end did not run for a while
+//!
+//! ## What it says
+//!
+//! Which end did not run (the server, the client, or neither of them), for how long at the longest, in how many rounds, and how many
+//! messages were lost in these rounds.
+//!
+//! ## What it is computed from
+//!
+//! The session of an end looks after its round at least four times a second, beside the threads that measure. `unattended_ns` of its
+//! report is the longest time between two looks. A second or more is no delay of a scheduler: the process was stopped (SIGSTOP,
+//! a debugger, a frozen cgroup), or its machine was suspended. Where both ends of one machine have such pauses in the same rounds,
+//! they are one event.
+//!
+//! ## When it stays silent
+//!
+//! Where both ends looked in time; for programs of others at the far end (`--server`), after which nobody looks so.
+//!
+//! ## What to do
+//!
+//! Find out who stopped it, and measure again.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;

@@ -1,4 +1,22 @@
-//! W134: rounds of a stream that the buffers between the ends swallowed: what came through in them is a lower bound.
+//! W134: the buffers swallowed rounds of a stream
+//!
+//! ## What it says
+//!
+//! In how many rounds the buffers between the ends held so much of the stream that its throughput is a lower bound.
+//!
+//! ## What it is computed from
+//!
+//! The receiver's clock begins when the receiver begins to read; what lies in the buffers by then is received in no time. Where a
+//! round was not [steady](docs/method/rounds.md#throughput), its time is that from the first byte sent to the acknowledgement of
+//! the last, on the sender's clock. If that is more than 5 % longer than the receiver's, the round is a bound.
+//!
+//! ## When it stays silent
+//!
+//! Where a quarter of the rounds or fewer are bounds.
+//!
+//! ## What to do
+//!
+//! Longer rounds: a larger `-t` or `-c`, or a smaller `-r`.
 
 use super::wording::{affected, again_for, measured, prefix, warning, worst};
 use super::{Detector, Input, Sentence};

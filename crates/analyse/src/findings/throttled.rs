@@ -1,4 +1,29 @@
-//! W42: the cgroup's CPU quota stopped the run.
+//! W42: a CPU quota stopped the run
+//!
+//! ## What it says
+//!
+//! How often and for how long the quota of the control group, or of one above it, stopped an end, in how many rounds, what the
+//! quota is and whose, and whether those rounds are the slow ones.
+//!
+//! ## What it is computed from
+//!
+//! `nr_throttled` and `throttled_usec` of `cpu.stat` of the group of the ends and of every group above it, before and after
+//! each round, in cgroup version 1 (`throttled_time`) and 2; the quota is the least of these groups when the run began. With both
+//! ends on one machine the end that was stopped more often speaks.
+//!
+//! Whether these rounds are the slow ones is computed as well: the median of each round against that of its case, and the
+//! share of its messages that are as slow as the p99 of the case or slower, rounds under the condition against the
+//! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
+//! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
+//!
+//! ## When it stays silent
+//!
+//! Where the group was never stopped, whatever its limit; where the counters could not be read.
+//!
+//! ## What to do
+//!
+//! Raise `cpu.max`, measure outside of the group, or use fewer threads and waits that sleep: a thread that spins uses up
+//! the quota without sending anything.
 
 use msgpath_core::schema::{LIMITED_GROUP, QUOTA, RoundRecord};
 use msgpath_core::units::Glyphs;

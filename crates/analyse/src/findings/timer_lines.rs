@@ -1,4 +1,28 @@
-//! W40: messages that take as long as one of the system's timers: lines at 1, 4, 40 and 200 ms.
+//! W40: messages take as long as a timer
+//!
+//! ## What it says
+//!
+//! A share of the messages takes about 1, 4, 40 or 200 ms, with few that take a little less or more. That is the period
+//! of a timer; the sentence names the likely one: the tick of the scheduler (1 and 4 ms), a delayed acknowledgement (40
+//! ms), a retransmission or a cork (200 ms). *Likely*: nothing was switched off to prove it.
+//!
+//! ## What it is computed from
+//!
+//! The histogram of each case. A line is the stretch from 0.8 to 1.2 of the period: it holds three times as many messages
+//! as the stretches of the same logarithmic width below and above, at least 10, and 0.1 % of all messages or 10 % of the
+//! time, in a fifth of the rounds and in at least 5; and the period is at least five medians long. The lines at 40 and
+//! 200 ms are for TCP only. At 200 ms, segments that were retransmitted (TCP_INFO, or the counter of the kernel) decide
+//! between retransmission and cork.
+//!
+//! ## When it stays silent
+//!
+//! Where the median itself is that long; where the tail is broad and has no line; where W25 (or the sentence
+//! about a cork that is never released) speaks of the same case and knows more.
+//!
+//! ## What to do
+//!
+//! 1 and 4 ms: find out who shares the CPU (`msgpath doctor`, W46). 40 ms: one send a message, TCP_NODELAY. 200
+//! ms: look for loss on the way, and release corks.
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;

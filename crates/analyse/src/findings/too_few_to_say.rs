@@ -1,4 +1,23 @@
-//! V09: the first quantile that the run cannot carry, and the time that it would take.
+//! V09: too few to say
+//!
+//! ## What it says
+//!
+//! The first quantile that this run has no interval for, why, and how long a run would have one.
+//!
+//! ## What it is computed from
+//!
+//! How many independent messages the messages are worth at this quantile (rounds that differ more than chance explains
+//! are worth less), against how many a two-sided 95 % bound needs: ln 0.025 / ln p. The slower messages must also lie in at
+//! least 5 rounds, so that one burst does not make a tail.
+//!
+//! ## When it stays silent
+//!
+//! In a comparison; where all quantiles of the table have an interval; where the rounds never settled (W45).
+//!
+//! ## What to do
+//!
+//! Run the command that is printed, or do without this quantile. Where it says that a longer run would not settle it, the
+//! rounds drift: compare within one run instead.
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;

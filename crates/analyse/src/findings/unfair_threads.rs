@@ -1,4 +1,23 @@
-//! W109: one thread of an end got much less done than the others.
+//! W109: a thread got much less than its share
+//!
+//! ## What it says
+//!
+//! Which thread of the near end was much slower than the mean of all of them, and on which CPU it ran.
+//!
+//! ## What it is computed from
+//!
+//! The rate of each thread over its own time, divided by the mean rate of the end's threads, over rounds. It speaks where
+//! the whole interval of the slowest thread's share lies below 80 %.
+//!
+//! ## When it stays silent
+//!
+//! With one thread, where threads were not recorded one by one, and where the slow thread is another one in every round:
+//! then its mean share is fair.
+//!
+//! ## What to do
+//!
+//! See what shares its CPU (`msgpath doctor`), give it another (`--cpu`), or pin no thread (`--cpu none`) and compare. Every
+//! thread has the same number of messages in a round, so the round lasts until the slowest is done.
 
 use super::wording::{measured, percent, prefix, sentence, worst};
 use super::{Detector, Input, Sentence, wording::warning};

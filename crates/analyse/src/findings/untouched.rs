@@ -1,4 +1,23 @@
-//! W130: an echo whose far end never touched the payload.
+//! W130: payload untouched by the far end
+//!
+//! ## What it says
+//!
+//! Which echoes came back from a far end that read nothing of them (`splice`): it moved the pages from the connection into a pipe of its
+//! own and from there back. Where other paths were measured as well, it says that their far ends had each message in memory.
+//!
+//! ## What it is computed from
+//!
+//! The trait `untouched` of the path. The far end of such a path has no receive call: bytes go from descriptor to descriptor by splice(2), and
+//! the near end compares what comes back.
+//!
+//! ## When it stays silent
+//!
+//! For every other path, also for those that lend pages to a receiver that reads them (W121).
+//!
+//! ## What to do
+//!
+//! Take the figure for what it is: the least that a proxy costs. A server has to read its messages; `write` over the same transport shows
+//! what that adds.
 
 use std::collections::BTreeSet;
 

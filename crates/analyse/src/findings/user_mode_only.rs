@@ -1,4 +1,22 @@
-//! W104: only user mode may be counted, so the kernel's part of a message, most of it, is in no count.
+//! W104: only user mode was counted
+//!
+//! ## What it says
+//!
+//! At one end or at both the kernel refuses to count what it does itself. System calls, copies and the network stack are in
+//! none of the counts there. *Sure*: the kernel said so when the events were opened.
+//!
+//! ## What it is computed from
+//!
+//! `perf_event_open` was refused (EACCES, EPERM) with the kernel included and worked without. The share of the kernel comes from
+//! getrusage(2), which counts CPU time in both modes.
+//!
+//! ## When it stays silent
+//!
+//! Both modes are counted, or nothing is.
+//!
+//! ## What to do
+//!
+//! `sysctl kernel.perf_event_paranoid=1`, or CAP_PERFMON for the program.
 
 use super::wording::{finding, measured};
 use super::{Detector, Input, Sentence};

@@ -1,4 +1,23 @@
-//! W61: more bytes a second than the wire carries, so that was not the way.
+//! W61: more bytes a second than the wire carries
+//!
+//! ## What it says
+//!
+//! The larger direction of the calls moves so many MB/s while it is outside the server: the server's own time is left out,
+//! and the rate with it, as the table of rates has it, stands in brackets. That is more than the wire carries. So the bytes did not cross such a wire. Where no speed is known, the guard is 1 Gbit/s (125 MB/s).
+//!
+//! ## What it is computed from
+//!
+//! Successful calls of at least 64 KiB: bytes of the larger direction by T4 - T1 less T3 - T2. The speed of the wire is
+//! that of the interface or the one that was typed (`-o wire`).
+//!
+//! ## When it stays silent
+//!
+//! Below the speed of the wire; for small calls, which wait more than they carry.
+//!
+//! ## What to do
+//!
+//! Look at the way to the server (`ip route get ADDRESS`: `dev lo` is this machine). An estimate made with the speed of a link does not apply to such a
+//! run.
 
 use msgpath_core::units::{BitUnits, bits_per_second, three_digits};
 

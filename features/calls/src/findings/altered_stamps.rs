@@ -1,4 +1,22 @@
-//! W63: stamps that were clamped or filled in by a tool before they came here.
+//! W63: stamps that a tool altered
+//!
+//! ## What it says
+//!
+//! In so many calls T2 is T1, or T4 is T3, to the last digit; or the log went through `timealign`.
+//!
+//! ## What it is computed from
+//!
+//! Calls that take at least 20 steps of the clock. Two clocks of two machines agree to the last digit by chance only, and
+//! a leg of nothing is none. At least 3 calls and a tenth of them.
+//!
+//! ## When it stays silent
+//!
+//! Where stamps are as they were read.
+//!
+//! ## What to do
+//!
+//! `timealign` and `dumplogfile4` raise the later stamp until T1 <= T2 <= T3 <= T4, and fill in missing ones from an
+//! assumed 1 Gbit/s; nothing marks them. Import the logs that client4 and server4 wrote.
 
 use msgpath_record::Rows;
 

@@ -1,4 +1,23 @@
-//! W65: the clocks are not known well enough to tell the two ways of a call apart.
+//! W65: the clocks are not known well enough for the legs
+//!
+//! ## What it says
+//!
+//! The offset is known within this bound only, which is more than a quarter of a leg of these kinds of calls. So request
+//! and reply path are shown as one part.
+//!
+//! ## What it is computed from
+//!
+//! The bound of the alignment against the mean legs of each kind, in the band of all calls.
+//!
+//! ## When it stays silent
+//!
+//! On one machine; where the bound is a quarter of each leg at most.
+//!
+//! ## What to do
+//!
+//! Small calls decide: a large body delays one way only, and its whole transfer time is left open. Some hundred pings of
+//! 64 bytes before, during and after the large calls narrow the bound to about the fastest round trip. What stays unknown
+//! is how much the fastest way there differs from the fastest way back.
 
 use msgpath_core::units::Glyphs;
 

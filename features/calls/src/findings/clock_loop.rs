@@ -1,4 +1,21 @@
-//! W66: the offsets of several machines do not add up around a loop.
+//! W66: offsets that do not add up around a loop
+//!
+//! ## What it says
+//!
+//! Around these machines the offsets of the pairs add up to so much, more than their bounds allow.
+//!
+//! ## What it is computed from
+//!
+//! A tree of the pairs with the narrowest bounds; every other pair closes a loop in it. All offsets are taken in the
+//! middle of the run, with the drift limit added for pairs that were not measured then.
+//!
+//! ## When it stays silent
+//!
+//! Without a loop; where every loop closes.
+//!
+//! ## What to do
+//!
+//! One machine has one clock, so one of the pairs is wrong: a clock was set between the logs, or stamps were altered.
 
 use msgpath_core::units::Glyphs;
 

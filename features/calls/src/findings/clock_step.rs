@@ -1,4 +1,22 @@
-//! W64: a clock was stepped during the run.
+//! W64: a clock was stepped
+//!
+//! ## What it says
+//!
+//! What must be added to the server's stamps changes by so much at this time, and within what. Each side of it has its
+//! own line. *Sure*: both sides' bounds exclude that nothing happened.
+//!
+//! ## What it is computed from
+//!
+//! The longest stretches of calls that one line explains, from the front and from the back; only calls that belong to one
+//! piece in both count for its bound.
+//!
+//! ## When it stays silent
+//!
+//! Where one line holds; where a step is smaller than the bounds are wide.
+//!
+//! ## What to do
+//!
+//! Nothing is lost: both pieces are aligned. For the next run let the clocks settle first, and slew instead of stepping.
 
 use msgpath_core::units::{Glyphs, signed};
 

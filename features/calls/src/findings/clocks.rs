@@ -1,4 +1,23 @@
-//! W62: the clocks of two machines could not be aligned, or calls contradict what was found.
+//! W62: clocks that could not be aligned
+//!
+//! ## What it says
+//!
+//! No offset of the two clocks, with a drift below 200 ppm and a few steps, explains the stamps; or so many calls
+//! contradict what explains all others. With one machine: stamps that are not in the order of time.
+//!
+//! ## What it is computed from
+//!
+//! Every call gives two bounds that hold whatever the path does: a request cannot arrive before it was sent, nor a reply.
+//! The lines that violate none are a polygon; here it is empty.
+//!
+//! ## When it stays silent
+//!
+//! Where one line, or a few with steps between them, explains every call; where the server gives no stamps.
+//!
+//! ## What to do
+//!
+//! Look whether a clock was set or slewed during the run (`chronyc tracking`), and import the logs as they were written.
+//! T4 - T1 and T3 - T2 are durations of one clock each and stay as they are.
 
 use super::shared::{calls, counted, ends, log};
 use msgpath_analyse::findings::wording::warning;

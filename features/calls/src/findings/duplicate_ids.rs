@@ -1,4 +1,20 @@
-//! W72: several calls share an id: clients that were started with -seed1.
+//! W72: ids that several calls share
+//!
+//! ## What it says
+//!
+//! So many calls have an id that another call has as well.
+//!
+//! ## What it is computed from
+//!
+//! The ids of all calls. Random ids of 32 bits meet by chance now and then; this is at least 10 times more.
+//!
+//! ## When it stays silent
+//!
+//! Below that; where a protocol has no ids.
+//!
+//! ## What to do
+//!
+//! Leave out `-seed1` where several clients run: they all begin with the same ids.
 
 use std::collections::HashMap;
 

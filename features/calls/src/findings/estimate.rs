@@ -1,4 +1,23 @@
-//! W73: the estimate was far off, and where the difference went.
+//! W73: the estimate was far off
+//!
+//! ## What it says
+//!
+//! The estimate that was typed before, what was measured, the factor, and the largest part of the time. *Sure* where both
+//! halves of the run are that far off.
+//!
+//! ## What it is computed from
+//!
+//! `-expect` against the median of the successful calls; the parts of those near the median. A wire time beside it is
+//! computed from bytes and speed, and is called an estimate.
+//!
+//! ## When it stays silent
+//!
+//! Within a factor of 3; without an estimate.
+//!
+//! ## What to do
+//!
+//! Where the time is outside the server, compare with `msgpath echo` over the same way: it has the same kernel and wire
+//! and no server.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

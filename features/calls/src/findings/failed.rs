@@ -1,4 +1,24 @@
-//! W71: calls that failed or were not answered; client4 counts a failed one as a success.
+//! W71: calls that did not succeed
+//!
+//! ## What it says
+//!
+//! Which share of the calls of a kind failed, with which status, and how many had no answer. A call that the server answered
+//! and whose T4 is not known, as all of a server's log, is neither: it is counted apart. With `--strict` it ends the run with
+//! exit 5.
+//!
+//! ## What it is computed from
+//!
+//! The status of every reply in the log, the client's or the server's. client4 never looks at it and counts such calls as successes.
+//!
+//! ## When it stays silent
+//!
+//! Where all succeeded.
+//!
+//! ## What to do
+//!
+//! What the method and the status tell: Fail of `read` or `delete` is a key that was not written, of `quit` (the sentence says so) a msgpath server
+//! without `--allow-quit`, of an unknown method the method; TooBusy is a server without room. Otherwise no cause is named. Failed calls are
+//! often the fastest; the parts are those of successful calls where there are any.
 
 use std::collections::BTreeMap;
 

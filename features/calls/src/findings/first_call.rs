@@ -1,4 +1,24 @@
-//! W67: the first call of a connection takes longer than the later ones: its first read finds everything cold.
+//! W67: the first call of a connection is slow
+//!
+//! ## What it says
+//!
+//! The first call of a connection takes so many times as long as the later ones. *Sure* where the first calls of at least
+//! 6 connections are all slower than the median of the later ones (sign test, p = 1/64); *can't tell* with one
+//! connection.
+//!
+//! ## What it is computed from
+//!
+//! T4 - T1 of the first successful call of this kind on each connection, at most 8 of them, against the median of all
+//! others.
+//!
+//! ## When it stays silent
+//!
+//! Below a factor of 2; where each connection has one call.
+//!
+//! ## What to do
+//!
+//! Whoever opens a connection for each call pays it every time: keep connections. For a median of later calls leave the
+//! first ones out; several connections tell whether it is the first call or chance.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

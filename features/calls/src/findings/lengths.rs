@@ -1,4 +1,21 @@
-//! W74: byte counts and wire times that are estimates.
+//! W74: byte counts that are estimates
+//!
+//! ## What it says
+//!
+//! The byte counts of so many calls, and the wire times that come from them, are estimates.
+//!
+//! ## What it is computed from
+//!
+//! The lab's log keeps the length of a request as one byte, ten times its logarithm to base 2: within 4.5 %.
+//!
+//! ## When it stays silent
+//!
+//! Where lengths are exact.
+//!
+//! ## What to do
+//!
+//! Do not read such a wire time as a measurement: it is a length divided by an assumed speed, as the white lines in the
+//! lab's viewer are. `msgpath rpc` keeps exact lengths.
 
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Rows;

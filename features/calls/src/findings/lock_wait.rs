@@ -1,4 +1,20 @@
-//! W68: calls wait for the server's lock (one lock over all ports, held while a value is copied).
+//! W68: waiting for the server's lock
+//!
+//! ## What it says
+//!
+//! This share of a call's time the server waits for the lock of its store. *Sure* where both halves of the run agree.
+//!
+//! ## What it is computed from
+//!
+//! What msgpath's server measures within T3 - T2. Other servers do not tell it.
+//!
+//! ## When it stays silent
+//!
+//! Below a tenth of the time; where nobody measured it.
+//!
+//! ## What to do
+//!
+//! Fewer connections that write at a time, smaller values, or a store with more than one lock.
 
 use msgpath_core::units::Glyphs;
 

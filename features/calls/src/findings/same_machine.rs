@@ -1,4 +1,23 @@
-//! W60: client and server share a machine, so no network was measured.
+//! W60: client and server on one machine
+//!
+//! ## What it says
+//!
+//! The server that was dialled is the client's own machine, by an address of the network, and how that is known. No
+//! network was measured.
+//!
+//! ## What it is computed from
+//!
+//! The pairs of machines of the run: both addresses are the same, both ends have the same boot id, or the route to the
+//! server is local.
+//!
+//! ## When it stays silent
+//!
+//! Between two machines; where the target says so itself (127.0.0.1, localhost).
+//!
+//! ## What to do
+//!
+//! Adding a route to the own address (`ip route add OWN via GATEWAY`) changes nothing: the kernel asks the table `local`
+//! first (rule 0). Use a second machine, or a network namespace for the server with a shaped link between.
 
 use std::net::IpAddr;
 

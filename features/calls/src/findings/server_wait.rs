@@ -1,5 +1,22 @@
-//! W69: requests lie at the server before it reads them (T2 holds that time, and the lab cannot tell it
-//! from the network).
+//! W69: requests wait at the server
+//!
+//! ## What it says
+//!
+//! This share of a call's time its request lies at the server before the server reads it. *Sure* where both halves of the
+//! run agree.
+//!
+//! ## What it is computed from
+//!
+//! What msgpath's server measures before T2: the time since its socket had the request.
+//!
+//! ## When it stays silent
+//!
+//! Below a fifth of the time; where nobody measured it.
+//!
+//! ## What to do
+//!
+//! More threads or connections at the server, less load, or CPUs of its own. T2 - T1 contains this time, so the lab's
+//! picture shows it as a slow request path.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,22 @@
-//! W70: one part of the calls is what makes the slow ones slow.
+//! W70: what makes the slow calls slow
+//!
+//! ## What it says
+//!
+//! The calls near p99 take so many times as long as those near the median, and one part has most of the difference.
+//! *Likely*: it is where the time is, not why.
+//!
+//! ## What it is computed from
+//!
+//! Mean parts of the calls from p98.5 to p99.5 (at least 10 of them) against those from p45 to p55.
+//!
+//! ## When it stays silent
+//!
+//! Where the slow ones are not 1.5 times as slow; where no part has 60 % of the difference; where the parts are not told
+//! apart in both bands.
+//!
+//! ## What to do
+//!
+//! Look at that part alone: the timeline sorted by duration shows these calls.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

@@ -1,4 +1,23 @@
-//! W75: calls that take as long as one of TCP's timers, too few of them for the line that W40 looks for.
+//! W75: calls as long as a timer of TCP
+//!
+//! ## What it says
+//!
+//! So many calls took 40 or 200 ms while the usual one is far shorter, and which timer has that length. *Likely* for two
+//! calls and more, *can't tell* for a single one.
+//!
+//! ## What it is computed from
+//!
+//! Successful calls of 38 to 48 ms and of 198 to 230 ms, where few are a little shorter or longer.
+//!
+//! ## When it stays silent
+//!
+//! Where W40 sees a line in many rounds and says it; where such times are part of a tail; where the usual call is not 5
+//! times shorter.
+//!
+//! ## What to do
+//!
+//! 40 ms: send each message in one call, set TCP_NODELAY at both ends. 200 ms: look for loss (`nstat`, TcpRetransSegs)
+//! and for a server that was stopped.
 
 use std::ops::Range;
 

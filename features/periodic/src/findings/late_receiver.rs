@@ -1,4 +1,22 @@
-//! W101: several messages in a row are slow because one receiver was late once.
+//! W101: one late receiver, many slow messages
+//!
+//! ## What it says
+//!
+//! At least five messages in a row at one receiver took more than ten medians and arrived together: they waited for one
+//! thing. *Sure* where no message waited longer than one made before it, else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! The per-message log in the order of arrival at each receiver: messages slower than ten steady medians that arrived
+//! within a fifth of the longest wait.
+//!
+//! ## When it stays silent
+//!
+//! Without a message log, and where slow messages arrive apart.
+//!
+//! ## What to do
+//!
+//! Count such a stall once. Look for what kept the receiver: a CPU (W97), a lock, output inside the loop.
 
 use msgpath_core::units::Glyphs;
 

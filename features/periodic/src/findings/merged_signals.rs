@@ -1,4 +1,22 @@
-//! W99: SIGIO is not queued: one signal stood for several messages.
+//! W99: one signal stood for several messages
+//!
+//! ## What it says
+//!
+//! Fewer signals were handled than messages received: SIGIO is a standard signal and is not queued. *Sure*: both are
+//! counted.
+//!
+//! ## What it is computed from
+//!
+//! The handler's count of each receiving thread, against the messages received.
+//!
+//! ## When it stays silent
+//!
+//! Below one message in a hundred, and where no engine waits by `sigio`.
+//!
+//! ## What to do
+//!
+//! Receive until EAGAIN for every signal, as msgpath does. `-o queued-signals=yes` asks for a real-time signal (F_SETSIG), of
+//! which every event queues one.
 
 use super::engines;
 use crate::analyse::Engine;

@@ -1,4 +1,21 @@
-//! W102: messages that were delivered after the next one was due.
+//! W102: deadlines were missed
+//!
+//! ## What it says
+//!
+//! At least one message in a thousand was not delivered a period after it was due, or never. *Sure*: counted.
+//!
+//! ## What it is computed from
+//!
+//! For every message and receiver, the time from when the message was due to its delivery, against the period.
+//!
+//! ## When it stays silent
+//!
+//! Below one in a thousand, and for other workloads.
+//!
+//! ## What to do
+//!
+//! A longer period, fewer components a CPU, or an engine that wakes faster; `made late` tells what the senders themselves
+//! missed.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,23 @@
-//! W97: receivers were runnable and not running for a large part of the time that messages took.
+//! W97: messages wait for a CPU
+//!
+//! ## What it says
+//!
+//! The receiving threads were runnable and not running for at least a quarter of the mean one-way time. *Likely*: the
+//! time is counted, which message it delayed is not.
+//!
+//! ## What it is computed from
+//!
+//! The second field of `/proc/self/task/TID/schedstat` of every receiving thread, from before the first message to after
+//! the last, divided by the messages received.
+//!
+//! ## When it stays silent
+//!
+//! Where schedstat cannot be read, below 2 µs a message, and below a quarter of the mean.
+//!
+//! ## What to do
+//!
+//! Fewer receivers than CPUs, a higher priority for them, or no computing in the thread that receives. `perf sched
+//! timehist` shows 0 for a receiver that was runnable already; this counts it.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,21 @@
-//! W100: more components than CPUs receive at one time: the mean is a test of the scheduler.
+//! W100: the mean is a test of the scheduler
+//!
+//! ## What it says
+//!
+//! More components receive every message at one time than there are CPUs. *Sure*: both are counted.
+//!
+//! ## What it is computed from
+//!
+//! Processes times components, the CPUs that the run may use, and how the components start.
+//!
+//! ## When it stays silent
+//!
+//! With as many CPUs as components, and with a staggered start.
+//!
+//! ## What to do
+//!
+//! Compare engines by their minimum and by the median of a run with `--start staggered`; measure the scheduler on
+//! purpose, not by accident.
 
 use super::engines;
 use crate::record::PeriodicFacts;

@@ -1,4 +1,23 @@
-//! W96: the first messages of a periodic run are slow, the rest is not: the start is what is slow.
+//! W96: the start is what is slow
+//!
+//! ## What it says
+//!
+//! The first messages of each component (50, or as many as `--first` says) took at least twice the mean of the rest, and
+//! at least 20 µs longer. *Likely*: the start of many processes fits; nothing was switched off to prove it.
+//!
+//! ## What it is computed from
+//!
+//! The histogram of the first messages against that of the steady ones, how many processes share how many CPUs, and how
+//! long it took until all were ready.
+//!
+//! ## When it stays silent
+//!
+//! Where the first messages are like the rest, where they are few, and for other workloads.
+//!
+//! ## What to do
+//!
+//! Keep the first messages out of the numbers that stand for the whole, start staggered (`--start staggered`), and do
+//! set-up work before the first message. `--start storm` shows the start as it is without a barrier.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,22 @@
-//! W91: signals coalesce: a signal is not a message.
+//! W91: signals coalesce
+//!
+//! ## What it says
+//!
+//! How many messages had no signal of their own: a signal that is pending is not raised again. *Sure*: they are counted.
+//!
+//! ## What it is computed from
+//!
+//! For the wait `sigio`: messages of the traced replica without a `signal_generate` for their receiver between their data
+//! and their stamp.
+//!
+//! ## When it stays silent
+//!
+//! For every other wait; where each message has its signal; where the kernel does not tell of signals.
+//!
+//! ## What to do
+//!
+//! A handler must receive until there is nothing left. Real-time signals (`F_SETSIG`) are queued one by one, up to a
+//! limit.
 
 use super::growth::traced;
 use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};

@@ -1,4 +1,22 @@
-//! W85: the first message of a connection finds everything cold, and in which stage.
+//! W85: the first message of a connection is cold
+//!
+//! ## What it says
+//!
+//! How long the first message of a connection takes against the mean of all, and in which stage the difference lies.
+//! *Likely* at best: the messages are few.
+//!
+//! ## What it is computed from
+//!
+//! Messages with the sequence number 0 of the traced replica, in at least 5 rounds, against all messages.
+//!
+//! ## When it stays silent
+//!
+//! Where the first messages are trimmed (the default); where they take less than 1.5 times the mean, or the difference is
+//! smaller than what tracing adds.
+//!
+//! ## What to do
+//!
+//! A message that does not count, sent before the others; buffers touched and keys fetched at start-up.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

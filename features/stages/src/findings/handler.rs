@@ -1,4 +1,29 @@
-//! W86: slow messages are slow because the far end's program worked longer.
+//! W86: the far end's program took longer
+//!
+//! ## What it says
+//!
+//! Slow messages are slow because the far end worked longer between its receive and its send.
+//!
+//! *Sure*: the interval of the difference, over rounds drawn again, lies above what tracing itself adds to a round trip
+//! at most, and the same stage grew most in both halves of the run. Else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! Messages of the traced replica of a case, whose rounds are interleaved with those of the case itself. Each message is
+//! joined with the kernel's events of its round, and every nanosecond of it is charged to a stage; the stages of a
+//! message add up to its round trip. Slow messages are those from p98.5 to p99.5, usual ones those from p45 to p55; whole
+//! messages are averaged in both bands, and the stage whose mean differs most is the cause. The handler lies between two
+//! stamps of the far end itself.
+//!
+//! ## When it stays silent
+//!
+//! Without a traced replica (`--stages light` or `full`); where fewer than 95 % of the messages are attributed; where slow
+//! messages take less than 20 % longer than usual ones; where the stage holds less than 30 % of the difference, or
+//! another grew more.
+//!
+//! ## What to do
+//!
+//! A profile of the handler (`perf record`), its locks and its allocations. The way there and back is not the cause.
 
 use super::growth::slow;
 use crate::analyse::stage::Kind;

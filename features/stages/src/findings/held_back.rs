@@ -1,4 +1,24 @@
-//! W88: packets left after the send call had returned: Nagle, a cork, pacing, a full queue.
+//! W88: packets are held back after the send call
+//!
+//! ## What it says
+//!
+//! Packets leave after their send call has returned, in the context of a timer or of an acknowledgement: for how long, on
+//! average and in slow messages, and which option of the run explains it (Nagle, a cork, pacing).
+//!
+//! *Sure*: the time lies above what tracing adds at most, in at least 5 rounds. Else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! A packet of the message reaches the driver after the stamp behind the send call, or while another task than the sender
+//! runs. It is found through the socket that becomes readable with it.
+//!
+//! ## When it stays silent
+//!
+//! Below 5 % of the mean round trip; without a traced replica.
+//!
+//! ## What to do
+//!
+//! TCP_NODELAY on (`-o nodelay=yes`), no cork, one send a message. See W25.
 
 use msgpath_core::units::Glyphs;
 

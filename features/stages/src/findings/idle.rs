@@ -1,4 +1,24 @@
-//! W84: the CPU of slow messages left a deeper idle state.
+//! W84: slow wake-ups leave a deeper idle state
+//!
+//! ## What it says
+//!
+//! The CPU of slow messages slept in a certain idle state: which one, for which share of the slow wake-ups and of all
+//! others, and how long the wake-up out of it takes. *Likely* at best: nothing was switched off to prove it.
+//!
+//! ## What it is computed from
+//!
+//! `cpu_idle` events of the receiver's CPU (full set, where the kernel has them; a virtual machine often has none): the
+//! state in which the CPU was when the data became readable.
+//!
+//! ## When it stays silent
+//!
+//! Where no idle state was seen; where slow messages do not wait for a wake-up more than others; where the state is as
+//! frequent among the others (less than twice).
+//!
+//! ## What to do
+//!
+//! `cpupower idle-set -D` with a limit below the exit time of the state, or `/dev/cpu_dma_latency` held open at 0. Both
+//! cost power.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,4 +1,24 @@
-//! W92: stages were asked for and are not shown, or boundaries between them are missing.
+//! W92: stages are not shown, or some are joined
+//!
+//! ## What it says
+//!
+//! Stages were asked for and are not shown, with the reason and what would grant them; or tracepoints are missing, so
+//! that the stages on both sides of a boundary are one number. Of two ends without a common clock each traces itself: where one could not,
+//! it says which and why. Between two clocks only packets on a device are traced; else the stages are those of the stamps of both ends.
+//!
+//! ## What it is computed from
+//!
+//! The messages of the traced replica whose stages are known. Below 95 % no split is shown: those that are known are not
+//! like those that are not.
+//!
+//! ## When it stays silent
+//!
+//! Where no stages were asked for; where at least 95 % of the messages are attributed, no boundary is missing and both ends were traced.
+//!
+//! ## What to do
+//!
+//! What the sentence says: a capability for the better back end (`CAP_BPF` and `CAP_PERFMON`), fewer messages in flight,
+//! a larger `-o message-log`.
 
 use super::growth::traced;
 use msgpath_analyse::findings::wording::{list, prefix, sentence, warning};

@@ -1,4 +1,22 @@
-//! W89: tracing costs more than the difference that the stages explain.
+//! W89: tracing costs more than it explains
+//!
+//! ## What it says
+//!
+//! Tracing makes round trips at least 10 % longer, and the time that it adds is larger than the difference that the
+//! stages explain.
+//!
+//! ## What it is computed from
+//!
+//! The ratio of the traced replica to the case, paired by pass, and the stage that grows most in slow messages.
+//!
+//! ## When it stays silent
+//!
+//! Where tracing adds less than 10 % (lower end of the interval), or less than the stage that grew most.
+//!
+//! ## What to do
+//!
+//! `--stages light` records fewer events. The BPF back end costs a third of perf's: `known by` says which one was used
+//! and what the better one needs.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

@@ -1,4 +1,29 @@
-//! W93: slow messages are slow in a stage that no other sentence speaks of: the device, the softirq, the receive call.
+//! W93: slow messages are slow in another stage
+//!
+//! ## What it says
+//!
+//! Slow messages are slow in a stage without a sentence of its own: waiting to be sent, the device, the receive softirq,
+//! the receive call, a receiver that sleeps again before its message is whole, the signal.
+//!
+//! *Sure*: the interval of the difference, over rounds drawn again, lies above what tracing itself adds to a round trip
+//! at most, and the same stage grew most in both halves of the run. Else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! Messages of the traced replica of a case, whose rounds are interleaved with those of the case itself. Each message is
+//! joined with the kernel's events of its round, and every nanosecond of it is charged to a stage; the stages of a
+//! message add up to its round trip. Slow messages are those from p98.5 to p99.5, usual ones those from p45 to p55; whole
+//! messages are averaged in both bands, and the stage whose mean differs most is the cause.
+//!
+//! ## When it stays silent
+//!
+//! Without a traced replica (`--stages light` or `full`); where fewer than 95 % of the messages are attributed; where slow
+//! messages take less than 20 % longer than usual ones; where the stage holds less than 30 % of the difference, or
+//! another grew more.
+//!
+//! ## What to do
+//!
+//! What the sentence names for the stage. `msgpath explain` shows all stages side by side.
 
 use super::growth::{Slow, slow};
 use crate::analyse::stage::Kind;

@@ -1,4 +1,31 @@
-//! W82: slow messages went through a receive softirq on another core than the one that sent them.
+//! W82: the receive softirq ran on another core
+//!
+//! ## What it says
+//!
+//! Slow messages are slow in the device or the receive softirq, and at least half of them were received by a softirq on
+//! another CPU than the one that sent them.
+//!
+//! *Sure*: the interval of the difference, over rounds drawn again, lies above what tracing itself adds to a round trip
+//! at most, and the same stage grew most in both halves of the run. Else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! Messages of the traced replica of a case, whose rounds are interleaved with those of the case itself. Each message is
+//! joined with the kernel's events of its round, and every nanosecond of it is charged to a stage; the stages of a
+//! message add up to its round trip. Slow messages are those from p98.5 to p99.5, usual ones those from p45 to p55; whole
+//! messages are averaged in both bands, and the stage whose mean differs most is the cause. The CPUs of
+//! `net_dev_start_xmit` and `netif_receive_skb` of the same packet are compared.
+//!
+//! ## When it stays silent
+//!
+//! Without a traced replica (`--stages light` or `full`); where fewer than 95 % of the messages are attributed; where slow
+//! messages take less than 20 % longer than usual ones; where the stage holds less than 30 % of the difference, or
+//! another grew more. Where the softirq ran on the CPU that sent.
+//!
+//! ## What to do
+//!
+//! Steer the receive queue to the CPU of the receiver, or switch steering off: `rps_cpus` of the device, `smp_affinity`
+//! of its interrupt.
 
 use super::growth::slow;
 use crate::analyse::stage::Kind;

@@ -1,4 +1,31 @@
-//! W80: slow messages are slow because their receiver had to be woken.
+//! W80: slow messages wait for a wake-up
+//!
+//! ## What it says
+//!
+//! Slow messages are slow because their receiver slept and had to be woken: how much of their extra time is
+//! the wake-up call or the wake-up in flight (the interrupt to the other CPU, its exit from idle).
+//!
+//! *Sure*: the interval of the difference, over rounds drawn again, lies above what tracing itself adds to a round trip
+//! at most, and the same stage grew most in both halves of the run. Else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! Messages of the traced replica of a case, whose rounds are interleaved with those of the case itself. Each message is
+//! joined with the kernel's events of its round, and every nanosecond of it is charged to a stage; the stages of a
+//! message add up to its round trip. Slow messages are those from p98.5 to p99.5, usual ones those from p45 to p55; whole
+//! messages are averaged in both bands, and the stage whose mean differs most is the cause.
+//!
+//! ## When it stays silent
+//!
+//! Without a traced replica (`--stages light` or `full`); where fewer than 95 % of the messages are attributed; where slow
+//! messages take less than 20 % longer than usual ones; where the stage holds less than 30 % of the difference, or
+//! another grew more.
+//!
+//! ## What to do
+//!
+//! A receiver that spins or busy-polls (`-o wait=spin`) is never woken, for the price of a CPU. Ends that talk in turn can
+//! share a CPU (`--cpu 1,1`). Where the run has tried one of these beside the case, the sentence prints what came of it
+//! instead.
 
 use super::growth::{against_waiting, slow};
 use crate::analyse::stage::Kind;

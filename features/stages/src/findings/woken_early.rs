@@ -1,4 +1,22 @@
-//! W90: receivers are woken before there are data (Unix sockets: room in the peer's buffer).
+//! W90: the receiver is woken before there are data
+//!
+//! ## What it says
+//!
+//! The share of the receives in which the receiver was being woken already when its data arrived: on Unix sockets the
+//! peer's receive frees room in the buffer, and that wakes the reader as well. *Likely*: the mechanism fits.
+//!
+//! ## What it is computed from
+//!
+//! The receiver's state when its socket became readable, counted over all messages of the traced replica.
+//!
+//! ## When it stays silent
+//!
+//! Below 20 % of the receives; for transports that do not say when data are readable (pipes, queues, shared memory).
+//!
+//! ## What to do
+//!
+//! Nothing, where the ends talk in turn: the wake-up overlaps the send. Where many messages flow one way, a larger buffer
+//! makes such wake-ups rare.
 
 use super::growth::traced;
 use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};

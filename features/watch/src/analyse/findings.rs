@@ -1,4 +1,43 @@
-//! Sentences about watched programs. `CAUSES` is the table of what a stage means, a page in `docs/findings` for each code.
+//! X01: what slow requests wait for
+//!
+//! ## What it says
+//!
+//! Which stage takes most of the extra time of slow requests (around p99, or from `--slow` on) over usual ones (around p50), in a
+//! program that nobody changed, and whom it waited for: the task that had the CPU, the call that blocked, who woke the thread.
+//!
+//! | the time went to | what it was | what to do |
+//! |---|---|---|
+//! | the server computing (on CPU) | the server's thread on a CPU while it worked: its own code, the kernel's on its behalf | a profile (`perf record -p PID`) names the function |
+//! | page faults | from the fault until its page is counted; where that is not known, time on a CPU with at least 16 more faults than usual | touch memory before and keep it, huge pages; after a fork the first write to a page copies it |
+//! | interrupts | devices, the timer and softirqs had the server's CPU | `/proc/interrupts` and `/proc/softirqs` say which: move them (`smp_affinity`, RPS), or the server (`taskset`) |
+//! | the hypervisor | *steal*: the virtual machine stood still on that CPU | fewer virtual machines, CPUs that are not shared, another host |
+//! | runnable without a CPU | a thread of server or client was ready and another task ran | fewer busy tasks there, a priority (`chrt`, `nice`), a limit for the other one (`cpu.max`) |
+//! | a lock | blocked in `futex`; who woke it usually held the lock | what the named thread does while it holds it |
+//! | the disk | fsync, fdatasync, a read that went to the disk | sync less often or in another thread, a faster device |
+//! | sleeping | a timed sleep | retries, rate limits and polling: the source says where |
+//! | waiting for somebody else | blocked in a poll or a socket call: it asks another server | watch that as well: `--pid A,B` or `--port A,B` |
+//! | blocking | another call: a pipe, a file, a child, a fault that waits | `strace -p PID -e trace=CALL` |
+//! | other connections | the request had arrived, its thread was busy with others | more threads, shorter requests, fewer connections on each |
+//! | the reply held back | the thread read other requests before it sent the reply, as event loops do | fewer requests a round (`io-threads`) |
+//! | other replies | the client's thread worked on other replies | more client threads: the client is the bottleneck |
+//! | another thread | a thread that was not followed took the request over: just started, or handed to while busy | a pool of threads that wait is followed from its second request on |
+//! | send call, stack, softirq, waking, receiving | the way between both | `msgpath echo` measures it alone, `msgpath explain` splits it; waking: V13 |
+//! | the link and the other host | between the end of the client's send call and the reply's arrival | `msgpath watch` on the other host |
+//!
+//! *Sure* where the stage is at least half of the difference and the largest one in both halves of the slow requests; else *likely*.
+//!
+//! ## What it is computed from
+//!
+//! The times of each stage of a request ([Watching programs](docs/watch.md)), mean of the slow against mean of the usual ones.
+//!
+//! ## When it stays silent
+//!
+//! Below a fifth of the difference; where slow requests take less than 1.2 times as long as usual ones; where fewer than five
+//! requests have a row; where requests cannot be split (X14).
+//!
+//! ## What to do
+//!
+//! The third column.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +45,12 @@ use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::units::Glyphs;
 use msgpath_core::watch::{RequestRow, Stage};
 
+use super::Server;
 use super::bands::Bands;
 use super::culprits::{self, Agreed};
-use super::{ENOUGH, Server};
 
-/// Codes of all of them.
-pub const CODES: [&str; 18] = [
-    "X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15", "X16",
-    "X17", "X18",
-];
+/// The code of all of them.
+pub const CODE: &str = "X01";
 
 /// Slow requests that take less than so much more than usual ones have no cause of their own.
 const LEAST_MORE: f64 = 1.2;
@@ -29,39 +65,39 @@ const FAULTS: f64 = 16.0;
 /// A name is given where it has this share of the waiting.
 const AGREED: f64 = 0.5;
 
-/// Code and words of a stage: what happened, for a sentence that begins with a share.
-fn cause(stage: Stage) -> (&'static str, &'static str) {
+/// Words of a stage: what happened, for a sentence that begins with a share.
+fn cause(stage: Stage) -> &'static str {
     match stage {
-        Stage::WorkOnCpu => ("X01", "the server computing (on CPU)"),
-        Stage::WorkPageFaults => ("X02", "the server's page faults"),
-        Stage::WorkInterrupts => ("X16", "interrupts on the server's CPU while it worked"),
-        Stage::WorkStolen => ("X18", "the hypervisor, which took the server's CPU while it worked"),
-        Stage::WorkRunnable => ("X03", "the server being runnable without a CPU while it worked"),
-        Stage::RunQueue => ("X03", "the server being runnable without a CPU before it read the request"),
-        Stage::ClientRunQueue => ("X03", "the client being runnable without a CPU before it read the reply"),
-        Stage::WorkLock => ("X04", "the server waiting for a lock"),
-        Stage::WorkDisk => ("X05", "the server waiting for the disk"),
-        Stage::WorkSleep => ("X06", "the server sleeping"),
-        Stage::WorkPoll | Stage::WorkSocket => ("X07", "the server waiting for somebody else while it worked"),
-        Stage::WorkOther | Stage::WorkFault => ("X08", "the server blocking"),
-        Stage::Queued => ("X09", "the request waiting while the server's thread was busy with other connections"),
-        Stage::Held => ("X10", "the reply being held back while the server's thread worked on other requests"),
-        Stage::ClientQueued => ("X11", "the client being busy with other replies"),
-        Stage::OtherThread => ("X13", "the request waiting until another thread of the server took it over"),
-        Stage::WorkElsewhere => ("X13", "work in a thread that was not followed"),
-        Stage::ClientOtherThread => ("X13", "the reply waiting until another thread of the client took it over"),
-        Stage::Send => ("X12", "the client's send call, the stack and the receive softirq"),
-        Stage::Reply => ("X12", "the reply's send call, the stack and the receive softirq"),
-        Stage::SendOut => ("X12", "the client's send call and the transmit stack"),
-        Stage::ReplyOut => ("X12", "the reply's send call and the transmit stack"),
-        Stage::Softirq => ("X12", "the softirq that received the request"),
-        Stage::ClientSoftirq => ("X12", "the softirq that received the reply"),
-        Stage::Away => ("X17", "the link and the other host"),
-        Stage::WakeUp | Stage::InFlight | Stage::WorkWaking => ("X12", "waking the server"),
-        Stage::Receive => ("X12", "the server receiving, on CPU"),
-        Stage::ClientWakeUp | Stage::ClientInFlight => ("X12", "waking the client"),
-        Stage::ClientReceive => ("X12", "the client receiving, on CPU"),
-        Stage::Rest => ("X12", "the rest of the reply, after its first part"),
+        Stage::WorkOnCpu => "the server computing (on CPU)",
+        Stage::WorkPageFaults => "the server's page faults",
+        Stage::WorkInterrupts => "interrupts on the server's CPU while it worked",
+        Stage::WorkStolen => "the hypervisor, which took the server's CPU while it worked",
+        Stage::WorkRunnable => "the server being runnable without a CPU while it worked",
+        Stage::RunQueue => "the server being runnable without a CPU before it read the request",
+        Stage::ClientRunQueue => "the client being runnable without a CPU before it read the reply",
+        Stage::WorkLock => "the server waiting for a lock",
+        Stage::WorkDisk => "the server waiting for the disk",
+        Stage::WorkSleep => "the server sleeping",
+        Stage::WorkPoll | Stage::WorkSocket => "the server waiting for somebody else while it worked",
+        Stage::WorkOther | Stage::WorkFault => "the server blocking",
+        Stage::Queued => "the request waiting while the server's thread was busy with other connections",
+        Stage::Held => "the reply being held back while the server's thread worked on other requests",
+        Stage::ClientQueued => "the client being busy with other replies",
+        Stage::OtherThread => "the request waiting until another thread of the server took it over",
+        Stage::WorkElsewhere => "work in a thread that was not followed",
+        Stage::ClientOtherThread => "the reply waiting until another thread of the client took it over",
+        Stage::Send => "the client's send call, the stack and the receive softirq",
+        Stage::Reply => "the reply's send call, the stack and the receive softirq",
+        Stage::SendOut => "the client's send call and the transmit stack",
+        Stage::ReplyOut => "the reply's send call and the transmit stack",
+        Stage::Softirq => "the softirq that received the request",
+        Stage::ClientSoftirq => "the softirq that received the reply",
+        Stage::Away => "the link and the other host",
+        Stage::WakeUp | Stage::InFlight | Stage::WorkWaking => "waking the server",
+        Stage::Receive => "the server receiving, on CPU",
+        Stage::ClientWakeUp | Stage::ClientInFlight => "waking the client",
+        Stage::ClientReceive => "the client receiving, on CPU",
+        Stage::Rest => "the rest of the reply, after its first part",
     }
 }
 
@@ -111,12 +147,11 @@ fn of_stage(
     first: bool,
     call: &dyn Fn(i16) -> Option<String>,
 ) -> Finding {
-    let (mut code, words) = cause(stage);
     let [typical, slow] = bands.mean(stage);
-    let mut words = words.to_owned();
+    let mut words = cause(stage).to_owned();
     let faults = bands.slow.faults - bands.typical.faults;
-    if matches!(stage, Stage::WorkOnCpu | Stage::WorkPageFaults) && faults >= FAULTS {
-        code = "X02";
+    let faulted = matches!(stage, Stage::WorkOnCpu | Stage::WorkPageFaults) && faults >= FAULTS;
+    if faulted {
         words += &format!(", with {faults:.0} more page faults a request");
     }
     if let Some(who) = culprits::agreed(&bands.slow_rows, stage) {
@@ -143,10 +178,10 @@ fn of_stage(
         ("typical_ns".to_owned(), typical),
         ("rows".to_owned(), bands.slow.rows as f64),
     ]);
-    if code == "X02" {
+    if faulted || stage == Stage::WorkPageFaults {
         evidence.insert("page_faults".into(), faults);
     }
-    finding(code, if sure { Confidence::Sure } else { Confidence::Likely }, text, evidence)
+    finding(CODE, if sure { Confidence::Sure } else { Confidence::Likely }, text, evidence)
 }
 
 /// The stage takes most of the time of slow requests in the first half of them as in the second.
@@ -158,34 +193,8 @@ fn halves_agree(rows: &[&RequestRow], stage: Stage) -> bool {
     })
 }
 
-fn finding(code: &str, confidence: Confidence, text: String, evidence: BTreeMap<String, f64>) -> Finding {
+pub(super) fn finding(code: &str, confidence: Confidence, text: String, evidence: BTreeMap<String, f64>) -> Finding {
     Finding { code: code.into(), confidence, text, evidence, next: Vec::new() }
-}
-
-/// What is said where the time is not split.
-pub(super) fn not_split(server: &Server) -> Vec<Finding> {
-    let Some(why) = &server.not_split else { return Vec::new() };
-    // Without a row nobody knows what its threads are called.
-    let name = match server.port {
-        Some(port) if server.name.is_empty() => format!("port {port}"),
-        _ => server.name.clone(),
-    };
-    if server.in_flight > 0 && server.complete < ENOUGH {
-        let text = format!(
-            "which reply answers which request to {}: several requests are in flight on a connection, and the protocol is not known \
-             or was not followed from the beginning of the connection. With --framing, or with one request at a time on each \
-             connection, the time is split.",
-            name
-        );
-        let evidence = BTreeMap::from([("turns_in_flight".to_owned(), server.in_flight as f64)]);
-        return vec![finding("X14", Confidence::CantTell, text, evidence)];
-    }
-    let evidence = BTreeMap::from([
-        ("incomplete".to_owned(), server.incomplete as f64),
-        ("torn".to_owned(), server.torn as f64),
-        ("requests".to_owned(), server.requests as f64),
-    ]);
-    vec![finding("X15", Confidence::CantTell, format!("where the time of {name} goes: {why}."), evidence)]
 }
 
 #[cfg(test)]
@@ -205,51 +214,37 @@ mod tests {
 
     #[test]
     fn a_planted_cause_is_the_first_sentence_with_its_culprit() {
-        for (stage, code, words) in [
-            (Stage::WorkOnCpu, "X01", "computing (on CPU): 2.0"),
-            (Stage::WorkRunnable, "X03", "while it worked, on CPU 1 behind ffmpeg"),
-            (Stage::WorkLock, "X04", "a lock, in futex, woken by lock-holder"),
-            (Stage::WorkDisk, "X05", "the disk, in fsync, woken by kworker/1:2"),
-            (Stage::WorkSleep, "X06", "sleeping, in clock_nanosleep: 2.0"),
-            (Stage::WorkPoll, "X07", "in epoll_wait, woken by postgres"),
-            (Stage::Queued, "X09", "busy with other connections"),
-            (Stage::Held, "X10", "held back"),
-            (Stage::ClientQueued, "X11", "busy with other replies"),
-            (Stage::Send, "X12", "send call"),
-            (Stage::WorkInterrupts, "X16", "interrupts on the server's CPU"),
-            (Stage::WorkStolen, "X18", "took the server's CPU while it worked: 2.0"),
-            (Stage::OtherThread, "X13", "another thread of the server took it over: 2.0"),
-            (Stage::Away, "X17", "the link and the other host: 2.0"),
-            (Stage::ClientSoftirq, "X12", "received the reply"),
+        for (stage, words) in [
+            (Stage::WorkOnCpu, "computing (on CPU): 2.0"),
+            (Stage::WorkRunnable, "while it worked, on CPU 1 behind ffmpeg"),
+            (Stage::WorkLock, "a lock, in futex, woken by lock-holder"),
+            (Stage::WorkDisk, "the disk, in fsync, woken by kworker/1:2"),
+            (Stage::WorkSleep, "sleeping, in clock_nanosleep: 2.0"),
+            (Stage::WorkPoll, "in epoll_wait, woken by postgres"),
+            (Stage::Queued, "busy with other connections"),
+            (Stage::Held, "held back"),
+            (Stage::ClientQueued, "busy with other replies"),
+            (Stage::Send, "send call"),
+            (Stage::WorkInterrupts, "interrupts on the server's CPU"),
+            (Stage::WorkStolen, "took the server's CPU while it worked: 2.0"),
+            (Stage::OtherThread, "another thread of the server took it over: 2.0"),
+            (Stage::Away, "the link and the other host: 2.0"),
+            (Stage::ClientSoftirq, "received the reply"),
         ] {
             let sentences = sentences(&Load { stage, ..Load::default() });
             assert!(
-                sentences.len() == 1 && sentences[0].0 == format!("sure {code}") && sentences[0].1.contains(words),
+                sentences.len() == 1 && sentences[0].0 == "sure X01" && sentences[0].1.contains(words),
                 "{stage:?} {sentences:?}"
             );
         }
         let sentences = sentences(&Load { faults: 4096, ..Load::default() });
-        assert!(sentences[0].0 == "sure X02" && sentences[0].1.contains("with 4096 more page faults"), "{sentences:?}");
+        assert!(sentences[0].0 == "sure X01" && sentences[0].1.contains("with 4096 more page faults"), "{sentences:?}");
         let timed = self::sentences(&Load { faults: 4096, stage: Stage::WorkPageFaults, ..Load::default() });
-        assert!(timed[0].0 == "sure X02" && timed[0].1.contains("the server's page faults, with 4096"), "{timed:?}");
+        assert!(timed[0].0 == "sure X01" && timed[0].1.contains("the server's page faults, with 4096"), "{timed:?}");
     }
 
     #[test]
     fn is_silent_where_slow_requests_are_like_the_others() {
         assert_eq!(sentences(&Load { planted_ns: 0, ..Load::default() }), []);
-    }
-
-    #[test]
-    fn what_cannot_be_paired_or_was_not_seen_is_not_split() {
-        let said_of = sentences(&Load { in_flight: 900, ..Load::default() });
-        assert!(
-            said_of.len() == 1 && said_of[0].0 == "can't tell X14" && said_of[0].1.contains("in flight"),
-            "{said_of:?}"
-        );
-        let said_of = sentences(&Load { incomplete: 900, ..Load::default() });
-        assert!(
-            said_of.len() == 1 && said_of[0].0 == "can't tell X15" && said_of[0].1.contains("seen from"),
-            "{said_of:?}"
-        );
     }
 }

@@ -10,6 +10,7 @@ mod gates;
 mod pictures;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unsplit;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -21,12 +22,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use bands::{Band, StageTimes};
-pub use findings::CODES;
 pub use pictures::{Bin, Heat, Pictures};
 pub use verify::verify_watched;
 
 use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, Watched, name_of, named};
 use bands::Bands;
+
+/// The codes of all sentences.
+pub const CODES: [&str; 2] = [findings::CODE, unsplit::CODE];
 
 /// Below this share of complete requests nothing is said about where their time goes.
 pub const ENOUGH: f64 = 0.95;
@@ -367,7 +370,7 @@ fn server(
         server.slow = Some(bands.slow.clone());
         server.findings = findings::of(&server, &bands, call);
     } else {
-        server.findings = findings::not_split(&server);
+        server.findings = unsplit::not_split(&server);
     }
     server.slowest = slowest(rows, choice.slowest, begin, call);
     server.by_request = asked(rows);
