@@ -26,8 +26,8 @@ use crate::open_loop::{self, open_loop, without_times};
 use crate::results::Results;
 use crate::series::{per_second, receiver, sender, series};
 use crate::summary::{
-    CaseSummary, Conditions, Copied, EndSummary, Latency, QUANTILES, Repeats, Spread, Summary, Throughput, Totals,
-    Transit,
+    CaseSummary, Conditions, Copied, EndSummary, Finding, Latency, QUANTILES, Repeats, Spread, Summary, Throughput,
+    Totals, Transit, Warning,
 };
 use crate::{between, cost, events, first, gates, layers, restarts, section, settled, threads, throughput};
 
@@ -38,6 +38,15 @@ pub fn summarise(run: &Run) -> Summary {
 
 /// A run's numbers. Whatever rounds are there are used; nothing is assumed about those that are not.
 pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
+    summarise_by(run, logs, findings::detect)
+}
+
+/// The same with what `detect` has to say.
+pub(crate) fn summarise_by(
+    run: &Run,
+    logs: &Logs,
+    detect: impl FnOnce(&findings::Input) -> (Vec<Finding>, Vec<Warning>),
+) -> Summary {
     let run = &*without_times(run);
     let plan = &run.header.plan;
     let calm = Calm::of(run);
@@ -85,17 +94,8 @@ pub fn summarise_with(run: &Run, logs: &Logs) -> Summary {
     for section in section::all() {
         (section.summarise)(run, logs, &mut summary);
     }
-    let sentences = findings::detect(&Input {
-        run,
-        logs,
-        plan,
-        summary: &summary,
-        calm: &calm,
-        rounds: &rounds,
-        all: &all,
-        series: &series,
-    });
-    (summary.findings, summary.warnings) = sentences;
+    (summary.findings, summary.warnings) =
+        detect(&Input { run, logs, plan, summary: &summary, calm: &calm, rounds: &rounds, all: &all, series: &series });
     summary
 }
 

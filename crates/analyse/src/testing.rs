@@ -17,7 +17,8 @@ use msgpath_record::{Run, RunWriter};
 use msgpath_stats::simulate::lognormal_rounds;
 
 use crate::Logs;
-use crate::findings::DETECTORS;
+use crate::findings::{DETECTORS, Detector, Input, sorted};
+use crate::summarise::summarise_by;
 
 pub use declared::declared;
 
@@ -45,9 +46,29 @@ pub fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
     }
 }
 
-/// What the run found out under `code`: the texts of its findings and warnings.
-pub fn sentences(run: &Run, code: &str) -> Vec<String> {
-    said_with(run, &Logs::default(), code)
+/// Who is asked about a run: all detectors that have a code, or one of them.
+pub enum Asked<'a> {
+    /// All with this code.
+    Code(&'a str),
+    /// This one.
+    One(&'a Detector),
+}
+
+impl<'a> From<&'a str> for Asked<'a> {
+    fn from(code: &'a str) -> Self {
+        Self::Code(code)
+    }
+}
+
+impl<'a> From<&'a Detector> for Asked<'a> {
+    fn from(detector: &'a Detector) -> Self {
+        Self::One(detector)
+    }
+}
+
+/// What they found out about the run: the texts of findings and warnings.
+pub fn sentences<'a>(run: &Run, asked: impl Into<Asked<'a>>) -> Vec<String> {
+    said_with(run, &Logs::default(), asked)
 }
 
 /// Everything that the base says of a run, each text behind its code.
@@ -59,9 +80,15 @@ pub fn texts(run: &Run, logs: &Logs) -> Vec<String> {
     all.map(|(code, text)| format!("{code} {text}")).collect()
 }
 
-/// What the run and its logs say under `code`.
-pub fn said_with(run: &Run, logs: &Logs, code: &str) -> Vec<String> {
-    let summary = crate::summarise_with(run, logs);
+/// What they found out about the run and its logs.
+pub fn said_with<'a>(run: &Run, logs: &Logs, asked: impl Into<Asked<'a>>) -> Vec<String> {
+    let (code, summary) = match asked.into() {
+        Asked::Code(code) => (code, crate::summarise_with(run, logs)),
+        Asked::One(one) => {
+            let detect = |input: &Input| sorted((one.detect)(input).into_iter());
+            (one.code, summarise_by(run, logs, detect))
+        }
+    };
     let findings = summary.findings.iter().filter(|finding| finding.code == code);
     let findings = findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text));
     let warnings = summary.warnings.iter().filter(|warning| warning.code == code);

@@ -16,7 +16,7 @@ use crate::section::SECTION;
 use msgpath_analyse::logs::{Logs, Pulled};
 use msgpath_analyse::section;
 use msgpath_analyse::summary::Summary;
-use msgpath_analyse::testing::said_with;
+use msgpath_analyse::testing::{Asked, said_with};
 
 /// Seconds, milliseconds and microseconds in ns.
 pub const S: f64 = 1e9;
@@ -207,9 +207,9 @@ impl Calls {
     }
 
     /// The sentences of the run under `code`.
-    pub fn sentences(&self, code: &str) -> Vec<String> {
+    pub fn sentences<'a>(&self, asked: impl Into<Asked<'a>>) -> Vec<String> {
         let (run, logs) = self.run(&["ping"], 10);
-        said_with(&run, &logs, code)
+        said_with(&run, &logs, asked)
     }
 }
 

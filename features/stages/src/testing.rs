@@ -12,7 +12,7 @@ use crate::analyse::stage::{Kind, LEGS};
 use crate::log::{TracedLog, log};
 use crate::section::SECTION;
 use msgpath_analyse::section;
-use msgpath_analyse::testing::{Build, claims_beyond_this_run, said_with};
+use msgpath_analyse::testing::{Asked, Build, claims_beyond_this_run, said_with};
 use msgpath_analyse::{Logs, Summary, summarise_with};
 use msgpath_core::traits::Stack;
 
@@ -462,9 +462,9 @@ pub(crate) fn summarised(run: &Run, logs: &Logs) -> Summary {
 }
 
 /// What the run found out under `code`, with its logs: as [`msgpath_analyse::testing::said_with`].
-pub(crate) fn sentences(traced: &Traced, code: &str) -> Vec<String> {
+pub(crate) fn sentences<'a>(traced: &Traced, asked: impl Into<Asked<'a>>) -> Vec<String> {
     summarised(&traced.run, &traced.logs);
-    said_with(&traced.run, &traced.logs, code)
+    said_with(&traced.run, &traced.logs, asked)
 }
 
 impl Traced {

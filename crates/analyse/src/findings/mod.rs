@@ -1,5 +1,5 @@
-//! Computed sentences. One file each: the condition, the sentence, a test where it must speak and a test where it
-//! must stay silent.
+//! Computed sentences: the condition, the sentence, a test where it must speak and a test where it must stay silent. Files whose
+//! sentences say the same of different things share a code; the comment of one of them is its page in `docs/findings`.
 //!
 //! `sure`: the interval over rounds excludes what the sentence excludes, in a comparison
 //! beyond the margin and after Holm, and both halves of the run agree. `likely` names one mechanism that fits.
@@ -93,7 +93,7 @@ mod user_mode_only;
 mod waking;
 pub mod wording;
 
-/// Every detector, in the order in which the sentences are printed. A new one is one file and one line here.
+/// Every detector, in the order in which the sentences are printed. A new one is a row of one that is there, or one file and one line here.
 pub const DETECTORS: &[Detector] = &[
     headline::DETECTOR,
     steady_halves::DETECTOR,
@@ -177,7 +177,6 @@ pub const DETECTORS: &[Detector] = &[
 
 /// Asks every detector.
 pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
-    let (mut findings, mut warnings) = (Vec::new(), Vec::new());
     let base = DETECTORS.iter().flat_map(|detector| (detector.detect)(input)).map(|mut sentence| {
         // The verb of a workload with a server has a grammar of its own: no option of the base's verbs is put there.
         if let (true, Sentence::Finding(finding), Some(verb)) =
@@ -188,7 +187,13 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
         sentence
     });
     let added = section::all().flat_map(|section| section.detectors).flat_map(|detector| (detector.detect)(input));
-    for sentence in base.chain(added) {
+    sorted(base.chain(added))
+}
+
+/// Findings and warnings apart.
+pub(crate) fn sorted(sentences: impl Iterator<Item = Sentence>) -> (Vec<Finding>, Vec<Warning>) {
+    let (mut findings, mut warnings) = (Vec::new(), Vec::new());
+    for sentence in sentences {
         match sentence {
             Sentence::Finding(finding) => findings.push(finding),
             Sentence::Warning(warning) => warnings.push(warning),
@@ -203,16 +208,7 @@ pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::{Build, claims_beyond_this_run};
-
-    #[test]
-    fn codes_are_unique() {
-        let mut codes: Vec<_> = DETECTORS.iter().map(|detector| detector.code).collect();
-        codes.sort_unstable();
-        codes.dedup();
-        assert_eq!(codes.len(), DETECTORS.len());
-    }
 
     #[test]
     fn a_quantile_is_that_of_this_run() {

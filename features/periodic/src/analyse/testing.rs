@@ -7,6 +7,7 @@ use msgpath_core::{Case, Delivery, Histogram, PathName};
 use msgpath_record::Run;
 
 use msgpath_analyse::logs::Logs;
+use msgpath_analyse::testing::{Asked, said_with};
 
 use crate::record::{Component, PeriodicFacts, PeriodicSession};
 
@@ -116,9 +117,7 @@ pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRe
     (Run { header, rounds, end: Some(end), damage: None, folder: Default::default() }, Logs::default())
 }
 
-/// The sentences with this code, each after its confidence word.
-pub fn sentences((run, logs): &(Run, Logs), code: &str) -> Vec<String> {
-    let findings =
-        msgpath_analyse::summarise_with(run, logs).findings.into_iter().filter(|finding| finding.code == code);
-    findings.map(|finding| format!("{}: {}", finding.confidence.word(), finding.text)).collect()
+/// What was found out, each after its confidence word.
+pub fn sentences<'a>((run, logs): &(Run, Logs), asked: impl Into<Asked<'a>>) -> Vec<String> {
+    said_with(run, logs, asked)
 }
