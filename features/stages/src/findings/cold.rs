@@ -1,22 +1,4 @@
-//! W85: the first message of a connection is cold
-//!
-//! ## What it says
-//!
-//! How long the first message of a connection takes against the mean of all, and in which stage the difference lies.
-//! *Likely* at best: the messages are few.
-//!
-//! ## What it is computed from
-//!
-//! Messages with the sequence number 0 of the traced replica, in at least 5 rounds, against all messages.
-//!
-//! ## When it stays silent
-//!
-//! Where the first messages are trimmed (the default); where they take less than 1.5 times the mean, or the difference is
-//! smaller than what tracing adds.
-//!
-//! ## What to do
-//!
-//! A message that does not count, sent before the others; buffers touched and keys fetched at start-up.
+//! Of W80: the first message of a connection finds everything cold, and in which stage.
 
 use msgpath_core::units::{Glyphs, three_digits};
 
@@ -25,7 +7,7 @@ use msgpath_analyse::findings::wording::{finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W85", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W80", detect };
 
 /// A first message that takes less than this many times as long is as warm as the others.
 const TIMES: f64 = 1.5;
@@ -52,26 +34,33 @@ fn detect(input: &Input) -> Vec<Sentence> {
         );
         let numbers =
             [("first_ns", first.mean_ns), ("mean_ns", all.mean_ns), ("stage_grew_ns", most), ("firsts", first.messages as f64)];
-        Some(finding("W85", Confidence::Likely, sentence(&text) + ".", numbers, Vec::new()))
+        Some(finding("W80", Confidence::Likely, sentence(&text) + ".", numbers, Vec::new()))
     }).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Setup, sentences, traced};
+    use crate::testing::{Setup, Traced, sentences, traced};
+
+    fn said(traced: &Traced) -> Vec<String> {
+        sentences(traced, &super::DETECTOR)
+            .into_iter()
+            .filter(|text| text.contains("irst message of a connection"))
+            .collect()
+    }
 
     #[test]
     fn speaks_of_the_first_call() {
-        let texts = sentences(&traced(&Setup { cold: 1_000.0, ..Setup::over("tcp:send") }, 50), "W85");
+        let texts = said(&traced(&Setup { cold: 1_000.0, ..Setup::over("tcp:send") }, 50));
         assert!(texts[0].starts_with("likely: The first message of a connection takes "), "{texts:?}");
         assert!(texts[0].contains(" of the difference are handler ("), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_it_is_warm_or_trimmed() {
-        assert!(sentences(&traced(&Setup::over("tcp:send"), 50), "W85").is_empty());
+        assert!(said(&traced(&Setup::over("tcp:send"), 50)).is_empty());
         let mut traced = traced(&Setup { cold: 1_000.0, ..Setup::over("tcp:send") }, 50);
         traced.log().messages.here().iter_mut().for_each(|row| row.sequence += 100);
-        assert!(sentences(&traced, "W85").is_empty());
+        assert!(said(&traced).is_empty());
     }
 }

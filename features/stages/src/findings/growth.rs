@@ -4,7 +4,6 @@ use msgpath_core::plan::Change;
 use msgpath_core::units::{Glyphs, range};
 
 use crate::analyse::bands::Growth;
-use crate::analyse::stage::Kind;
 use crate::analyse::{CaseStages, attribution};
 use msgpath_analyse::findings::Input;
 use msgpath_analyse::findings::trying::ablation;
@@ -35,10 +34,10 @@ pub(super) fn traced<'a>(input: &Input<'a>) -> impl Iterator<Item = (&'a CaseSum
     attribution(input.summary).iter().filter_map(of)
 }
 
-/// The cases whose slow messages are slow because of one of these stages.
-pub(super) fn slow<'a>(input: &Input<'a>, kinds: &[Kind]) -> Vec<Slow<'a>> {
+/// The cases whose slow messages are slow because of one stage.
+pub(super) fn slow<'a>(input: &Input<'a>) -> Vec<Slow<'a>> {
     let of = |(case, stages): (&'a CaseSummary, &'a CaseStages)| {
-        let growth = stages.growth.first().filter(|growth| kinds.contains(&growth.kind))?;
+        let growth = stages.growth.first()?;
         let (usual, slow) = (stages.band("p45–55")?, stages.band("p98.5–99.5")?);
         let longer_ns = slow.mean_ns - usual.mean_ns;
         let enough = longer_ns >= LONGER * usual.mean_ns && growth.ns() >= SHARE * longer_ns && growth.low_ns > 0.0;

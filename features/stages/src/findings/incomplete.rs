@@ -1,24 +1,34 @@
-//! W92: stages are not shown, or some are joined
+//! W92: what the stages cannot say
 //!
 //! ## What it says
 //!
-//! Stages were asked for and are not shown, with the reason and what would grant them; or tracepoints are missing, so
+//! **Not shown, or joined**: Stages were asked for and are not shown, with the reason and what would grant them; or tracepoints are missing, so
 //! that the stages on both sides of a boundary are one number. Of two ends without a common clock each traces itself: where one could not,
 //! it says which and why. Between two clocks only packets on a device are traced; else the stages are those of the stamps of both ends.
 //!
+//! **Tracing costs more**: Tracing makes round trips at least 10 % longer, and the time that it adds is larger than the difference that the
+//! stages explain.
+//!
 //! ## What it is computed from
 //!
-//! The messages of the traced replica whose stages are known. Below 95 % no split is shown: those that are known are not
+//! **Not shown, or joined**: The messages of the traced replica whose stages are known. Below 95 % no split is shown: those that are known are not
 //! like those that are not.
+//!
+//! **Tracing costs more**: The ratio of the traced replica to the case, paired by pass, and the stage that grows most in slow messages.
 //!
 //! ## When it stays silent
 //!
-//! Where no stages were asked for; where at least 95 % of the messages are attributed, no boundary is missing and both ends were traced.
+//! **Not shown, or joined**: Where no stages were asked for; where at least 95 % of the messages are attributed, no boundary is missing and both ends were traced.
+//!
+//! **Tracing costs more**: Where tracing adds less than 10 % (lower end of the interval), or less than the stage that grew most.
 //!
 //! ## What to do
 //!
-//! What the sentence says: a capability for the better back end (`CAP_BPF` and `CAP_PERFMON`), fewer messages in flight,
+//! **Not shown, or joined**: What the sentence says: a capability for the better back end (`CAP_BPF` and `CAP_PERFMON`), fewer messages in flight,
 //! a larger `-o message-log`.
+//!
+//! **Tracing costs more**: `--stages light` records fewer events. The BPF back end costs a third of perf's: `known by` says which one was used
+//! and what the better one needs.
 
 use super::growth::traced;
 use msgpath_analyse::findings::wording::{list, prefix, sentence, warning};
@@ -93,9 +103,9 @@ mod tests {
     #[test]
     fn says_why_there_are_no_stages() {
         let mut traced = traced(&Setup::over("tcp:send"), 50);
-        assert!(sentences(&traced, "W92").is_empty());
+        assert!(sentences(&traced, &super::DETECTOR).is_empty());
         traced.log().events.here().truncate(10);
-        let texts = sentences(&traced, "W92");
+        let texts = sentences(&traced, &super::DETECTOR);
         assert!(
             texts[0].starts_with("The stages are not shown: the stages of 500 of 2000 messages are known"),
             "{texts:?}"
@@ -109,7 +119,7 @@ mod tests {
         run.header.plan.stages = Some(StageSet::Light);
         run.header.host_mut(FAR).boot_id = "two".into();
         section::add(&SECTION);
-        let said = |run: &Run| said_with(run, &Logs::default(), "W92");
+        let said = |run: &Run| said_with(run, &Logs::default(), &super::DETECTOR);
         assert!(said(&run).is_empty(), "nothing was refused");
         let reason = Unavailable::new("no packet is seen", "a path over IP");
         let refused = vec![("kernel tracing".into(), reason)];
@@ -124,7 +134,7 @@ mod tests {
     fn names_missing_boundaries() {
         let traced = traced(&Setup { without: vec![EventKind::SkDataReady], ..Setup::over("tcp:send") }, 50);
         assert_eq!(
-            sentences(&traced, "W92"),
+            sentences(&traced, &super::DETECTOR),
             ["Boundaries between stages are missing: sk_data_ready (this kernel has none)"]
         );
     }

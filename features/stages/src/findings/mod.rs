@@ -7,31 +7,19 @@ use msgpath_analyse::findings::{Detector, Input};
 mod coalesced;
 mod cold;
 mod growth;
-mod handler;
 mod held_back;
-mod idle;
 mod incomplete;
 mod observer;
-mod other;
 mod preempted;
-mod run_queue;
-mod send;
-mod softirq;
-mod wake_up;
+mod slow_stage;
 mod woken_early;
 
 /// All of them, in the order in which they are printed.
 pub static DETECTORS: &[Detector] = &[
-    wake_up::DETECTOR,
-    run_queue::DETECTOR,
-    softirq::DETECTOR,
+    slow_stage::DETECTOR,
     preempted::DETECTOR,
-    idle::DETECTOR,
     cold::DETECTOR,
-    handler::DETECTOR,
-    send::DETECTOR,
     held_back::DETECTOR,
-    other::DETECTOR,
     observer::DETECTOR,
     woken_early::DETECTOR,
     coalesced::DETECTOR,
@@ -56,14 +44,6 @@ mod tests {
     use msgpath_core::schema::OtherTask;
 
     use crate::testing::{Found, Setup, sentences, traced};
-
-    #[test]
-    fn codes_are_unique() {
-        let mut codes: Vec<_> = super::DETECTORS.iter().map(|detector| detector.code).collect();
-        codes.sort_unstable();
-        codes.dedup();
-        assert_eq!(codes.len(), super::DETECTORS.len());
-    }
 
     #[test]
     fn who_held_the_cpu_in_traced_rounds_is_named_where_samples_name_nobody() {

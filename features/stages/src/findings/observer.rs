@@ -1,22 +1,4 @@
-//! W89: tracing costs more than it explains
-//!
-//! ## What it says
-//!
-//! Tracing makes round trips at least 10 % longer, and the time that it adds is larger than the difference that the
-//! stages explain.
-//!
-//! ## What it is computed from
-//!
-//! The ratio of the traced replica to the case, paired by pass, and the stage that grows most in slow messages.
-//!
-//! ## When it stays silent
-//!
-//! Where tracing adds less than 10 % (lower end of the interval), or less than the stage that grew most.
-//!
-//! ## What to do
-//!
-//! `--stages light` records fewer events. The BPF back end costs a third of perf's: `known by` says which one was used
-//! and what the better one needs.
+//! Of W92: tracing costs more than it explains.
 
 use msgpath_core::units::{Glyphs, three_digits};
 
@@ -24,7 +6,7 @@ use super::growth::traced;
 use msgpath_analyse::findings::wording::{prefix, sentence, warning};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W89", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W92", detect };
 
 /// Below this share of the round trip the effect is what a small set of events costs.
 const LEAST: f64 = 0.1;
@@ -48,7 +30,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         );
         let numbers = [("observer_ns", observer.added_ns), ("ratio", observer.ratio.value), ("grew_ns", grown.ns())];
         let why = "what is explained is smaller than what explaining costs, so no sentence about stages is sure";
-        Some(warning("W89", sentence(&text), why, "--stages light, or the BPF back end (see 'known by')", numbers))
+        Some(warning("W92", sentence(&text), why, "--stages light, or the BPF back end (see 'known by')", numbers))
     }).collect()
 }
 
@@ -59,13 +41,13 @@ mod tests {
     #[test]
     fn speaks_where_tracing_costs_more_than_it_explains() {
         let mut traced = traced(&Setup::over("tcp:send"), 50);
-        assert!(sentences(&traced, "W89").is_empty(), "5 %");
+        assert!(sentences(&traced, &super::DETECTOR).is_empty(), "5 %");
         for round in traced.run.rounds.iter_mut().filter(|round| round.case == 1) {
             let mut histogram = msgpath_core::Histogram::new();
             (0..200).for_each(|at| histogram.record(60_000 + at * 10 + u64::from(round.pass) * 30));
             round.latency = histogram.to_sparse();
         }
-        let texts = sentences(&traced, "W89");
+        let texts = sentences(&traced, &super::DETECTOR);
         assert!(
             texts[0].starts_with("Tracing adds ") && texts[0].contains(" to a round trip (paired by pass 3."),
             "{texts:?}"

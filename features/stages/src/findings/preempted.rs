@@ -1,25 +1,35 @@
-//! W83: receivers are preempted while runnable
+//! W83: the state of receivers when data arrive
 //!
 //! ## What it says
 //!
-//! The share of the receives in which the receiver was runnable and not running when its data became readable, and the
+//! **Preempted**: The share of the receives in which the receiver was runnable and not running when its data became readable, and the
 //! scheduling delay that comes of it. No wake-up exists then: `perf sched timehist` reports a delay of 0 for it.
 //!
 //! *Sure*: the delay lies above what tracing adds at most, in at least 5 rounds. Else *likely*.
 //!
+//! **Woken early**: The share of the receives in which the receiver was being woken already when its data arrived: on Unix sockets the
+//! peer's receive frees room in the buffer, and that wakes the reader as well. *Likely*: the mechanism fits.
+//!
 //! ## What it is computed from
 //!
-//! The receiver's state is rebuilt from `sched_switch`, `sched_waking` and `sched_wakeup`; its state at the time at which
+//! **Preempted**: The receiver's state is rebuilt from `sched_switch`, `sched_waking` and `sched_wakeup`; its state at the time at which
 //! the data became readable is counted for each message of the traced replica.
+//!
+//! **Woken early**: The receiver's state when its socket became readable, counted over all messages of the traced replica.
 //!
 //! ## When it stays silent
 //!
-//! Below 5 % of the receives; without a traced replica, or where fewer than 95 % of the messages are attributed.
+//! **Preempted**: Below 5 % of the receives; without a traced replica, or where fewer than 95 % of the messages are attributed.
+//!
+//! **Woken early**: Below 20 % of the receives; for transports that do not say when data are readable (pipes, queues, shared memory).
 //!
 //! ## What to do
 //!
-//! Fewer busy tasks on the receiver's CPU, a CPU of its own, a higher priority. A program that computes in the thread
+//! **Preempted**: Fewer busy tasks on the receiver's CPU, a CPU of its own, a higher priority. A program that computes in the thread
 //! that receives is preempted by its own time slice: let another thread compute.
+//!
+//! **Woken early**: Nothing, where the ends talk in turn: the wake-up overlaps the send. Where many messages flow one way, a larger buffer
+//! makes such wake-ups rare.
 
 use msgpath_core::units::Glyphs;
 
@@ -74,13 +84,13 @@ mod tests {
     #[test]
     fn speaks_of_preempted_receivers() {
         let found = vec![Found::Asleep, Found::Preempted, Found::Preempted];
-        let texts = sentences(&traced(&Setup { found, ..Setup::over("tcp:send") }, 50), "W83");
+        let texts = sentences(&traced(&Setup { found, ..Setup::over("tcp:send") }, 50), &super::DETECTOR);
         assert!(texts[0].contains("% of the receives the receiver was runnable and not running"), "{texts:?}");
         assert!(texts[0].contains("meanwhile ran: ffmpeg (thread 666, "), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_receivers_sleep() {
-        assert!(sentences(&traced(&Setup::over("tcp:send"), 50), "W83").is_empty());
+        assert!(sentences(&traced(&Setup::over("tcp:send"), 50), &super::DETECTOR).is_empty());
     }
 }

@@ -1,29 +1,11 @@
-//! W90: the receiver is woken before there are data
-//!
-//! ## What it says
-//!
-//! The share of the receives in which the receiver was being woken already when its data arrived: on Unix sockets the
-//! peer's receive frees room in the buffer, and that wakes the reader as well. *Likely*: the mechanism fits.
-//!
-//! ## What it is computed from
-//!
-//! The receiver's state when its socket became readable, counted over all messages of the traced replica.
-//!
-//! ## When it stays silent
-//!
-//! Below 20 % of the receives; for transports that do not say when data are readable (pipes, queues, shared memory).
-//!
-//! ## What to do
-//!
-//! Nothing, where the ends talk in turn: the wake-up overlaps the send. Where many messages flow one way, a larger buffer
-//! makes such wake-ups rare.
+//! Of W83: the receiver is woken before there are data.
 
 use super::growth::traced;
 use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W90", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W83", detect };
 
 /// A smaller share of the receives is not worth a sentence.
 const SHARE: f64 = 0.2;
@@ -43,7 +25,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
             prefix(input, case),
             percent(share),
         );
-        Some(finding("W90", Confidence::Likely, sentence(&text) + ".", [("share_of_receives", share)], Vec::new()))
+        Some(finding("W83", Confidence::Likely, sentence(&text) + ".", [("share_of_receives", share)], Vec::new()))
     }).collect()
 }
 
@@ -53,12 +35,13 @@ mod tests {
 
     #[test]
     fn speaks_of_early_wake_ups() {
-        let texts = sentences(&traced(&Setup { found: vec![Found::Woken], ..Setup::over("unix:send") }, 50), "W90");
+        let texts =
+            sentences(&traced(&Setup { found: vec![Found::Woken], ..Setup::over("unix:send") }, 50), &super::DETECTOR);
         assert!(texts[0].contains("% of the receives the receiver was being woken already"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_data_come_first() {
-        assert!(sentences(&traced(&Setup::over("unix:send"), 50), "W90").is_empty());
+        assert!(sentences(&traced(&Setup::over("unix:send"), 50), &super::DETECTOR).is_empty());
     }
 }
