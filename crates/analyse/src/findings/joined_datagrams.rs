@@ -1,22 +1,42 @@
-//! W131: datagrams a receive call took
+//! W131: messages that one call or one signal stood for
 //!
 //! ## What it says
 //!
-//! How many datagrams one receive call took out of the kernel, in a stream whose receiver may get several at once (`/gro`): the truth of an
+//! **Datagrams a call**: How many datagrams one receive call took out of the kernel, in a stream whose receiver may get several at once (`/gro`): the truth of an
 //! option that every call accepts. Where it was one, nothing was joined, and the receiver paid a copy for nothing.
+//!
+//! **Signals of a run**: Fewer signals were handled than messages received: SIGIO is a standard signal and is not queued. *Sure*: both are
+//! counted.
+//!
+//! **Signals in a trace**: How many messages had no signal of their own: a signal that is pending is not raised again. *Sure*: they are counted.
 //!
 //! ## What it is computed from
 //!
-//! The receiver's datagrams divided by its receive calls, measured messages only.
+//! **Datagrams a call**: The receiver's datagrams divided by its receive calls, measured messages only.
+//!
+//! **Signals of a run**: The handler's count of each receiving thread, against the messages received.
+//!
+//! **Signals in a trace**: For the wait `sigio`: messages of the traced replica without a `signal_generate` for their receiver between their data
+//! and their stamp.
 //!
 //! ## When it stays silent
 //!
-//! In an echo with its few messages in flight, and for every other wait.
+//! **Datagrams a call**: In an echo with its few messages in flight, and for every other wait.
+//!
+//! **Signals of a run**: Below one message in a hundred, and where no engine waits by `sigio`.
+//!
+//! **Signals in a trace**: For every other wait; where each message has its signal; where the kernel does not tell of signals.
 //!
 //! ## What to do
 //!
-//! On one machine datagrams are joined only where the sender hands them over together (`udp:gso`). From a network they are joined where the
+//! **Datagrams a call**: On one machine datagrams are joined only where the sender hands them over together (`udp:gso`). From a network they are joined where the
 //! device's queue holds several of one flow, of one size (ethtool -k: rx-gro, rx-udp-gro-forwarding).
+//!
+//! **Signals of a run**: Receive until EAGAIN for every signal, as msgpath does. `-o queued-signals=yes` asks for a real-time signal (F_SETSIG), of
+//! which every event queues one.
+//!
+//! **Signals in a trace**: A handler must receive until there is nothing left. Real-time signals (`F_SETSIG`) are queued one by one, up to a
+//! limit.
 
 use super::wording::{finding, measured, message};
 use super::{Detector, Input, Sentence};
@@ -59,7 +79,7 @@ mod tests {
             let counted = &mut round.far_mut().calls;
             (counted.recv_full, counted.recv_calls) = (full, calls);
         }
-        sentences(&run, "W131")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -73,6 +93,6 @@ mod tests {
     #[test]
     fn is_silent_where_a_call_takes_one_and_in_an_echo() {
         assert!(texts("udp:gso", 540, 540).is_empty() && texts("udp:gso/gro", 0, 0).is_empty());
-        assert!(sentences(&Build::echo(&["udp:gso/gro"], &[64]).run(), "W131").is_empty());
+        assert!(sentences(&Build::echo(&["udp:gso/gro"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,22 +1,4 @@
-//! W98: the first authentication of a process is cold
-//!
-//! ## What it says
-//!
-//! The first call of HMAC or Poly1305 in a process took at least three times as long as the calls after it, and at least
-//! 10 µs longer. *Sure*: both were timed one by one.
-//!
-//! ## What it is computed from
-//!
-//! The first 17 calls of every process, made in its set-up on a message of the run's size: the first, and the median of
-//! the rest.
-//!
-//! ## When it stays silent
-//!
-//! Without `--mac`, and where the first call is like the others.
-//!
-//! ## What to do
-//!
-//! Make one call before the first message that matters. Do not look the algorithm up again for every message.
+//! Of W96: the first authentication of a process is cold.
 
 use msgpath_core::units::Glyphs;
 
@@ -27,7 +9,7 @@ use msgpath_analyse::findings::wording::{finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W98", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W96", detect };
 
 /// The first call takes so many times the calls after it.
 const TIMES: f64 = 3.0;
@@ -55,7 +37,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
         time(warm)
     );
     let numbers = [("cold_ns", cold), ("coldest_ns", most), ("warm_ns", warm)];
-    Some(finding("W98", Confidence::Sure, sentence(&text) + ".", numbers, Vec::new()))
+    Some(finding("W96", Confidence::Sure, sentence(&text) + ".", numbers, Vec::new()))
 }
 
 #[cfg(test)]
@@ -74,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_cold_first_call_is_named() {
-        let sentences = sentences(&calls(&[1_050_000, 1_500, 1_500, 1_600]), "W98");
+        let sentences = sentences(&calls(&[1_050_000, 1_500, 1_500, 1_600]), &super::DETECTOR);
         assert!(
             sentences.len() == 1 && sentences[0].contains("1.05 ms") && sentences[0].contains("1.50 µs"),
             "{sentences:?}"
@@ -83,7 +65,7 @@ mod tests {
 
     #[test]
     fn calls_that_are_all_alike_and_a_run_without_any_are_not() {
-        assert!(sentences(&calls(&[3_000, 1_500, 1_500]), "W98").is_empty());
-        assert!(sentences(&build(|_| ()), "W98").is_empty());
+        assert!(sentences(&calls(&[3_000, 1_500, 1_500]), &super::DETECTOR).is_empty());
+        assert!(sentences(&build(|_| ()), &super::DETECTOR).is_empty());
     }
 }

@@ -1,22 +1,4 @@
-//! W101: one late receiver, many slow messages
-//!
-//! ## What it says
-//!
-//! At least five messages in a row at one receiver took more than ten medians and arrived together: they waited for one
-//! thing. *Sure* where no message waited longer than one made before it, else *likely*.
-//!
-//! ## What it is computed from
-//!
-//! The per-message log in the order of arrival at each receiver: messages slower than ten steady medians that arrived
-//! within a fifth of the longest wait.
-//!
-//! ## When it stays silent
-//!
-//! Without a message log, and where slow messages arrive apart.
-//!
-//! ## What to do
-//!
-//! Count such a stall once. Look for what kept the receiver: a CPU (W97), a lock, output inside the loop.
+//! Of W97: one late receiver, many slow messages.
 
 use msgpath_core::units::Glyphs;
 
@@ -26,7 +8,7 @@ use msgpath_analyse::findings::wording::{finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W101", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W97", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     engines(input).filter_map(|(case, engine)| say(input, case, engine)).collect()
@@ -60,7 +42,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
         ("stalls", engine.stalls_found as f64),
         ("stalled_messages", engine.stalled_messages as f64),
     ];
-    Some(finding("W101", confidence, sentence(&text) + ".", numbers, Vec::new()))
+    Some(finding("W97", confidence, sentence(&text) + ".", numbers, Vec::new()))
 }
 
 #[cfg(test)]
@@ -74,7 +56,7 @@ mod tests {
         let at = |n: u64| 1_000_000 * n;
         let wait = |n: u64| if (10..19).contains(&n) { at(31) - at(n) } else { 20_000 };
         logs.add(Sent((0..40).map(|n| row(2, 0, n, at(n), wait(n))).collect::<Vec<_>>().into()));
-        let sentences = sentences(&(run, logs), "W101");
+        let sentences = sentences(&(run, logs), &super::DETECTOR);
         assert!(
             sentences.len() == 1 && sentences[0].contains("9 messages in a row") && sentences[0].contains("receiver 3"),
             "{sentences:?}"
@@ -87,6 +69,6 @@ mod tests {
         let (run, _) = with(|_| (), |_| ());
         let mut logs = msgpath_analyse::Logs::default();
         logs.add(Sent((0..40).map(|n| row(2, 0, n, n * 1_000_000, 20_000)).collect::<Vec<_>>().into()));
-        assert!(sentences(&(run, logs), "W101").is_empty());
+        assert!(sentences(&(run, logs), &super::DETECTOR).is_empty());
     }
 }

@@ -1,22 +1,4 @@
-//! W99: one signal stood for several messages
-//!
-//! ## What it says
-//!
-//! Fewer signals were handled than messages received: SIGIO is a standard signal and is not queued. *Sure*: both are
-//! counted.
-//!
-//! ## What it is computed from
-//!
-//! The handler's count of each receiving thread, against the messages received.
-//!
-//! ## When it stays silent
-//!
-//! Below one message in a hundred, and where no engine waits by `sigio`.
-//!
-//! ## What to do
-//!
-//! Receive until EAGAIN for every signal, as msgpath does. `-o queued-signals=yes` asks for a real-time signal (F_SETSIG), of
-//! which every event queues one.
+//! Of W131: one signal stood for several messages.
 
 use super::engines;
 use crate::analyse::Engine;
@@ -24,7 +6,7 @@ use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W99", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W131", detect };
 
 /// At least this share of the messages had no signal of their own.
 const SHARE: f64 = 0.01;
@@ -48,7 +30,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
         percent(share)
     );
     let numbers = [("messages", engine.received as f64), ("signals", engine.signals as f64), ("merged_share", share)];
-    Some(finding("W99", Confidence::Sure, sentence(&text) + ".", numbers, Vec::new()))
+    Some(finding("W131", Confidence::Sure, sentence(&text) + ".", numbers, Vec::new()))
 }
 
 #[cfg(test)]
@@ -57,13 +39,13 @@ mod tests {
 
     #[test]
     fn fewer_signals_than_messages_are_merged_ones() {
-        let sentences = sentences(&with(|_| (), |round| round.far_mut().calls.signals = 300), "W99");
+        let sentences = sentences(&with(|_| (), |round| round.far_mut().calls.signals = 300), &super::DETECTOR);
         assert!(sentences.len() == 1 && sentences[0].contains("3000 signals"), "{sentences:?}");
     }
 
     #[test]
     fn a_signal_a_message_and_no_signals_at_all_are_not() {
-        assert!(sentences(&with(|_| (), |round| round.far_mut().calls.signals = 461), "W99").is_empty());
-        assert!(sentences(&build(|_| ()), "W99").is_empty());
+        assert!(sentences(&with(|_| (), |round| round.far_mut().calls.signals = 461), &super::DETECTOR).is_empty());
+        assert!(sentences(&build(|_| ()), &super::DETECTOR).is_empty());
     }
 }

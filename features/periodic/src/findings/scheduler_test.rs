@@ -1,21 +1,4 @@
-//! W100: the mean is a test of the scheduler
-//!
-//! ## What it says
-//!
-//! More components receive every message at one time than there are CPUs. *Sure*: both are counted.
-//!
-//! ## What it is computed from
-//!
-//! Processes times components, the CPUs that the run may use, and how the components start.
-//!
-//! ## When it stays silent
-//!
-//! With as many CPUs as components, and with a staggered start.
-//!
-//! ## What to do
-//!
-//! Compare engines by their minimum and by the median of a run with `--start staggered`; measure the scheduler on
-//! purpose, not by accident.
+//! Of W97: the mean is a test of the scheduler.
 
 use super::engines;
 use crate::record::PeriodicFacts;
@@ -23,7 +6,7 @@ use msgpath_analyse::findings::wording::{again, finding, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W100", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W97", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     say(input).into_iter().collect()
@@ -46,7 +29,7 @@ fn say(input: &Input) -> Option<Sentence> {
     );
     let next = vec![again(&input.run.header, &["--start"], "--start staggered")];
     let numbers = [("components", f64::from(components)), ("cpus", f64::from(facts.cpus))];
-    Some(finding("W100", Confidence::Sure, sentence(&text) + ".", numbers, next))
+    Some(finding("W97", Confidence::Sure, sentence(&text) + ".", numbers, next))
 }
 
 #[cfg(test)]
@@ -55,7 +38,7 @@ mod tests {
 
     #[test]
     fn more_components_than_cpus_are_named() {
-        let sentences = sentences(&with(|facts| facts.cpus = 2, |_| ()), "W100");
+        let sentences = sentences(&with(|facts| facts.cpus = 2, |_| ()), &super::DETECTOR);
         assert!(
             sentences.len() == 1 && sentences[0].contains("4 components") && sentences[0].contains("2 CPUs"),
             "{sentences:?}"
@@ -64,8 +47,8 @@ mod tests {
 
     #[test]
     fn enough_cpus_and_a_staggered_start_are_not() {
-        assert!(sentences(&build(|_| ()), "W100").is_empty());
+        assert!(sentences(&build(|_| ()), &super::DETECTOR).is_empty());
         let staggered = build(|facts| (facts.cpus, facts.start) = (2, "staggered".into()));
-        assert!(sentences(&staggered, "W100").is_empty());
+        assert!(sentences(&staggered, &super::DETECTOR).is_empty());
     }
 }
