@@ -2,27 +2,38 @@
 //!
 //! ## What it says
 //!
-//! A share of the messages takes about 1, 4, 40 or 200 ms, with few that take a little less or more. That is the period
+//! **Lines**: A share of the messages takes about 1, 4, 40 or 200 ms, with few that take a little less or more. That is the period
 //! of a timer; the sentence names the likely one: the tick of the scheduler (1 and 4 ms), a delayed acknowledgement (40
 //! ms), a retransmission or a cork (200 ms). *Likely*: nothing was switched off to prove it.
 //!
+//! **Single calls**: So many calls took 40 or 200 ms while the usual one is far shorter, and which timer has that length. *Likely* for two
+//! calls and more, *can't tell* for a single one.
+//!
 //! ## What it is computed from
 //!
-//! The histogram of each case. A line is the stretch from 0.8 to 1.2 of the period: it holds three times as many messages
+//! **Lines**: The histogram of each case. A line is the stretch from 0.8 to 1.2 of the period: it holds three times as many messages
 //! as the stretches of the same logarithmic width below and above, at least 10, and 0.1 % of all messages or 10 % of the
 //! time, in a fifth of the rounds and in at least 5; and the period is at least five medians long. The lines at 40 and
 //! 200 ms are for TCP only. At 200 ms, segments that were retransmitted (TCP_INFO, or the counter of the kernel) decide
 //! between retransmission and cork.
 //!
+//! **Single calls**: Successful calls of 38 to 48 ms and of 198 to 230 ms, where few are a little shorter or longer.
+//!
 //! ## When it stays silent
 //!
-//! Where the median itself is that long; where the tail is broad and has no line; where W25 (or the sentence
+//! **Lines**: Where the median itself is that long; where the tail is broad and has no line; where W25 (or the sentence
 //! about a cork that is never released) speaks of the same case and knows more.
+//!
+//! **Single calls**: Where a line in many rounds says it; where such times are part of a tail; where the usual call is not 5
+//! times shorter.
 //!
 //! ## What to do
 //!
-//! 1 and 4 ms: find out who shares the CPU (`msgpath doctor`, W46). 40 ms: one send a message, TCP_NODELAY. 200
+//! **Lines**: 1 and 4 ms: find out who shares the CPU (`msgpath doctor`, W46). 40 ms: one send a message, TCP_NODELAY. 200
 //! ms: look for loss on the way, and release corks.
+//!
+//! **Single calls**: 40 ms: send each message in one call, set TCP_NODELAY at both ends. 200 ms: look for loss (`nstat`, TcpRetransSegs)
+//! and for a server that was stopped.
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
@@ -71,7 +82,7 @@ const TIMERS: [Timer; 4] = [
     Timer {
         period_ns: 200_000_000,
         what: "TCP's timer of 200 ms: a lost segment that was retransmitted, or a cork that nobody released",
-        tcp: Some(&["W25", "W31"]),
+        tcp: Some(&["W25", "W25"]),
         cure: "no loss on the way, TCP_NODELAY, a cork that is released",
     },
 ];
@@ -218,7 +229,7 @@ mod tests {
             (41_000_000, "delayed acknowledgement (40 ms)"),
             (204_000_000, "a cork that nobody released"),
         ] {
-            let texts = sentences(&with("tcp:send", ns, 3, 2), "W40");
+            let texts = sentences(&with("tcp:send", ns, 3, 2), &super::DETECTOR);
             assert_eq!(texts.len(), 1, "{ns}: {texts:?}");
             assert!(
                 texts[0].starts_with("likely: 0.74 % of the messages, in 20 of 40 rounds, take about "),
@@ -235,37 +246,37 @@ mod tests {
             round.near_mut().tcp = Some(msgpath_core::schema::TcpInfo { total_retrans: 1, ..Default::default() });
         }
         assert!(
-            sentences(&run, "W40")[0].contains("timeout (200 ms at least): 40 segments"),
+            sentences(&run, &super::DETECTOR)[0].contains("timeout (200 ms at least): 40 segments"),
             "{:?}",
-            sentences(&run, "W40")
+            sentences(&run, &super::DETECTOR)
         );
     }
 
     #[test]
     fn a_heavy_tail_without_a_line_is_not_a_timer() {
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W40").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
         // From 0.2 to 200 ms, alike on the log scale.
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         for round in &mut run.rounds {
             (0..30).for_each(|at| stalls(round, 1, (200_000.0 * 1_000_f64.powf(f64::from(at) / 30.0)) as u64));
         }
-        assert!(sentences(&run, "W40").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
     }
 
     #[test]
     fn a_median_of_that_length_and_few_rounds_are_not_a_line() {
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).factor(|_| 50.0).run(), "W40").is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).factor(|_| 2_000.0).run(), "W40").is_empty());
-        assert!(sentences(&with("tcp:send", 4_000_000, 20, 20), "W40").is_empty());
-        assert!(sentences(&with("pipe:write", 41_000_000, 3, 2), "W40").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).factor(|_| 50.0).run(), &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).factor(|_| 2_000.0).run(), &super::DETECTOR).is_empty());
+        assert!(sentences(&with("tcp:send", 4_000_000, 20, 20), &super::DETECTOR).is_empty());
+        assert!(sentences(&with("pipe:write", 41_000_000, 3, 2), &super::DETECTOR).is_empty());
     }
 
     #[test]
     fn what_nagle_explains_is_left_to_nagle() {
         let mut run = with("tcp:writes", 41_000_000, 20, 1);
-        assert_eq!(sentences(&run, "W40").len(), 1);
+        assert_eq!(sentences(&run, &super::DETECTOR).len(), 1);
         run.header.plan.options.nodelay = false;
         run.header.plan.cases[0].pieces = Pieces::of(2, 32);
-        assert_eq!((sentences(&run, "W25").len(), sentences(&run, "W40").len()), (1, 0));
+        assert_eq!((sentences(&run, "W25").len(), sentences(&run, &super::DETECTOR).len()), (1, 0));
     }
 }

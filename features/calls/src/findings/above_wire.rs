@@ -1,23 +1,4 @@
-//! W61: more bytes a second than the wire carries
-//!
-//! ## What it says
-//!
-//! The larger direction of the calls moves so many MB/s while it is outside the server: the server's own time is left out,
-//! and the rate with it, as the table of rates has it, stands in brackets. That is more than the wire carries. So the bytes did not cross such a wire. Where no speed is known, the guard is 1 Gbit/s (125 MB/s).
-//!
-//! ## What it is computed from
-//!
-//! Successful calls of at least 64 KiB: bytes of the larger direction by T4 - T1 less T3 - T2. The speed of the wire is
-//! that of the interface or the one that was typed (`-o wire`).
-//!
-//! ## When it stays silent
-//!
-//! Below the speed of the wire; for small calls, which wait more than they carry.
-//!
-//! ## What to do
-//!
-//! Look at the way to the server (`ip route get ADDRESS`: `dev lo` is this machine). An estimate made with the speed of a link does not apply to such a
-//! run.
+//! Of W33: more bytes a second than the wire carries.
 
 use msgpath_core::units::{BitUnits, bits_per_second, three_digits};
 
@@ -28,7 +9,7 @@ use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W61", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W33", detect };
 
 /// What nobody doubts to be there, bits per second.
 const USUAL: f64 = 1e9;
@@ -83,7 +64,7 @@ fn say(input: &Input, rate: f64, limit: f64, kind: &RpcKind, confidence: Confide
     let server = server.filter(|server| server.parse::<std::net::IpAddr>().is_ok()).unwrap_or("SERVER");
     let sure = if confidence == Confidence::Sure { "" } else { "; few calls carry this" };
     warning(
-        "W61",
+        "W33",
         format!(
             "{}{} MB/s in each call, the server's own time left out{whole}, is more than {most} carries: the bytes did not \
              cross such a wire{sure}",
@@ -114,7 +95,7 @@ mod tests {
     fn speaks_above_the_wire() {
         let calls = large(1_430.0);
         assert_eq!(
-            calls.sentences("W61"),
+            calls.sentences(&super::DETECTOR),
             [
                 "690 MB/s in each call, the server's own time left out (444 MB/s with it and over the whole time, as in the \
               table), is more than an Ethernet of 1 Gbit/s (125 MB/s) carries: the bytes did not cross such a wire"
@@ -122,17 +103,21 @@ mod tests {
         );
         let mut calls = large(600.0);
         calls.facts.wire = Some((10_000_000_000, "link speed of eth0".into()));
-        assert!(calls.sentences("W61")[0].contains("(link speed of eth0)"), "{:?}", calls.sentences("W61"));
+        assert!(
+            calls.sentences(&super::DETECTOR)[0].contains("(link speed of eth0)"),
+            "{:?}",
+            calls.sentences(&super::DETECTOR)
+        );
     }
 
     #[test]
     fn is_silent_below_it_and_for_small_calls() {
-        assert!(large(9_000.0).sentences("W61").is_empty());
+        assert!(large(9_000.0).sentences(&super::DETECTOR).is_empty());
         let mut calls = large(1_430.0);
         calls.facts.wire = Some((10_000_000_000, "link speed of eth0".into()));
-        assert!(calls.sentences("W61").is_empty());
+        assert!(calls.sentences(&super::DETECTOR).is_empty());
         let mut calls = large(10.0);
         calls.rows.iter_mut().for_each(|row| row.request_bytes = 10_000);
-        assert!(calls.sentences("W61").is_empty());
+        assert!(calls.sentences(&super::DETECTOR).is_empty());
     }
 }

@@ -1,23 +1,4 @@
-//! W65: the clocks are not known well enough for the legs
-//!
-//! ## What it says
-//!
-//! The offset is known within this bound only, which is more than a quarter of a leg of these kinds of calls. So request
-//! and reply path are shown as one part.
-//!
-//! ## What it is computed from
-//!
-//! The bound of the alignment against the mean legs of each kind, in the band of all calls.
-//!
-//! ## When it stays silent
-//!
-//! On one machine; where the bound is a quarter of each leg at most.
-//!
-//! ## What to do
-//!
-//! Small calls decide: a large body delays one way only, and its whole transfer time is left open. Some hundred pings of
-//! 64 bytes before, during and after the large calls narrow the bound to about the fastest round trip. What stays unknown
-//! is how much the fastest way there differs from the fastest way back.
+//! Of W62: the clocks are not known well enough for the legs.
 
 use msgpath_core::units::Glyphs;
 
@@ -26,7 +7,7 @@ use crate::analyse::RpcStage;
 use msgpath_analyse::findings::wording::{list, warning};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W65", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W62", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
@@ -53,7 +34,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let drift =
         if clock.pieces.iter().all(|piece| piece.drift_known) { "" } else { ", and their drift is not determined" };
     vec![warning(
-        "W65",
+        "W62",
         format!(
             "±{} is what the clocks of {} leave open{drift}: for {} the request and the reply path are not told apart",
             Glyphs::Unicode.time(within),
@@ -74,7 +55,7 @@ mod tests {
 
     #[test]
     fn speaks_where_only_large_writes_tell_of_the_clocks() {
-        let sentences = Calls::new(1, 3.0 * MS, -50e-6).writes(10).sentences("W65");
+        let sentences = Calls::new(1, 3.0 * MS, -50e-6).writes(10).sentences(&super::DETECTOR);
         // The number first: a line that is cut has it.
         assert!(sentences[0].starts_with('±'), "{sentences:?}");
         assert!(sentences[0].contains("is what the clocks of 10.9.0.1 and 10.9.0.2 leave open"), "{sentences:?}");
@@ -92,9 +73,9 @@ mod tests {
             calls.call(MS, 9.0 * MS, MS, 9.0 * MS);
         }
         let (run, logs) = calls.run(&["write", "other"], 10);
-        let sentences = msgpath_analyse::testing::said_with(&run, &logs, "W65");
+        let sentences = msgpath_analyse::testing::said_with(&run, &logs, &super::DETECTOR);
         // The pings themselves are shorter than the bound; the long calls are not in the sentence.
         assert!(sentences.iter().all(|text| !text.contains("for write")), "{sentences:?}");
-        assert!(Calls::new(1, 0.0, 0.0).same_machine().writes(10).sentences("W65").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).same_machine().writes(10).sentences(&super::DETECTOR).is_empty());
     }
 }

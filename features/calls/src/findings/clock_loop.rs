@@ -1,21 +1,4 @@
-//! W66: offsets that do not add up around a loop
-//!
-//! ## What it says
-//!
-//! Around these machines the offsets of the pairs add up to so much, more than their bounds allow.
-//!
-//! ## What it is computed from
-//!
-//! A tree of the pairs with the narrowest bounds; every other pair closes a loop in it. All offsets are taken in the
-//! middle of the run, with the drift limit added for pairs that were not measured then.
-//!
-//! ## When it stays silent
-//!
-//! Without a loop; where every loop closes.
-//!
-//! ## What to do
-//!
-//! One machine has one clock, so one of the pairs is wrong: a clock was set between the logs, or stamps were altered.
+//! Of W62: offsets that do not add up around a loop.
 
 use msgpath_core::units::Glyphs;
 
@@ -23,7 +6,7 @@ use super::shared::calls;
 use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W66", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W62", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some((_, rpc)) = calls(input) else { return Vec::new() };
@@ -31,7 +14,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Some(worst) = open.max_by(|a, b| a.error_ns.abs().total_cmp(&b.error_ns.abs())) else { return Vec::new() };
     let time = |ns: f64| Glyphs::Unicode.time(ns);
     vec![warning(
-        "W66",
+        "W62",
         format!(
             "the clock offsets around {} add up to {}, and their bounds allow ±{}: at least one of these pairs is wrong",
             worst.machines.join(", "),
@@ -76,7 +59,7 @@ mod tests {
 
     #[test]
     fn speaks_where_a_loop_does_not_close() {
-        let sentences = ring(4.0 * MS).sentences("W66");
+        let sentences = ring(4.0 * MS).sentences(&super::DETECTOR);
         assert!(
             sentences[0].contains("add up to") && sentences[0].contains("at least one of these pairs is wrong"),
             "{sentences:?}"
@@ -86,7 +69,7 @@ mod tests {
     #[test]
     fn is_silent_where_it_closes_and_solves_all_machines_together() {
         let calls = ring(0.0);
-        assert!(calls.sentences("W66").is_empty());
+        assert!(calls.sentences(&super::DETECTOR).is_empty());
         let rpc = calls.rpc();
         assert!(rpc.loops.len() == 1 && rpc.loops[0].closes && rpc.loops[0].machines.len() == 3, "{:?}", rpc.loops);
         let truth = [("b", 2.0 * MS), ("c", 5.0 * MS)];

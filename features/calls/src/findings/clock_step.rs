@@ -1,22 +1,4 @@
-//! W64: a clock was stepped
-//!
-//! ## What it says
-//!
-//! What must be added to the server's stamps changes by so much at this time, and within what. Each side of it has its
-//! own line. *Sure*: both sides' bounds exclude that nothing happened.
-//!
-//! ## What it is computed from
-//!
-//! The longest stretches of calls that one line explains, from the front and from the back; only calls that belong to one
-//! piece in both count for its bound.
-//!
-//! ## When it stays silent
-//!
-//! Where one line holds; where a step is smaller than the bounds are wide.
-//!
-//! ## What to do
-//!
-//! Nothing is lost: both pieces are aligned. For the next run let the clocks settle first, and slew instead of stepping.
+//! Of W62: a clock was stepped.
 
 use msgpath_core::units::{Glyphs, signed};
 
@@ -26,7 +8,7 @@ use msgpath_analyse::findings::wording::{finding, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W64", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W62", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
@@ -57,7 +39,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         ("pieces", clock.pieces.len() as f64),
         ("pair", f64::from(clock.pair)),
     ];
-    vec![finding("W64", Confidence::Sure, sentence(&text) + ".", numbers, vec![])]
+    vec![finding("W62", Confidence::Sure, sentence(&text) + ".", numbers, vec![])]
 }
 
 fn when(before: &ClockPiece, after: &ClockPiece) -> String {
@@ -75,8 +57,9 @@ mod tests {
 
     #[test]
     fn speaks_of_a_step() {
-        let sentences =
-            Calls::with(1, 1_000, |t| if t < S { 3.0 * MS } else { -7.0 * MS }).pings(120, 2.0 * S).sentences("W64");
+        let sentences = Calls::with(1, 1_000, |t| if t < S { 3.0 * MS } else { -7.0 * MS })
+            .pings(120, 2.0 * S)
+            .sentences(&super::DETECTOR);
         assert!(
             sentences[0].starts_with("sure: Between 10.9.0.1 and 10.9.0.2 one clock was stepped: "),
             "{sentences:?}"
@@ -86,7 +69,7 @@ mod tests {
 
     #[test]
     fn is_silent_where_one_line_holds() {
-        assert!(Calls::new(1, 3.0 * MS, 150e-6).pings(120, 2.0 * S).sentences("W64").is_empty());
-        assert!(Calls::new(1, 0.0, 0.0).same_machine().pings(120, 2.0 * S).sentences("W64").is_empty());
+        assert!(Calls::new(1, 3.0 * MS, 150e-6).pings(120, 2.0 * S).sentences(&super::DETECTOR).is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).same_machine().pings(120, 2.0 * S).sentences(&super::DETECTOR).is_empty());
     }
 }

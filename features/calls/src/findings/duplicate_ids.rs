@@ -1,20 +1,4 @@
-//! W72: ids that several calls share
-//!
-//! ## What it says
-//!
-//! So many calls have an id that another call has as well.
-//!
-//! ## What it is computed from
-//!
-//! The ids of all calls. Random ids of 32 bits meet by chance now and then; this is at least 10 times more.
-//!
-//! ## When it stays silent
-//!
-//! Below that; where a protocol has no ids.
-//!
-//! ## What to do
-//!
-//! Leave out `-seed1` where several clients run: they all begin with the same ids.
+//! Of W63: ids that several calls share.
 
 use std::collections::HashMap;
 
@@ -24,7 +8,7 @@ use super::shared::{calls, counted, log};
 use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W72", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W63", detect };
 
 /// Fewer are chance.
 const FEWEST: u64 = 3;
@@ -45,7 +29,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         return Vec::new();
     }
     vec![warning(
-        "W72",
+        "W63",
         format!(
             "{} have an id that another call has as well ({} different ids in {})",
             counted(doubled),
@@ -109,7 +93,7 @@ mod tests {
         let mut calls = Calls::new(1, 0.0, 0.0).pings(90, S);
         calls.rows.iter_mut().for_each(|row| row.rpcid = (row.rpcid - 1) % 30 + 1);
         assert_eq!(
-            calls.sentences("W72"),
+            calls.sentences(&super::DETECTOR),
             ["60 calls have an id that another call has as well (30 different ids in 90 calls)"]
         );
     }
@@ -128,8 +112,8 @@ mod tests {
     #[test]
     fn is_silent_where_ids_differ_and_where_a_protocol_has_none() {
         let mut calls = Calls::new(1, 0.0, 0.0).pings(90, S);
-        assert!(calls.sentences("W72").is_empty());
+        assert!(calls.sentences(&super::DETECTOR).is_empty());
         calls.rows.iter_mut().for_each(|row| row.rpcid = 0);
-        assert!(calls.sentences("W72").is_empty());
+        assert!(calls.sentences(&super::DETECTOR).is_empty());
     }
 }

@@ -1,21 +1,4 @@
-//! W74: byte counts that are estimates
-//!
-//! ## What it says
-//!
-//! The byte counts of so many calls, and the wire times that come from them, are estimates.
-//!
-//! ## What it is computed from
-//!
-//! The lab's log keeps the length of a request as one byte, ten times its logarithm to base 2: within 4.5 %.
-//!
-//! ## When it stays silent
-//!
-//! Where lengths are exact.
-//!
-//! ## What to do
-//!
-//! Do not read such a wire time as a measurement: it is a length divided by an assumed speed, as the white lines in the
-//! lab's viewer are. `msgpath rpc` keeps exact lengths.
+//! Of W63: byte counts that are estimates.
 
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Rows;
@@ -24,7 +7,7 @@ use super::shared::{calls, counted, log};
 use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W74", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W63", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
@@ -45,7 +28,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         _ => String::new(),
     };
     vec![warning(
-        "W74",
+        "W63",
         format!("the byte counts of {} are estimates, within 4.5 %{wire}", counted(estimated)),
         "the lab's log keeps a length as one byte, ten times its logarithm to base 2; what is computed from it was not measured, \
          and neither are the white lines of its viewer",
@@ -62,9 +45,9 @@ mod tests {
     fn speaks_of_lengths_from_a_log() {
         let mut calls = Calls::new(1, 0.0, 0.0).writes(20);
         calls.rows.iter_mut().for_each(|row| row.lengths_estimated = true);
-        assert_eq!(calls.sentences("W74"), ["the byte counts of 20 calls are estimates, within 4.5 %"]);
+        assert_eq!(calls.sentences(&super::DETECTOR), ["the byte counts of 20 calls are estimates, within 4.5 %"]);
         calls.facts.wire = Some((1_000_000_000, "--wire".into()));
-        let sentences = calls.sentences("W74");
+        let sentences = calls.sentences(&super::DETECTOR);
         assert!(
             sentences[0].contains("the time on the wire (up to 8.00 ms a call)")
                 && sentences[0].contains("1.00 Gbit/s (--wire)"),
@@ -74,6 +57,6 @@ mod tests {
 
     #[test]
     fn is_silent_where_lengths_are_exact() {
-        assert!(Calls::new(1, 0.0, 0.0).pings(20, S).sentences("W74").is_empty());
+        assert!(Calls::new(1, 0.0, 0.0).pings(20, S).sentences(&super::DETECTOR).is_empty());
     }
 }

@@ -13,12 +13,11 @@ mod estimate;
 pub(crate) mod failed;
 mod first_call;
 mod lengths;
-mod lock_wait;
 mod same_machine;
-mod server_wait;
 mod shared;
 mod slow_part;
 mod stalls;
+mod waits;
 
 /// All of them, in the order in which they are printed.
 pub static DETECTORS: &[Detector] = &[
@@ -30,8 +29,7 @@ pub static DETECTORS: &[Detector] = &[
     clock_bound::DETECTOR,
     clock_loop::DETECTOR,
     first_call::DETECTOR,
-    lock_wait::DETECTOR,
-    server_wait::DETECTOR,
+    waits::DETECTOR,
     slow_part::DETECTOR,
     failed::DETECTOR,
     duplicate_ids::DETECTOR,

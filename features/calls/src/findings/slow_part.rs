@@ -1,22 +1,4 @@
-//! W70: what makes the slow calls slow
-//!
-//! ## What it says
-//!
-//! The calls near p99 take so many times as long as those near the median, and one part has most of the difference.
-//! *Likely*: it is where the time is, not why.
-//!
-//! ## What it is computed from
-//!
-//! Mean parts of the calls from p98.5 to p99.5 (at least 10 of them) against those from p45 to p55.
-//!
-//! ## When it stays silent
-//!
-//! Where the slow ones are not 1.5 times as slow; where no part has 60 % of the difference; where the parts are not told
-//! apart in both bands.
-//!
-//! ## What to do
-//!
-//! Look at that part alone: the timeline sorted by duration shows these calls.
+//! Of W68: what makes the slow calls slow.
 
 use msgpath_core::units::{Glyphs, three_digits};
 
@@ -26,7 +8,7 @@ use msgpath_analyse::findings::wording::{finding, percent, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W70", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W68", detect };
 
 /// The slow calls take so many times as long as the usual ones, or there is nothing to explain.
 const SLOW: f64 = 1.5;
@@ -73,7 +55,7 @@ fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
         ("slow_ns", slow.latency_ns),
         ("slow_calls", slow.calls as f64),
     ];
-    Some(finding("W70", Confidence::Likely, sentence(&text) + ".", numbers, vec![]))
+    Some(finding("W68", Confidence::Likely, sentence(&text) + ".", numbers, vec![]))
 }
 
 #[cfg(test)]
@@ -88,7 +70,7 @@ mod tests {
             let rest = more * (1.0 - work) / 2.0;
             calls.call(MS, 80.0 * US + rest, 40.0 * US + more * work, 80.0 * US + rest);
         }
-        calls.sentences("W70")
+        calls.sentences(&super::DETECTOR)
     }
 
     #[test]
@@ -103,6 +85,6 @@ mod tests {
         assert!(calls(0.34).is_empty());
         let mut even = Calls::new(1, 0.0, 0.0).same_machine();
         (0..2_000).for_each(|_| _ = even.call(MS, 80.0 * US, 40.0 * US, 80.0 * US));
-        assert!(even.sentences("W70").is_empty());
+        assert!(even.sentences(&super::DETECTOR).is_empty());
     }
 }

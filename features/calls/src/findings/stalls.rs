@@ -1,23 +1,4 @@
-//! W75: calls as long as a timer of TCP
-//!
-//! ## What it says
-//!
-//! So many calls took 40 or 200 ms while the usual one is far shorter, and which timer has that length. *Likely* for two
-//! calls and more, *can't tell* for a single one.
-//!
-//! ## What it is computed from
-//!
-//! Successful calls of 38 to 48 ms and of 198 to 230 ms, where few are a little shorter or longer.
-//!
-//! ## When it stays silent
-//!
-//! Where W40 sees a line in many rounds and says it; where such times are part of a tail; where the usual call is not 5
-//! times shorter.
-//!
-//! ## What to do
-//!
-//! 40 ms: send each message in one call, set TCP_NODELAY at both ends. 200 ms: look for loss (`nstat`, TcpRetransSegs)
-//! and for a server that was stopped.
+//! Of W40: calls as long as a timer of TCP.
 
 use std::ops::Range;
 
@@ -30,7 +11,7 @@ use msgpath_analyse::findings::wording::{finding, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W75", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W40", detect };
 
 /// Where a timer puts a call, ns, and what it is.
 const TIMERS: [(Range<u64>, &str); 2] = [
@@ -102,7 +83,7 @@ fn say(input: &Input, kind: &RpcKind, (range, what): &(Range<u64>, &str)) -> Opt
         ("calls", calls as f64),
         ("beside", beside as f64),
     ];
-    Some(finding("W75", confidence, sentence(&text) + ".", numbers, vec![]))
+    Some(finding("W40", confidence, sentence(&text) + ".", numbers, vec![]))
 }
 
 #[cfg(test)]
@@ -117,21 +98,21 @@ mod tests {
 
     #[test]
     fn names_the_timers() {
-        let sentences = with(40.2 * MS, 2).sentences("W75");
+        let sentences = with(40.2 * MS, 2).sentences(&super::DETECTOR);
         assert!(sentences[0].starts_with("likely: 2 calls of 42 took about 40.3 ms"), "{sentences:?}");
         assert!(sentences[0].contains("a delayed acknowledgement (40 ms)"), "{sentences:?}");
-        let sentences = with(203.0 * MS, 1).sentences("W75");
+        let sentences = with(203.0 * MS, 1).sentences(&super::DETECTOR);
         assert!(sentences[0].starts_with("can't tell: 1 call of 41 took 203 ms"), "{sentences:?}");
         assert!(sentences[0].contains("retransmission timeout"), "{sentences:?}");
     }
 
     #[test]
     fn is_silent_without_such_a_call_and_in_a_tail() {
-        assert!(with(3.0 * MS, 3).sentences("W75").is_empty());
+        assert!(with(3.0 * MS, 3).sentences(&super::DETECTOR).is_empty());
         let mut tail = with(40.2 * MS, 2);
         (1..9).for_each(|at| _ = tail.call(MS, 11.0 * MS * f64::from(at), 10.0 * US, 100.0 * US));
-        assert!(tail.sentences("W75").is_empty());
-        assert!(with(40.2 * MS, 60).sentences("W75").is_empty());
+        assert!(tail.sentences(&super::DETECTOR).is_empty());
+        assert!(with(40.2 * MS, 60).sentences(&super::DETECTOR).is_empty());
     }
 
     #[test]
@@ -141,7 +122,7 @@ mod tests {
             let leg = if at % 10 == 0 { 40.3 * MS } else { 100.0 * US };
             calls.call(MS, leg, 10.0 * US, 100.0 * US);
         }
-        assert_eq!((calls.sentences("W40").len(), calls.sentences("W75").len()), (1, 0));
+        assert_eq!((calls.sentences("W40").len(), calls.sentences(&super::DETECTOR).len()), (1, 0));
         let sentences = calls.sentences("W40");
         assert!(sentences[0].contains("It ends with a server that sends each reply in one call"), "{sentences:?}");
     }

@@ -18,8 +18,8 @@ use crate::answers::{Cell, Page, Part, Table};
 
 /// A wait for the lock that is one, ns: less is the taking of a free lock.
 const WAITED: u64 = 1_000;
-/// Findings that name a stall of a known length.
-const STALLS: [&str; 2] = ["W40", "W75"];
+/// The finding that names a stall of a known length.
+const STALL: &str = "W40";
 /// The parts of a call, in the order of time, and the one where two cannot be told apart.
 const STAGES: [RpcStage; 7] = [
     RpcStage::ClientSend,
@@ -411,7 +411,7 @@ fn lock(calls: &[Calls<'_>]) -> Answered {
 
 fn stalls(calls: &[Calls<'_>]) -> Answered {
     let findings = calls.iter().flat_map(|one| one.part.summary.findings.iter().map(move |found| (one, found)));
-    let found: Vec<_> = findings.filter(|(_, finding)| STALLS.contains(&finding.code.as_str())).collect();
+    let found: Vec<_> = findings.filter(|(_, finding)| finding.code == STALL).collect();
     let all: u64 = every(calls).map(|of| of.kind.calls).sum();
     let slowest = every(calls).flat_map(|of| of.rows()).filter_map(|row| row.latency_ns).max();
     let slowest = slowest.ok_or("no call was answered")?;
