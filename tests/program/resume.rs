@@ -82,7 +82,7 @@ fn a_run_that_is_killed_again_and_again_has_every_round_once() {
     let measured = run.header.resumed.iter().filter(|resumed| (resumed.rounds as usize) < run.rounds.len()).count();
     assert_eq!(last(&run.rounds), Some(1 + measured as u32));
     assert!(run.rounds.is_sorted_by_key(|round| round.restart));
-    assert!(!home.run("show cut").ends_with(0).out.contains("W115"));
+    assert!(!home.run("show cut").ends_with(0).out.contains("W49"));
 }
 
 /// Copies of a whole run, cut as a program leaves them that is killed.
@@ -228,7 +228,7 @@ fn another_boot_needs_force_and_is_named_in_the_result() {
     rewrite(&home, "cut", &boot, "00000000-0000-0000-0000-000000000000");
     let refused = home.run("resume cut").ends_with(3);
     refused.says(&["error[E59]", "was started again since", "msgpath resume cut --force"]);
-    home.run("resume cut --force -W").ends_with(0).shows(&["W115", "was started again since"]);
+    home.run("resume cut --force -W").ends_with(0).shows(&["W49", "was started again since"]);
     let run = is_whole(&home, 60);
     assert_eq!((run.header.resumed.len(), run.header.resumed[0].differs.len()), (1, 1));
     home.run("show cut -v").ends_with(0).shows(&["resumed 2"]);

@@ -22,11 +22,17 @@ fn codes(value: &serde_json::Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What was said under a code.
+/// The first that was said under a code.
 #[track_caller]
 fn under<'a>(message: &'a [(String, String)], code: &str) -> &'a str {
-    let found = message.iter().find(|(own, _)| own == code);
-    &found.unwrap_or_else(|| panic!("{code} is silent: {message:#?}")).1
+    says(message, code, "")
+}
+
+/// What was said under a code with these words.
+#[track_caller]
+fn says<'a>(message: &'a [(String, String)], code: &str, words: &str) -> &'a str {
+    let found = message.iter().find(|(own, text)| own == code && text.contains(words));
+    &found.unwrap_or_else(|| panic!("{code} does not say {words:?}: {message:#?}")).1
 }
 
 #[test]
@@ -51,20 +57,20 @@ fn nagle_is_named_with_its_counters_and_its_cure() {
 #[test]
 fn a_cork_that_is_never_released_is_named() {
     let message = message("echo -o cork=held -c 30 -r 6");
-    assert!(under(&message, "W31").contains("200"), "{message:#?}");
+    says(&message, "W25", "TCP_CORK is set and never released");
 }
 
 #[test]
 fn zero_copy_that_was_ignored_or_copied_is_named() {
-    assert!(under(&message("echo -x tcp:zerocopy-unset -l 16K -c 200 -r 5"), "W30").contains("ignored"));
-    under(&message("echo -x unix:zerocopy-unset -l 16K -c 200 -r 5"), "W30");
+    says(&message("echo -x tcp:zerocopy-unset -l 16K -c 200 -r 5"), "W20", "was ignored in all");
+    says(&message("echo -x unix:zerocopy-unset -l 16K -c 200 -r 5"), "W20", "was ignored in all");
     under(&message("echo -x tcp:zerocopy -l 16K -c 200 -r 5"), "W20");
 }
 
 #[test]
 fn one_core_for_both_ends_is_named() {
     let all = message("echo -x unix:send --cpu 0,0 -c 400 -r 5");
-    under(&all, "W44");
+    says(&all, "W28", "both ends");
 }
 
 #[test]
@@ -115,14 +121,13 @@ fn doctors_stop_is_repeated_with_every_run() {
         return;
     }
     let message = message("echo -x unix:send -c 40 -r 5");
-    under(&message, "W29");
+    says(&message, "W49", "a debug build");
 }
 
 #[test]
 fn datagrams_lost_in_a_small_buffer_are_counted_there() {
     let message = message("stream -x udp:send -l 8K -o rcvbuf=8K -t 500ms -r 5");
-    let text = under(&message, "W37");
-    assert!(text.contains("receive buffer"), "{text}");
+    says(&message, "W26", "dropped at a full receive buffer");
 }
 
 #[test]
@@ -214,5 +219,5 @@ fn a_quota_that_stops_the_run_is_named() {
     command.args(["-c", &script]).env("MSGPATH", env!("CARGO_BIN_EXE_msgpath")).env("HOME", home.path());
     let output = Running::new(command).finish(LIMIT);
     let _ = std::fs::remove_dir(&folder);
-    under(&codes(&output.ends_with(0).json()), "W42");
+    says(&codes(&output.ends_with(0).json()), "W41", "quota");
 }

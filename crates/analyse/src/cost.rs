@@ -130,7 +130,7 @@ pub fn copied(plan: &Plan, case: &Case, rounds: &[&RoundRecord]) -> (Option<f64>
         return (Some(travelled), "by the kernel: one copy each direction, from memory to memory".into());
     }
     if case.traits.maps {
-        return (None, "n/a: what the kernel maps it does not copy (W132)".into());
+        return (None, "n/a: what the kernel maps it does not copy (W20)".into());
     }
     if case.traits.lends {
         return (Some(travelled), "by the kernel: one copy out, each direction; the sender's pages are lent".into());

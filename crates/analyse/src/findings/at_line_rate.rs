@@ -1,31 +1,13 @@
-//! W53: the link is full
-//!
-//! ## What it says
-//!
-//! That the payload of a stream comes to 90 % or more of the speed of the link.
-//!
-//! ## What it is computed from
-//!
-//! The receiver's bytes on the receiver's clock, and the speed of the link: what `-o wire` says, else the rate of `--link`, else
-//! what the NIC of the route reports.
-//!
-//! ## When it stays silent
-//!
-//! For transports that do not leave through a device; for virtual devices, whose speed is a mere claim, unless it was told; over
-//! the loopback device; where more came through than the link is said to carry.
-//!
-//! ## What to do
-//!
-//! Compare CPU time instead, or use a faster link: paths cannot differ in what the link decides.
+//! Of W39: the link is full.
 
 use msgpath_core::units::{BitUnits, bits_per_second};
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, wording};
 use crate::expected::line_rate;
 use crate::summary::CaseSummary;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W53", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W39", detect };
 
 /// From this share of the link's speed on the link is the limit: headers and gaps take 3 to 6 % of large packets.
 const FULL: f64 = 0.9;
@@ -52,12 +34,10 @@ fn detect(input: &Input) -> Vec<Sentence> {
         percent(bits / line),
         bits_per_second(line, BitUnits::Si)
     );
-    if affected.len() > 1 {
-        text.push_str(&format!("; it is like this in {} cases", affected.len()));
-    }
+    text.push_str(&wording::affected(affected.len()));
     let why = "where the link is full, paths cannot differ in throughput; they can in CPU time";
     let numbers = [("receiver_bits_per_s", bits), ("link_bits_per_s", line), ("cases", affected.len() as f64)];
-    vec![warning("W53", sentence(&text), why, "compare CPU time, or measure over a faster link", numbers)]
+    vec![warning("W39", sentence(&text), why, "compare CPU time, or measure over a faster link", numbers)]
 }
 
 #[cfg(test)]
@@ -70,7 +50,7 @@ mod tests {
         let mut run = Build::stream(&["tcp:send"], &[65_536]).rates(move |_, _| bits).run();
         let route = Route { device: "eth0".into(), kind, bits_per_s: Some(10_000_000_000), ..Default::default() };
         run.header.floors = Some(Floors { route: Some(route), ..Default::default() });
-        sentences(&run, "W53")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -88,7 +68,7 @@ mod tests {
             let route = Route { device: "x".into(), kind, bits_per_s: Some(10_000_000_000), ..Default::default() };
             run.header.floors = Some(Floors { route: Some(route), ..Default::default() });
             run.header.plan.wire = Some(1_000_000_000);
-            sentences(&run, "W53").len()
+            sentences(&run, &super::DETECTOR).len()
         };
         assert_eq!([DeviceKind::Nic, DeviceKind::Veth, DeviceKind::Loopback].map(told), [1, 1, 0]);
     }

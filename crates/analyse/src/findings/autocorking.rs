@@ -1,26 +1,4 @@
-//! W38: autocorking held small writes back
-//!
-//! ## What it says
-//!
-//! How often the kernel held a small write because a packet of the same socket was still queued. Writes then leave together:
-//! good for the rate, bad for latency. *Sure* where the count fits the messages, else *likely*: the counter belongs to
-//! every socket of the network namespace.
-//!
-//! ## What it is computed from
-//!
-//! `TcpExt.TCPAutoCorking` against the messages that were sent, trimmed ones included. It fits where it rose by at least 49
-//! in 50 messages and not by more than the send calls. One sentence stands for all cases: that with the largest share.
-//!
-//! ## When it stays silent
-//!
-//! Where no write of the case can be held: a message above 64 KiB in one write (only its end may wait), or one write a message with one
-//! message in flight, behind which nothing is queued. Below one in ten messages; where `tcp_autocorking` is off at both ends; where the counter cannot be read; for other
-//! transports than TCP.
-//!
-//! ## What to do
-//!
-//! Hand the message over in one call (`tcp:writev`), or `sysctl net.ipv4.tcp_autocorking=0`. TCP_NODELAY does not switch
-//! it off.
+//! Of W36: autocorking held small writes back.
 
 use msgpath_core::plan::{Case, Load};
 use msgpath_core::schema::{FAR, NEAR};
@@ -30,7 +8,7 @@ use super::wording::{affected, again_joined, finding, measured, prefix, sentence
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W38", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W36", detect };
 
 const COUNTER: &str = "TcpExt.TCPAutoCorking";
 /// Held writes per message below which they do not colour the numbers.
@@ -86,7 +64,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
         Vec::new()
     };
     let confidence = if fits(held, sent.least, most as u64) { Confidence::Sure } else { Confidence::Likely };
-    Some(finding("W38", confidence, sentence(&text) + ".", numbers, next))
+    Some(finding("W36", confidence, sentence(&text) + ".", numbers, next))
 }
 
 #[cfg(test)]
@@ -106,7 +84,7 @@ mod tests {
 
     #[test]
     fn speaks_of_writes_that_were_held() {
-        let texts = sentences(&run("tcp:writes", 300), "W38");
+        let texts = sentences(&run("tcp:writes", 300), &super::DETECTOR);
         assert!(texts[0].starts_with("sure: TCPAutoCorking +12000 in 8000 messages: small writes waited"), "{texts:?}");
     }
 
@@ -116,24 +94,24 @@ mod tests {
         let echo = |path: &str, size: u64| {
             let mut run = Build::echo(&[path], &[size]).run();
             count(&mut run, 0, "TcpExt.TCPAutoCorking", 300);
-            sentences(&run, "W38")
+            sentences(&run, &super::DETECTOR)
         };
         assert!(echo("tcp:send", 64).is_empty(), "one message in flight in one write waits behind nothing");
         assert!(echo("tcp:send", 1 << 20).is_empty());
         assert_eq!(echo("tcp:writes", 64).len(), 1);
         let mut large = Build::stream(&["tcp:send"], &[1 << 20]).run();
         count(&mut large, 0, "TcpExt.TCPAutoCorking", 300);
-        assert!(sentences(&large, "W38").is_empty());
+        assert!(sentences(&large, &super::DETECTOR).is_empty());
         let mut small = Build::stream(&["tcp:send"], &[64]).run();
         count(&mut small, 0, "TcpExt.TCPAutoCorking", 300);
-        let texts = sentences(&small, "W38");
+        let texts = sentences(&small, &super::DETECTOR);
         assert!(!texts[0].contains("tcp:writev") && texts[0].contains("tcp_autocorking=0 ends it"), "{texts:?}");
     }
 
     #[test]
     fn is_likely_where_the_count_does_not_fit() {
         for held in [100, 500] {
-            assert!(sentences(&run("tcp:writes", held), "W38")[0].starts_with("likely: "), "{held}");
+            assert!(sentences(&run("tcp:writes", held), &super::DETECTOR)[0].starts_with("likely: "), "{held}");
         }
     }
 
@@ -144,20 +122,20 @@ mod tests {
         let mut run = build.run();
         count(&mut run, 0, "TcpExt.TCPAutoCorking", 100);
         count(&mut run, 1, "TcpExt.TCPAutoCorking", 150);
-        let texts = sentences(&run, "W38");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts.len() == 1 && texts[0].contains("tcp:send, 64 B: TCPAutoCorking +6"), "{texts:?}");
         assert!(texts[0].ends_with("; 2 cases are affected."), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_few_were_held_or_the_kernel_holds_none() {
-        assert!(sentences(&run("tcp:writes", 19), "W38").is_empty());
-        assert!(sentences(&run("unix:writes", 300), "W38").is_empty());
+        assert!(sentences(&run("tcp:writes", 19), &super::DETECTOR).is_empty());
+        assert!(sentences(&run("unix:writes", 300), &super::DETECTOR).is_empty());
         let mut off = run("tcp:writes", 300);
         for end in &mut off.header.hosts {
             end.facts.insert("tcp_autocorking".into(), "0".into());
         }
-        assert!(sentences(&off, "W38").is_empty());
-        assert!(sentences(&Build::stream(&["tcp:writes"], &[64]).run(), "W38").is_empty());
+        assert!(sentences(&off, &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::stream(&["tcp:writes"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,24 +1,4 @@
-//! W114: the capacity that rates are shares of
-//!
-//! ## What it says
-//!
-//! `--rate 50%` and `--rate 10%..110%/12` are shares of what the path takes. The sentence names the capacity that was found,
-//! the lowest attempt, and whether the attempts agree.
-//!
-//! ## What it is computed from
-//!
-//! Before the first round more is offered than any path takes (10 million messages a second, at most 64 in flight on a
-//! connection), five times for at least 0.2 s. What was answered a second is an attempt; the capacity is the best one, because what others
-//! take of the machine only makes an attempt worse. It is the rate of an overloaded path: by a schedule with random gaps less than that is sustained. *Sure* where the attempts agree within
-//! a factor of 1.25, else *likely*.
-//!
-//! ## When it stays silent
-//!
-//! Where rates were typed as messages a second.
-//!
-//! ## What to do
-//!
-//! To repeat a curve on the same rates, type them as they were resolved: `msgpath show NAME` has them.
+//! Of V15: the capacity that rates are shares of.
 
 use msgpath_core::units::per_second;
 
@@ -27,7 +7,7 @@ use super::{Detector, Input, Sentence};
 use crate::load_curve::same_line;
 use crate::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W114", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "V15", detect };
 
 /// Attempts that differ by more than this factor do not tell the capacity well.
 const SPREAD: f64 = 1.25;
@@ -67,7 +47,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         ("attempts", of.attempts.len() as f64),
     ];
     let confidence = if steady { Confidence::Sure } else { Confidence::Likely };
-    Some(finding("W114", confidence, sentence(&text) + ".", numbers, Vec::new()))
+    Some(finding("V15", confidence, sentence(&text) + ".", numbers, Vec::new()))
 }
 
 #[cfg(test)]
@@ -84,7 +64,7 @@ mod tests {
             let attempts = attempts.iter().map(|per_s| Rate::per_second(*per_s).unwrap()).collect();
             case.of_capacity = Some(OfCapacity { share_ppm: 200_000, attempts });
         }
-        sentences(&run, "W114")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]

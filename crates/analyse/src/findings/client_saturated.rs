@@ -1,27 +1,10 @@
-//! W51: the client is saturated
-//!
-//! ## What it says
-//!
-//! Which share of its time the client of an open loop was busy, where that is more than half.
-//!
-//! ## What it is computed from
-//!
-//! CPU time of the sending and the receiving threads, without the time that a sender spun until a message was due,
-//! divided by their time and number.
-//!
-//! ## When it stays silent
-//!
-//! Below 50 %; for the waits `spin` and `busy-poll`, which are always busy.
-//!
-//! ## What to do
-//!
-//! A lower rate, more threads on CPUs of their own, or a faster client. A busy client queues messages itself.
+//! Of W50: the client is saturated.
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, wording};
 use crate::summary::CaseSummary;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W51", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W50", detect };
 
 /// Above this share of its time the client may be what is measured.
 const BUSY: f64 = 0.5;
@@ -37,13 +20,11 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Some((case, busy)) = affected.first().copied() else { return Vec::new() };
     let mut text =
         format!("{}client saturated ({} % CPU): the numbers may be the client's", prefix(input, case), percent(busy));
-    if affected.len() > 1 {
-        text.push_str(&format!("; it is like this in {} cases", affected.len()));
-    }
+    text.push_str(&wording::affected(affected.len()));
     let why = "a client that works more than half of its time queues messages itself, and that queue is in the latency";
     let fix = "a lower rate, more threads (-T) on CPUs of their own, or a faster client machine";
     let numbers = [("client_busy", busy), ("cases", affected.len() as f64)];
-    vec![warning("W51", sentence(&text), why, fix, numbers)]
+    vec![warning("W50", sentence(&text), why, fix, numbers)]
 }
 
 #[cfg(test)]
@@ -63,7 +44,7 @@ mod tests {
                 round.open.as_mut().unwrap().spun_ns = round.near().elapsed_ns * 9 / 10;
             }
         }
-        sentences(&run, "W51")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]

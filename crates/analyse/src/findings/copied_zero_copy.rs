@@ -1,23 +1,47 @@
-//! W20: zero-copy sends were copied
+//! W20: what was to be saved was copied all the same
 //!
 //! ## What it says
 //!
-//! Of the sends that asked for zero copy the kernel copied this share after all, so the rows measure copying plus
+//! **Copied**: Of the sends that asked for zero copy the kernel copied this share after all, so the rows measure copying plus
 //! bookkeeping. With `--strict` this is an error (exit 5).
+//!
+//! **Ignored**: How many sends carried MSG_ZEROCOPY on sockets without SO_ZEROCOPY, and that the kernel answered none of them. With
+//! `--strict` this is an error (exit 5).
+//!
+//! **Mapped**: How much of what a receiver with `/zc-receive` took was mapped into its memory, and how much the kernel copied all the same. Every call
+//! succeeds either way.
 //!
 //! ## What it is computed from
 //!
-//! What the kernel said: the *copied* flag of MSG_ZEROCOPY completions on the error queue, and the usage report of
+//! **Copied**: What the kernel said: the *copied* flag of MSG_ZEROCOPY completions on the error queue, and the usage report of
 //! io_uring's zero-copy sends. Sends without an answer at the end of their round are counted apart.
+//!
+//! **Ignored**: The paths with the method `zerocopy-unset`, which makes this mistake on purpose: it sets the flag and never the socket
+//! option. Its sends are counted, and so are the completions on the error queue, of which there must be none.
+//!
+//! **Mapped**: Bytes that TCP_ZEROCOPY_RECEIVE said it had mapped (`mapped_bytes`), divided by the bytes received, both ends together.
 //!
 //! ## When it stays silent
 //!
-//! Without zero-copy paths; below 1 % copied; where no send was answered.
+//! **Copied**: Without zero-copy paths; below 1 % copied; where no send was answered.
+//!
+//! **Ignored**: For every other method; where the kernel answered a send after all. Sends of `tcp:zerocopy` that were copied, or had no
+//! answer yet, are the copied ones.
+//!
+//! **Mapped**: For every other wait.
 //!
 //! ## What to do
 //!
-//! Messages that stay on one machine (loopback, veth, containers) are always copied: measure between two machines or two
+//! **Copied**: Messages that stay on one machine (loopback, veth, containers) are always copied: measure between two machines or two
 //! NICs. Between machines: check scatter-gather with `ethtool -k`, stop packet captures, keep datagrams below the MTU.
+//!
+//! **Ignored**: On TCP and UDP: set SO_ZEROCOPY, check that it is on, and read the error queue, as the path `tcp:zerocopy` does. Unix
+//! sockets refuse the option and accept the flag: there is no zero copy to be had, and shared memory (`shm:ring`) saves the
+//! copy through the kernel instead.
+//!
+//! **Mapped**: Only pages that hold nothing but payload, aligned as pages are, can be mapped. On one machine the sender decides: `send` puts messages where there is
+//! room in a page, `zerocopy` hands over pages of its own. From a network the device must split headers from payload, and the segment
+//! size must be a multiple of a page (TCP_MAXSEG 4108 with timestamps). Messages of less than a page are copied.
 
 use msgpath_core::ZeroCopyCounts;
 
@@ -32,7 +56,7 @@ pub(super) const DETECTOR: Detector = Detector { code: "W20", detect };
 const WORTH_SAYING: f64 = 0.01;
 
 /// The zero-copy bookkeeping of all cases that asked for it, and their paths; without those whose sockets do not have
-/// the option (W30).
+/// the option (W20).
 pub(super) fn totals(input: &Input) -> Option<(ZeroCopyCounts, String)> {
     let mut paths: Vec<String> = Vec::new();
     let mut sum = ZeroCopyCounts::default();
@@ -114,7 +138,10 @@ mod tests {
 
     #[test]
     fn speaks_with_the_counts() {
-        assert_eq!(sentences(&run(0, 50), "W20"), ["the kernel copied 100 % of zero-copy sends (2000 of 2000)"]);
+        assert_eq!(
+            sentences(&run(0, 50), &super::DETECTOR),
+            ["the kernel copied 100 % of zero-copy sends (2000 of 2000)"]
+        );
         let warning = summarise(&run(25, 20)).warnings.remove(0);
         assert!(
             warning.strict && warning.why.contains("loopback, veth") && warning.why.contains("tcp:zerocopy rows"),
@@ -131,7 +158,7 @@ mod tests {
 
     #[test]
     fn is_silent_where_nothing_was_copied_or_asked() {
-        assert!(sentences(&run(50, 0), "W20").is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W20").is_empty());
+        assert!(sentences(&run(50, 0), &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

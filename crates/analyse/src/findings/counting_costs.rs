@@ -1,23 +1,4 @@
-//! W105: counting events costs
-//!
-//! ## What it says
-//!
-//! The rounds in which events of CPU and kernel were counted, because `-o events=on` asked for it, are slower than the rounds
-//! beside them. Their times are in no result; but what was counted was counted of slower messages.
-//!
-//! ## What it is computed from
-//!
-//! The metric of each counted round against that of the uncounted round of the same pass, as a logarithm; the mean over all of
-//! them with its 95 % t interval.
-//!
-//! ## When it stays silent
-//!
-//! `-o events=on` was not given; the interval does not exclude a difference of 2 %, or the halves of the run disagree.
-//!
-//! ## What to do
-//!
-//! Read the counts as those of slightly slower messages, or leave `-o events` at `auto`: then nothing is counted where no CPU
-//! counts.
+//! Of W103: counting events costs.
 
 use msgpath_core::{Case, Plan};
 use msgpath_stats::estimate::mean_estimate;
@@ -27,7 +8,7 @@ use msgpath_stats::steady::halves_agree;
 use super::wording::{percent, prefix, range, warning};
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W105", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W103", detect };
 
 /// Less than this is not worth a sentence: it is below the margin of every comparison.
 const LEAST: f64 = 0.02;
@@ -59,7 +40,7 @@ fn say(input: &Input, replica: &Case) -> Option<Sentence> {
     );
     let numbers = [("log_ratio", center), ("low", low), ("high", high), ("counted_rounds", d.len() as f64)];
     let why = "their times are in no result; the counts are those of slower messages";
-    Some(warning("W105", text, why, "-o events=auto", numbers))
+    Some(warning("W103", text, why, "-o events=auto", numbers))
 }
 
 #[cfg(test)]
@@ -87,16 +68,16 @@ mod tests {
 
     #[test]
     fn speaks_where_counted_rounds_are_slower_and_counting_was_asked_for() {
-        let texts = sentences(&run(1.2, true), "W105");
+        let texts = sentences(&run(1.2, true), &super::DETECTOR);
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(texts[0].contains("the 10 counted rounds had "), "{texts:?}");
-        assert!(sentences(&run(1.2, false), "W105").is_empty());
+        assert!(sentences(&run(1.2, false), &super::DETECTOR).is_empty());
     }
 
     #[test]
     fn is_silent_where_they_are_like_the_others() {
-        assert!(sentences(&run(1.0, true), "W105").is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W105").is_empty());
+        assert!(sentences(&run(1.0, true), &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 
     #[test]

@@ -1,26 +1,4 @@
-//! W43: the CPU changed its speed
-//!
-//! ## What it says
-//!
-//! By how much the same computing took longer before the slowest tenth of the rounds than before the fastest, which
-//! governor is in charge, and how the rounds follow it.
-//!
-//! ## What it is computed from
-//!
-//! A fixed piece of computing, timed before each round at each end, the best of a few. It is noisy, above all on virtual
-//! machines, so a difference alone says nothing. The sentence needs three things: more than 1 % between the fastest and
-//! the slowest tenth; a rank correlation with the medians of the rounds that stands (p below 0.01, with fewer rounds
-//! counted where neighbours resemble each other) in both halves of the run; and 1 % between the medians of the slower and
-//! the faster half.
-//!
-//! ## When it stays silent
-//!
-//! Where the rounds do not follow the probe; without a probe; below ten rounds.
-//!
-//! ## What to do
-//!
-//! A fixed clock rate: governor `performance`, turbo off; where the kernel lets it be set, `msgpath doctor --fix` prints the commands. Without it,
-//! compare paths in one run: their rounds are in random order, so none of them gets the fast CPU alone.
+//! Of W46: the CPU changed its speed.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_stats::association::association;
@@ -30,7 +8,7 @@ use super::conditions::{End, ends, levels, measured_rounds};
 use super::wording::{percent, warning};
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W43", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W46", detect };
 
 /// A smaller change between the fastest and the slowest tenth of the rounds is not one.
 const CHANGE: f64 = 0.01;
@@ -72,7 +50,7 @@ fn say(input: &Input, end: &End) -> Option<Sentence> {
         _ => String::new(),
     };
     Some(warning(
-        "W43",
+        "W46",
         format!(
             "the CPU of {} changed its speed between rounds{governor}: the same computing took {} % longer before the slowest tenth than before the fastest, and {follows}",
             end.name,
@@ -114,7 +92,7 @@ mod tests {
     fn speaks_where_the_rounds_follow() {
         let mut run = run(0.1, 0.01, true);
         run.header.host_mut(NEAR).facts.insert("cpu governor".into(), "schedutil".into());
-        let texts = sentences(&run, "W43");
+        let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(
             texts[0].starts_with(
@@ -127,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_noisy_probe_is_not_a_change() {
-        assert!(sentences(&run(0.0, 0.08, false), "W43").is_empty());
-        assert!(sentences(&run(0.1, 0.01, false), "W43").is_empty());
+        assert!(sentences(&run(0.0, 0.08, false), &super::DETECTOR).is_empty());
+        assert!(sentences(&run(0.1, 0.01, false), &super::DETECTOR).is_empty());
     }
 
     #[test]
     fn is_silent_without_a_probe_or_with_a_steady_cpu() {
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W43").is_empty());
-        assert!(sentences(&run(0.004, 0.0005, true), "W43").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
+        assert!(sentences(&run(0.004, 0.0005, true), &super::DETECTOR).is_empty());
     }
 }

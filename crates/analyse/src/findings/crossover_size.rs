@@ -14,7 +14,7 @@
 //! ## When it stays silent
 //!
 //! With one size; where messages of several piece counts were measured (there is no one line of sizes); where no size
-//! shows a difference (V03, V07 speak); where the control failed (W24).
+//! shows a difference (V04 speaks); where the control failed (W24).
 //!
 //! ## What to do
 //!

@@ -1,26 +1,10 @@
-//! W29: a debug build was measured
-//!
-//! ## What it says
-//!
-//! Which end is a debug build.
-//!
-//! ## What it is computed from
-//!
-//! What each end reports of itself in its environment.
-//!
-//! ## When it stays silent
-//!
-//! For release builds; for a run without rounds.
-//!
-//! ## What to do
-//!
-//! `cargo build --release`, or `cargo run --release -- ...`. The program's own code is part of every time.
+//! Of W49: a debug build was measured.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
 use msgpath_core::schema::{FAR, NEAR};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W29", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W49", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let header = &input.run.header;
@@ -38,7 +22,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         return Vec::new();
     }
     vec![warning(
-        "W29",
+        "W49",
         format!("{end} a debug build"),
         "its own code is several times slower than that of a release build and is part of every time",
         "build with cargo build --release",
@@ -55,17 +39,17 @@ mod tests {
     fn speaks_of_a_debug_build() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         run.header.host_mut(NEAR).facts.insert("build".into(), "debug".into());
-        assert_eq!(sentences(&run, "W29"), ["the near end is a debug build"]);
+        assert_eq!(sentences(&run, &super::DETECTOR), ["the near end is a debug build"]);
         run.header.host_mut(FAR).facts.insert("build".into(), "debug".into());
-        assert_eq!(sentences(&run, "W29"), ["both ends are a debug build"]);
+        assert_eq!(sentences(&run, &super::DETECTOR), ["both ends are a debug build"]);
         run.header.plan.cases[0].traits.program = true;
-        assert_eq!(sentences(&run, "W29"), ["the near end is a debug build"]);
+        assert_eq!(sentences(&run, &super::DETECTOR), ["the near end is a debug build"]);
     }
 
     #[test]
     fn is_silent_on_a_release_build() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         run.header.host_mut(NEAR).facts.insert("build".into(), "release".into());
-        assert!(sentences(&run, "W29").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
     }
 }

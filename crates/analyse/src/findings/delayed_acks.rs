@@ -1,25 +1,39 @@
-//! W36: delayed acknowledgements without Nagle
+//! W36: counters of TCP that rose with the messages
 //!
 //! ## What it says
 //!
-//! How many acknowledgements were delayed although TCP_NODELAY is on, the timer at the end, the share of time during which
+//! **Delayed acknowledgements**: How many acknowledgements were delayed although TCP_NODELAY is on, the timer at the end, the share of time during which
 //! the receiver's window was the limit, and whether messages wait for that timer. *Likely*: the counters belong to every
 //! socket of the network namespace.
 //!
+//! **Autocorking**: How often the kernel held a small write because a packet of the same socket was still queued. Writes then leave together:
+//! good for the rate, bad for latency. *Sure* where the count fits the messages, else *likely*: the counter belongs to
+//! every socket of the network namespace.
+//!
 //! ## What it is computed from
 //!
-//! `TcpExt.DelayedACKs`, against the messages that were sent, trimmed ones included; `tcpi_ato` and `tcpi_rwnd_limited`
+//! **Delayed acknowledgements**: `TcpExt.DelayedACKs`, against the messages that were sent, trimmed ones included; `tcpi_ato` and `tcpi_rwnd_limited`
 //! of TCP_INFO; the share of round trips between 32 and 48 ms (or 64 and 96 ms). One sentence stands for all cases.
+//!
+//! **Autocorking**: `TcpExt.TCPAutoCorking` against the messages that were sent, trimmed ones included. It fits where it rose by at least 49
+//! in 50 messages and not by more than the send calls. One sentence stands for all cases: that with the largest share.
 //!
 //! ## When it stays silent
 //!
-//! Below one in five messages; with TCP_NODELAY off or a cork on (W25, W31); where the counter cannot
+//! **Delayed acknowledgements**: Below one in five messages; with TCP_NODELAY off or a cork on (W25); where the counter cannot
 //! be read.
+//!
+//! **Autocorking**: Where no write of the case can be held: a message above 64 KiB in one write (only its end may wait), or one write a message with one
+//! message in flight, behind which nothing is queued. Below one in ten messages; where `tcp_autocorking` is off at both ends; where the counter cannot be read; for other
+//! transports than TCP.
 //!
 //! ## What to do
 //!
-//! Where messages wait: reply within the timer, so that the acknowledgement travels with the reply, or set TCP_QUICKACK
+//! **Delayed acknowledgements**: Where messages wait: reply within the timer, so that the acknowledgement travels with the reply, or set TCP_QUICKACK
 //! again after each receive call (the kernel switches it off by itself). Where they do not: nothing; each costs a packet.
+//!
+//! **Autocorking**: Hand the message over in one call (`tcp:writev`), or `sysctl net.ipv4.tcp_autocorking=0`. TCP_NODELAY does not switch
+//! it off.
 
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
@@ -130,7 +144,7 @@ mod tests {
         for round in &mut run.rounds {
             round.far_mut().tcp = Some(TcpInfo { ato_us: 40_000, ..TcpInfo::default() });
         }
-        sentences(&run, "W36")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -171,6 +185,6 @@ mod tests {
         assert!(texts("unix:send", 0.02, 190, |_| ()).is_empty());
         // 1000 trimmed messages beside the 200 measured: 190 is not many.
         assert!(texts("tcp:send", 0.02, 190, |build| build.plan.trim = 1000).is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W36").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,22 +1,49 @@
-//! W49: doctor says STOP
+//! W49: what forbids a claim, or limits it
 //!
 //! ## What it says
 //!
-//! Which check of `msgpath doctor` came to STOP, at which end, what was seen, what that forbids, and whether this run
+//! **STOP**: Which check of `msgpath doctor` came to STOP, at which end, what was seen, what that forbids, and whether this run
 //! does it. One warning for each. With `--strict` it is an error where the run does what is forbidden.
+//!
+//! **Several warnings**: How many checks of `msgpath doctor` differ from those of a quiet machine, and which. *Sure*: they were read.
+//!
+//! **A debug build**: Which end is a debug build.
+//!
+//! **Resumed on another machine**: What was not as it had been when `msgpath resume --force` went on with the run: the boot, the kernel, the CPUs, the host, the
+//! back end that traces, or the version of msgpath.
 //!
 //! ## What it is computed from
 //!
-//! The checks that were made at both ends before the run. Clocks that disagree (1, 2) forbid one-way times, more runnable
-//! tasks than CPUs (8) waits that spin and a traced program (13) any claim; a debug build (20) is W29's business.
+//! **STOP**: The checks that were made at both ends before the run. Clocks that disagree (1, 2) forbid one-way times, more runnable
+//! tasks than CPUs (8) waits that spin and a traced program (13) any claim; a debug build (20) has its own sentence.
+//!
+//! **Several warnings**: The checks that were made before the run at both ends; a check that warns at both ends counts once.
+//!
+//! **A debug build**: What each end reports of itself in its environment.
+//!
+//! **Resumed on another machine**: `resumed` of the record, which has one entry for each time that the run went on ([resume.md](docs/resume.md)).
 //!
 //! ## When it stays silent
 //!
-//! About checks that only warn: see V14.
+//! **STOP**: About checks that only warn.
+//!
+//! **Several warnings**: Up to three warnings, which is usual on a machine that somebody works with.
+//!
+//! **A debug build**: For release builds; for a run without rounds.
+//!
+//! **Resumed on another machine**: Where a run was never cut short, or went on where nothing that is looked at had changed. Then its parts differ as restarts do:
+//! V12 says by how much.
 //!
 //! ## What to do
 //!
-//! What the warning names. `msgpath doctor --fix` prints the commands.
+//! **STOP**: What the warning names. `msgpath doctor --fix` prints the commands.
+//!
+//! **Several warnings**: `msgpath doctor` shows each with its cure, `msgpath doctor --fix` prints the commands. Comparisons of paths within one
+//! run stand anyway, because all paths had the same machine.
+//!
+//! **A debug build**: `cargo build --release`, or `cargo run --release -- ...`. The program's own code is part of every time.
+//!
+//! **Resumed on another machine**: Measure again in one go. The numbers hold rounds of both states; the median of all of them is that of neither.
 
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::Stamps;
@@ -46,7 +73,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     }
     let mut stops: Vec<(&Check, String)> = Vec::new();
     for check in doctor.checks.iter().filter(|check| check.state == CheckState::Stop) {
-        // W29 speaks of a debug build.
+        // W49 speaks of a debug build.
         if check.number == 20 {
             continue;
         }
@@ -123,8 +150,8 @@ mod tests {
     #[test]
     fn is_silent_about_warnings_and_without_doctor() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
-        assert!(sentences(&run, "W49").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
         run.header.doctor = Some(doctor(&[(3, "near", CheckState::Warn, "powersave"), (9, "far", CheckState::Ok, "")]));
-        assert!(sentences(&run, "W49").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
     }
 }

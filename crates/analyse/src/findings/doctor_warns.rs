@@ -1,22 +1,4 @@
-//! V14: several checks of doctor warn
-//!
-//! ## What it says
-//!
-//! How many checks of `msgpath doctor` differ from those of a quiet machine, and which. *Sure*: they were read.
-//!
-//! ## What it is computed from
-//!
-//! The checks that were made before the run at both ends; a check that warns at both ends counts once.
-//!
-//! ## When it stays silent
-//!
-//! Up to three warnings, which is usual on a machine that somebody works with. A STOP has its own sentence,
-//! W49.
-//!
-//! ## What to do
-//!
-//! `msgpath doctor` shows each with its cure, `msgpath doctor --fix` prints the commands. Comparisons of paths within one
-//! run stand anyway, because all paths had the same machine.
+//! Of W49: several checks of doctor warn.
 
 use msgpath_core::doctor::CheckState;
 
@@ -24,7 +6,7 @@ use super::wording::{finding, list};
 use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 
-pub(super) const DETECTOR: Detector = Detector { code: "V14", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W49", detect };
 
 /// So many are usual and need no sentence.
 const USUAL: usize = 3;
@@ -54,7 +36,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         list(&named)
     );
     let numbers = [("checks_with_warnings", names.len() as f64)];
-    vec![finding("V14", Confidence::Sure, text, numbers, vec!["msgpath doctor".into()])]
+    vec![finding("W49", Confidence::Sure, text, numbers, vec!["msgpath doctor".into()])]
 }
 
 #[cfg(test)]
@@ -67,7 +49,7 @@ mod tests {
         let mut checks: Vec<_> = warned.iter().flat_map(|n| [(*n, "near", Warn, ""), (*n, "far", Warn, "")]).collect();
         checks.extend([(1, "near", Ok, ""), (20, "near", Stop, "")]);
         run.header.doctor = Some(doctor(&checks));
-        sentences(&run, "V14")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -84,6 +66,6 @@ mod tests {
     #[test]
     fn is_silent_about_three_and_about_stops() {
         assert!(texts(&[3, 4, 9]).is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V14").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

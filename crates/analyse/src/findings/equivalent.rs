@@ -1,23 +1,4 @@
-//! V03: two paths are the same
-//!
-//! ## What it says
-//!
-//! At these sizes the path is within so many per cent of the baseline. Neighbouring sizes with the same verdict share a
-//! sentence. *Sure* where both halves of the run say it too, else *can't tell*.
-//!
-//! ## What it is computed from
-//!
-//! The ratio to the baseline, paired by pass, and its 95 % interval. Equivalent means that the whole interval lies within
-//! the margin: 2 %, or what this machine resolves today if that is more (the baseline measured against itself), and that
-//! the margin is at most 10 % ([why](docs/method/comparison.md#when-nothing-is-called-the-same)).
-//!
-//! ## When it stays silent
-//!
-//! Where the interval leaves the margin (V04, V07); where the margin is above 10 % (V07); where the control failed (W24).
-//!
-//! ## What to do
-//!
-//! Choose by something else: CPU time, system calls, simplicity. The cost table has them.
+//! Of V04: two paths are the same.
 
 use msgpath_stats::verdict::Verdict;
 
@@ -25,7 +6,7 @@ use super::stretches::stretches;
 use super::wording::{of_both_halves, percent_at_most, sentence};
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "V03", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "V04", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = &input.summary.comparison else { return Vec::new() };
@@ -41,7 +22,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
             comparison.baseline
         );
         let numbers = [("low", low), ("high", high), ("margin", comparison.margin)];
-        of_both_halves(input, "V03", stretch.halves_agree(input, comparison.margin), text, numbers)
+        of_both_halves(input, "V04", stretch.halves_agree(input, comparison.margin), text, numbers)
     };
     stretches(input, comparison, Verdict::Equivalent).into_iter().map(say).collect()
 }
@@ -54,7 +35,7 @@ mod tests {
     fn speaks_of_the_range_of_sizes() {
         let build = Build::echo(&["tcp:send", "tcp:writev"], &[64, 1024, 4096, 65_536]);
         let run = build.factor(|case| if case.path.method == "writev" && case.size > 4096 { 1.3 } else { 1.0 }).run();
-        let texts = sentences(&run, "V03");
+        let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(texts.len(), 1);
         assert!(texts[0].starts_with("sure: Up to 4 KiB tcp:writev is within "), "{texts:?}");
         assert!(texts[0].ends_with(" % of tcp:send."), "{texts:?}");
@@ -63,7 +44,7 @@ mod tests {
     #[test]
     fn is_silent_where_the_difference_is_real_or_the_noise_too_large() {
         let build = || Build::echo(&["tcp:send", "tcp:writev"], &[64]);
-        assert!(sentences(&build().factor(|case| 1.0 + 0.1 * f64::from(case.id)).run(), "V03").is_empty());
-        assert!(sentences(&build().noise(0.2).run(), "V03").is_empty());
+        assert!(sentences(&build().factor(|case| 1.0 + 0.1 * f64::from(case.id)).run(), &super::DETECTOR).is_empty());
+        assert!(sentences(&build().noise(0.2).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -27,7 +27,7 @@ use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::workload::Answer;
 
 use super::wording::{again_for, finding, measured, percent, prefix, seconds_measured, sentence};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, wording};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V08", detect };
@@ -79,9 +79,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     }
     let rounds = &input.rounds[case.case.id as usize];
     let slow_rounds = rounds.iter().filter(|round| round.latency.max().is_some_and(|max| max > over * median)).count();
-    if affected.len() > 1 {
-        text.push_str(&format!("; it is like this in {} cases", affected.len()));
-    }
+    text.push_str(&wording::affected(affected.len()));
     let numbers = [
         ("message_share", messages),
         ("time_share", time),

@@ -29,7 +29,7 @@ use msgpath_stats::paired::paired;
 use msgpath_stats::steady::halves_agree;
 
 use super::wording::{again_set, finding, interval, measured, prefix, sentence};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, wording};
 use crate::summary::{CaseSummary, Confidence};
 use crate::{first, throughput};
 
@@ -68,9 +68,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         interval(ratio.low, ratio.high, three_digits).unwrap_or_default(),
     );
     text.push_str("; no other number contains them");
-    if affected.len() > 1 {
-        text.push_str(&format!("; it is like this in {} cases", affected.len()));
-    }
+    text.push_str(&wording::affected(affected.len()));
     let first = case.first.as_ref();
     let numbers = [
         ("first_to_rest", ratio.value),

@@ -1,23 +1,4 @@
-//! W110: twice the threads and no more, because a CPU is full
-//!
-//! ## What it says
-//!
-//! That the rate did not grow from a number of threads to twice as many, and which CPU had no time left.
-//!
-//! ## What it is computed from
-//!
-//! The rates of the two cases, paired by pass: the whole interval of their ratio lies below 1.1. The CPU time of the
-//! measuring threads that were pinned to a CPU, both ends together, divided by the time: its whole interval lies above 90 %.
-//! That a full CPU is the cause is likely; nothing was moved away to prove it.
-//!
-//! ## When it stays silent
-//!
-//! Where threads were not pinned or not recorded one by one, where no CPU was full, and where the rate grew.
-//!
-//! ## What to do
-//!
-//! Give the threads more CPUs: `--cpu 0,2:1,3`. CPU time that the kernel spends in interrupts for the path is not in the
-//! threads' time; W47 speaks of it.
+//! Of W108: twice the threads and no more, because a CPU is full.
 
 use msgpath_stats::estimate::Estimate;
 
@@ -27,7 +8,7 @@ use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::threads::{CoreUse, rates, ratio};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W110", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W108", detect };
 
 /// The whole interval of the factor lies below this: twice the threads did not bring a tenth more.
 const GREW: f64 = 1.1;
@@ -65,7 +46,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
             ("busy", busy.value),
             ("busy_low", busy.low.unwrap_or(f64::NAN)),
         ];
-        sentences.push(finding("W110", Confidence::Likely, sentence(&text), numbers, Vec::new()));
+        sentences.push(finding("W108", Confidence::Likely, sentence(&text), numbers, Vec::new()));
     }
     sentences
 }
@@ -90,7 +71,7 @@ mod tests {
 
     #[test]
     fn speaks_where_a_core_is_full() {
-        let texts = sentences(&closed(&[1, 2], 1.0, 2), "W110");
+        let texts = sentences(&closed(&[1, 2], 1.0, 2), &super::DETECTOR);
         assert!(
             texts[0].starts_with("likely: From 1 thread to 2 the rate did not grow (")
                 && texts[0].ends_with("): CPU 0 is full, its 2 threads ran 98 % of the time")
@@ -101,13 +82,13 @@ mod tests {
 
     #[test]
     fn is_silent_where_the_rate_grew_or_no_core_is_full() {
-        assert!(sentences(&closed(&[1, 2], 2.0, 8), "W110").is_empty());
+        assert!(sentences(&closed(&[1, 2], 2.0, 8), &super::DETECTOR).is_empty());
         let mut idle = closed(&[1, 2], 1.0, 2);
         for round in &mut idle.rounds {
             for thread in round.ends.iter_mut().flat_map(|end| &mut end.threads) {
                 thread.report.system_ns /= 2;
             }
         }
-        assert!(sentences(&idle, "W110").is_empty());
+        assert!(sentences(&idle, &super::DETECTOR).is_empty());
     }
 }

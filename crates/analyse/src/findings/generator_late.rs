@@ -1,29 +1,38 @@
-//! W50: the sender was late
+//! W50: the client of an open loop
 //!
 //! ## What it says
 //!
-//! How late the sends of an open loop were, how many were later than one mean gap, and whose fault the larger part is:
+//! **Late**: How late the sends of an open loop were, how many were later than one mean gap, and whose fault the larger part is:
 //! this machine's scheduler (the sender was runnable and did not run), the far end (it made no room), or the generator.
+//!
+//! **Saturated**: Which share of its time the client of an open loop was busy, where that is more than half.
 //!
 //! ## What it is computed from
 //!
-//! The lateness of every send, and what the sending thread did meanwhile (CPU time, run delay, waiting in a call). The
+//! **Late**: The lateness of every send, and what the sending thread did meanwhile (CPU time, run delay, waiting in a call). The
 //! rule: p99 of the lateness above 10 % of the median latency and above 5 µs, or more than 1 % of the sends later than
 //! one mean gap. It is about the sends of this run, so p99 is taken as it is. Of several cases the worst is named.
 //!
+//! **Saturated**: CPU time of the sending and the receiving threads, without the time that a sender spun until a message was due,
+//! divided by their time and number.
+//!
 //! ## When it stays silent
 //!
-//! Where the sends are punctual; where the far end made most of the lateness: the wait is then a part of the latency, as it
+//! **Late**: Where the sends are punctual; where the far end made most of the lateness: the wait is then a part of the latency, as it
 //! must be.
+//!
+//! **Saturated**: Below 50 %; for the waits `spin` and `busy-poll`, which are always busy.
 //!
 //! ## What to do
 //!
-//! If it is the scheduler: a quieter machine, or CPUs of their own for the near end. If it is the generator, ask for less, or use more threads.
+//! **Late**: If it is the scheduler: a quieter machine, or CPUs of their own for the near end. If it is the generator, ask for less, or use more threads.
+//!
+//! **Saturated**: A lower rate, more threads on CPUs of their own, or a faster client. A busy client queues messages itself.
 
 use msgpath_core::units::Glyphs;
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, wording};
 use crate::summary::{CaseSummary, OpenLoop};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W50", detect };
@@ -76,9 +85,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         percent(open.late_share)
     );
     text.extend(cause_of(open).map(|cause| format!("; {cause}")));
-    if affected.len() > 1 {
-        text.push_str(&format!("; it is like this in {} cases", affected.len()));
-    }
+    text.push_str(&wording::affected(affected.len()));
     let numbers = [
         ("lateness_p99_ns", late),
         ("latency_p50_ns", median),
@@ -107,7 +114,7 @@ mod tests {
         for open in run.rounds.iter_mut().filter_map(|round| round.open.as_mut()) {
             (open.not_running_ns, open.own_ns) = (open.lateness_ns * 24 / 25, open.lateness_ns / 25);
         }
-        let texts = sentences(&run, "W50");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts[0].starts_with("1 in 100 sends was later than 40.0 µs (median latency 1."), "{texts:?}");
         assert!(
             texts[0].ends_with(
@@ -121,7 +128,7 @@ mod tests {
     fn is_silent_on_punctual_senders() {
         let mut run = run(&[Queue::mm1(0.5, 500, 100, 3)]);
         late(&mut run, 4_000, 4);
-        assert_eq!(sentences(&run, "W50"), Vec::<String>::new());
+        assert_eq!(sentences(&run, &super::DETECTOR), Vec::<String>::new());
     }
 
     #[test]
@@ -131,6 +138,6 @@ mod tests {
         for open in run.rounds.iter_mut().filter_map(|round| round.open.as_mut()) {
             (open.blocked_ns, open.own_ns) = (open.lateness_ns, 0);
         }
-        assert_eq!(sentences(&run, "W50"), Vec::<String>::new());
+        assert_eq!(sentences(&run, &super::DETECTOR), Vec::<String>::new());
     }
 }

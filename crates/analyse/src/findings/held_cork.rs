@@ -1,26 +1,4 @@
-//! W31: a cork is not released
-//!
-//! ## What it says
-//!
-//! A share of the messages takes about 200 ms, or about 400 ms where request and reply both wait: the last segment lies
-//! under a TCP_CORK until the kernel's timer runs out. *Likely*, or *sure* where the run has tried the same case without
-//! the cork and the messages no longer wait, in both halves of the run.
-//!
-//! ## What it is computed from
-//!
-//! The share of round trips between 190 and 230 ms (or 380 and 460 ms), for TCP with `-o cork=yes` or with a cork that is held
-//! on purpose, and the ablation without a cork. Delayed acknowledgements have no part in this, and no counter of the kernel
-//! tells of it.
-//!
-//! ## When it stays silent
-//!
-//! Without a cork; below 5 % of the messages in that range; where at least half as many retransmission timeouts
-//! (`TcpExt.TCPTimeouts`, 200 ms at least as well) were counted; where the ablation without the cork waits as well.
-//!
-//! ## What to do
-//!
-//! Release the cork after the last piece of each message, or send that piece without MSG_MORE. Or hand the message over in
-//! one call (`tcp:writev`), which needs neither.
+//! Of W25: a cork is not released.
 
 use msgpath_core::plan::Change;
 
@@ -30,7 +8,7 @@ use super::wording::{again_without, finding, measured, percent, prefix, sentence
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W31", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W25", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let corked = |case: &&CaseSummary| {
@@ -72,7 +50,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     ];
     let next = vec![again_without(&input.run.header, "cork")];
     let confidence = if sure { Confidence::Sure } else { Confidence::Likely };
-    Some(finding("W31", confidence, sentence(&text) + ".", numbers, next))
+    Some(finding("W25", confidence, sentence(&text) + ".", numbers, next))
 }
 
 #[cfg(test)]
@@ -94,12 +72,12 @@ mod tests {
 
     #[test]
     fn speaks_of_a_cork_that_is_held() {
-        let texts = sentences(&build("tcp:send", 208.0, 0.0).run(), "W31");
+        let texts = sentences(&build("tcp:send", 208.0, 0.0).run(), &super::DETECTOR);
         assert!(
             texts[0].starts_with("likely: 100 % of the messages take about 20") && texts[0].contains("never released"),
             "{texts:?}"
         );
-        let both = sentences(&build("tcp:send", 416.0, 0.0).run(), "W31");
+        let both = sentences(&build("tcp:send", 416.0, 0.0).run(), &super::DETECTOR);
         assert!(both[0].contains("once in each direction"), "{both:?}");
     }
 
@@ -108,7 +86,7 @@ mod tests {
         let mut run = build("tcp:send", 208.0, 0.03).ablation(0, Change::NoCork).run();
         run.header.command = ["msgpath", "echo", "-o", "cork=held", "-c", "100"].map(String::from).to_vec();
         let summary = summarise(&run);
-        let finding = summary.findings.iter().find(|finding| finding.code == "W31").unwrap();
+        let finding = summary.findings.iter().find(|finding| finding.code == "W25").unwrap();
         assert!(finding.text.contains("Tried here: no cork brings p50 from 20"), "{}", finding.text);
         assert_eq!(finding.confidence.word(), "sure");
         assert_eq!(finding.next, ["msgpath echo -c 100"]);
@@ -118,12 +96,14 @@ mod tests {
     fn is_silent_where_something_else_waits() {
         let mut retransmitted = build("tcp:send", 208.0, 0.0).run();
         count(&mut retransmitted, 0, "TcpExt.TCPTimeouts", 150);
-        assert!(sentences(&retransmitted, "W31").is_empty());
-        assert!(sentences(&build("tcp:send", 208.0, 208.0).ablation(0, Change::NoCork).run(), "W31").is_empty());
-        assert!(sentences(&build("tcp:send", 0.03, 0.0).run(), "W31").is_empty());
-        assert!(sentences(&build("unix:send", 208.0, 0.0).run(), "W31").is_empty());
+        assert!(sentences(&retransmitted, &super::DETECTOR).is_empty());
+        assert!(
+            sentences(&build("tcp:send", 208.0, 208.0).ablation(0, Change::NoCork).run(), &super::DETECTOR).is_empty()
+        );
+        assert!(sentences(&build("tcp:send", 0.03, 0.0).run(), &super::DETECTOR).is_empty());
+        assert!(sentences(&build("unix:send", 208.0, 0.0).run(), &super::DETECTOR).is_empty());
         let mut released = build("tcp:send", 208.0, 0.0);
         released.plan.options.hold_cork = false;
-        assert!(sentences(&released.run(), "W31").is_empty());
+        assert!(sentences(&released.run(), &super::DETECTOR).is_empty());
     }
 }

@@ -22,7 +22,7 @@ use msgpath_core::units::Glyphs;
 use msgpath_stats::quantile::Quantile;
 
 use super::wording::{finding, measured, prefix, sentence};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, wording};
 use crate::summary::{CaseSummary, Confidence};
 
 pub(super) const DETECTOR: Detector = Detector { code: "V16", detect };
@@ -50,9 +50,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         time(intended),
         time(actual)
     );
-    if affected.len() > 1 {
-        text.push_str(&format!("; it is like this in {} cases", affected.len()));
-    }
+    text.push_str(&wording::affected(affected.len()));
     let numbers = [
         ("intended_p99_ns", intended),
         ("intended_p99_lo_ns", low),

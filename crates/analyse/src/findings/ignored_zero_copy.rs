@@ -1,25 +1,4 @@
-//! W30: the zero-copy flag was ignored
-//!
-//! ## What it says
-//!
-//! How many sends carried MSG_ZEROCOPY on sockets without SO_ZEROCOPY, and that the kernel answered none of them. With
-//! `--strict` this is an error (exit 5).
-//!
-//! ## What it is computed from
-//!
-//! The paths with the method `zerocopy-unset`, which makes this mistake on purpose: it sets the flag and never the socket
-//! option. Its sends are counted, and so are the completions on the error queue, of which there must be none.
-//!
-//! ## When it stays silent
-//!
-//! For every other method; where the kernel answered a send after all. Sends of `tcp:zerocopy` that were copied, or had no
-//! answer yet, belong to W20.
-//!
-//! ## What to do
-//!
-//! On TCP and UDP: set SO_ZEROCOPY, check that it is on, and read the error queue, as the path `tcp:zerocopy` does. Unix
-//! sockets refuse the option and accept the flag: there is no zero copy to be had, and shared memory (`shm:ring`) saves the
-//! copy through the kernel instead.
+//! Of W20: the zero-copy flag was ignored.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +8,7 @@ use super::wording::{evidence, list, measured};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Warning};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W30", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W20", detect };
 
 /// Whether a case sends with the flag on sockets that do not have the option.
 pub(super) fn unset(case: &CaseSummary) -> bool {
@@ -70,7 +49,7 @@ fn say(input: &Input, unix: bool) -> Option<Sentence> {
         )
     };
     Some(Sentence::Warning(Warning {
-        code: "W30".into(),
+        code: "W20".into(),
         text,
         why: why.into(),
         fix: fix.into(),
@@ -98,12 +77,12 @@ mod tests {
     #[test]
     fn speaks_where_the_flag_was_ignored() {
         assert_eq!(
-            sentences(&run("tcp:zerocopy-unset", 0), "W30"),
+            sentences(&run("tcp:zerocopy-unset", 0), &super::DETECTOR),
             ["MSG_ZEROCOPY was ignored in all 800 sends of tcp:zerocopy-unset: none was answered on the error queue"]
         );
         let warnings = summarise(&run("unix:zerocopy-unset", 0)).warnings;
         let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
-        assert!(warning.code == "W30" && warning.strict && warning.why.contains("Unix sockets have no zero copy"));
+        assert!(warning.code == "W20" && warning.strict && warning.why.contains("Unix sockets have no zero copy"));
     }
 
     #[test]
@@ -115,17 +94,17 @@ mod tests {
                 ZeroCopyCounts { asked: 20, copied, unanswered: 20 - copied, ..Default::default() };
         }
         assert_eq!(
-            sentences(&run, "W20"),
+            sentences(&run, &crate::findings::copied_zero_copy::DETECTOR),
             ["the kernel copied 100 % of zero-copy sends (800 of 800)"],
             "W20 took the unanswered sends for its own"
         );
-        assert_eq!(sentences(&run, "W30").len(), 1);
+        assert_eq!(sentences(&run, &super::DETECTOR).len(), 1);
     }
 
     #[test]
     fn is_silent_where_the_kernel_answered_or_nothing_was_asked() {
-        assert!(sentences(&run("tcp:zerocopy-unset", 1), "W30").is_empty());
-        assert!(sentences(&run("tcp:zerocopy", 0), "W30").is_empty());
-        assert!(sentences(&Build::echo(&["tcp:zerocopy-unset"], &[64]).run(), "W30").is_empty());
+        assert!(sentences(&run("tcp:zerocopy-unset", 1), &super::DETECTOR).is_empty());
+        assert!(sentences(&run("tcp:zerocopy", 0), &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::echo(&["tcp:zerocopy-unset"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,24 +1,35 @@
-//! W56: the buffers always lie in the cache
+//! W56: the memory that messages use
 //!
 //! ## What it says
 //!
-//! What it is worth that the same buffers are used for every message: the same case from buffers rotated over more than
+//! **The cache**: What it is worth that the same buffers are used for every message: the same case from buffers rotated over more than
 //! the last-level cache, as a ratio with its interval. *Sure*: another time, or the same within the margin, in both
 //! halves of the run.
 //!
+//! **Page faults**: How many page faults inside rounds had to read from a disk or from swap, and at which end messages touch memory for
+//! the first time. *Likely*: how long a fault took is not known.
+//!
 //! ## What it is computed from
 //!
-//! An ablation: the case measured once more in the same passes, with `-o working-set` larger than the last-level cache. The
+//! **The cache**: An ablation: the case measured once more in the same passes, with `-o working-set` larger than the last-level cache. The
 //! buffers of the case (its size, times its connections, at both ends) fit in that cache.
+//!
+//! **Page faults**: Page faults of the measuring threads, around the measured messages only (`getrusage`): any with I/O, or more than one
+//! without I/O in 100 messages and at least 20. Beside it the pressure on memory, where the kernel tells it.
 //!
 //! ## When it stays silent
 //!
-//! Without such an ablation, or where it does not decide: then nothing is claimed. Below 4 KiB, where copies do not matter.
+//! **The cache**: Without such an ablation, or where it does not decide: then nothing is claimed. Below 4 KiB, where copies do not matter.
 //! With `-o working-set`. Where the size of the cache is not known.
+//!
+//! **Page faults**: Where there are hardly any. msgpath touches its buffers before the first message, so there should be none.
 //!
 //! ## What to do
 //!
-//! If the program fetches its data from memory, measure with `-o working-set=64M`, or more than the cache holds.
+//! **The cache**: If the program fetches its data from memory, measure with `-o working-set=64M`, or more than the cache holds.
+//!
+//! **Page faults**: Faults with I/O: free memory, or switch swap off. First touches come from memory that the kernel or a library takes
+//! afresh for messages: huge pages, `splice` and its kin, a map that grows. Look at `msgpath doctor`, check 12.
 
 use msgpath_core::plan::Change;
 use msgpath_core::units::{size, size_short};
@@ -124,7 +135,7 @@ mod tests {
 
     #[test]
     fn says_where_it_does_not_matter() {
-        let texts = sentences(&run(65_536, 64 << 20, 1.0), "W56");
+        let texts = sentences(&run(65_536, 64 << 20, 1.0), &super::DETECTOR);
         assert!(texts[0].contains("the time is the same (") && texts[0].ends_with("does not flatter it."), "{texts:?}");
     }
 
@@ -132,19 +143,19 @@ mod tests {
     fn claims_nothing_without_an_ablation_past_the_cache() {
         let mut bare = Build::echo(&["tcp:send"], &[65_536]).run();
         bare.header.floors = Some(Floors { last_level_cache: Some(32 << 20), ..Default::default() });
-        assert!(sentences(&bare, "W56").is_empty());
-        assert!(sentences(&run(65_536, 16 << 20, 1.6), "W56").is_empty());
+        assert!(sentences(&bare, &super::DETECTOR).is_empty());
+        assert!(sentences(&run(65_536, 16 << 20, 1.6), &super::DETECTOR).is_empty());
         let mut unknown = run(65_536, 64 << 20, 1.6);
         unknown.header.floors = None;
-        assert!(sentences(&unknown, "W56").is_empty());
+        assert!(sentences(&unknown, &super::DETECTOR).is_empty());
     }
 
     #[test]
     fn is_silent_about_small_messages_and_those_past_the_cache() {
-        assert!(sentences(&run(1_024, 64 << 20, 1.6), "W56").is_empty());
-        assert!(sentences(&run(32 << 20, 64 << 20, 1.6), "W56").is_empty());
+        assert!(sentences(&run(1_024, 64 << 20, 1.6), &super::DETECTOR).is_empty());
+        assert!(sentences(&run(32 << 20, 64 << 20, 1.6), &super::DETECTOR).is_empty());
         let mut rotated = run(65_536, 64 << 20, 1.6);
         rotated.header.plan.working_set = 64 << 20;
-        assert!(sentences(&rotated, "W56").is_empty());
+        assert!(sentences(&rotated, &super::DETECTOR).is_empty());
     }
 }

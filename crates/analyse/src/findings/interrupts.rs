@@ -1,29 +1,4 @@
-//! W47: interrupts on a CPU that measures
-//!
-//! ## What it says
-//!
-//! How many interrupts a second a measuring CPU took, in how many rounds, how many the messages and the tick explain at
-//! most, and whether those rounds are the slow ones.
-//!
-//! ## What it is computed from
-//!
-//! `/proc/interrupts` of the CPUs that the ends are pinned to, before and after each round. Two interrupts for a message
-//! and two more for every 16 KiB (a wake-up, a packet), and 1000 a second (the tick) are expected; none for messages
-//! where a thread spins on this machine. A round counts with half more than that and 5000 a second beyond.
-//!
-//! Whether these rounds are the slow ones is computed as well: the median of each round against that of its case, and the
-//! share of its messages that are as slow as the p99 of the case or slower, rounds under the condition against the
-//! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
-//! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
-//!
-//! ## When it stays silent
-//!
-//! Where what was counted is explained; in fewer than three rounds or a tenth of them; where the threads are not pinned
-//! or the interrupts could not be read.
-//!
-//! ## What to do
-//!
-//! Another CPU (`--cpu`), or move the interrupts away: stop irqbalance and write `/proc/irq/N/smp_affinity`.
+//! Of W46: interrupts on a CPU that measures.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +9,7 @@ use super::wording::warning;
 use super::{Detector, Input, Sentence};
 use msgpath_core::units::per_second;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W47", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W46", detect };
 
 /// The tick of the scheduler, at most: HZ = 1000.
 const TICK_PER_S: f64 = 1_000.0;
@@ -96,7 +71,7 @@ fn say(input: &Input, end: &End, cpu: u32) -> Option<Sentence> {
     let (messages, expected) = (sum(&|round| messages(input, end, round)), sum(&|round| expected(input, end, round)));
     let contrast = contrast(input, &counted, excess);
     Some(warning(
-        "W47",
+        "W46",
         format!(
             "interrupts on CPU {cpu}, which {} measures on: {} in {}, where its messages and the tick explain at most {}; {}",
             end.name,
@@ -141,7 +116,7 @@ mod tests {
     fn speaks_of_more_than_messages_and_tick_explain() {
         let mut run = run("tcp:send", |at| if at % 4 == 0 { 4_000 } else { 400 });
         run.rounds.iter_mut().step_by(4).for_each(|round| stalls(round, 8, 60_000));
-        let texts = sentences(&run, "W47");
+        let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(texts.len(), 1);
         assert!(
             texts[0].starts_with(
@@ -154,9 +129,9 @@ mod tests {
 
     #[test]
     fn wake_ups_and_ticks_are_expected_but_not_where_a_thread_spins() {
-        assert!(sentences(&run("tcp:send", |_| 450), "W47").is_empty());
-        assert_eq!(sentences(&run("tcp:send/spin", |_| 450), "W47").len(), 1);
-        assert!(sentences(&run("tcp:send/spin", |_| 45), "W47").is_empty());
+        assert!(sentences(&run("tcp:send", |_| 450), &super::DETECTOR).is_empty());
+        assert_eq!(sentences(&run("tcp:send/spin", |_| 450), &super::DETECTOR).len(), 1);
+        assert!(sentences(&run("tcp:send/spin", |_| 45), &super::DETECTOR).is_empty());
     }
 
     /// 400 connections: most messages are of the warm-up, and the measured part is short.
@@ -167,9 +142,9 @@ mod tests {
         for round in &mut run.rounds {
             (round.near_mut().elapsed_ns, round.far_mut().elapsed_ns) = (1_000_000, 1_000_000);
         }
-        assert!(sentences(&run, "W47").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
         run.rounds.iter_mut().for_each(|round| *round.end_mut(NEAR).kernel.0.get_mut("irq.cpu2").unwrap() = 20_000);
-        let texts = sentences(&run, "W47");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts[0].contains(": 500 k/s in 40 of 40 rounds"), "{texts:?}");
     }
 
@@ -179,8 +154,8 @@ mod tests {
         other.rounds.iter_mut().for_each(|round| {
             round.end_mut(NEAR).kernel.0.insert("irq.cpu0".into(), 90_000);
         });
-        assert!(sentences(&other, "W47").is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W47").is_empty());
-        assert!(sentences(&run("tcp:send", |at| if at == 7 { 90_000 } else { 0 }), "W47").is_empty());
+        assert!(sentences(&other, &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
+        assert!(sentences(&run("tcp:send", |at| if at == 7 { 90_000 } else { 0 }), &super::DETECTOR).is_empty());
     }
 }

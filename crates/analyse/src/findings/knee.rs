@@ -2,26 +2,38 @@
 //!
 //! ## What it says
 //!
-//! The rate at which a quantile has doubled against the lowest rate (the knee), with its interval, the highest rate that
+//! **The knee**: The rate at which a quantile has doubled against the lowest rate (the knee), with its interval, the highest rate that
 //! was sustained and the lowest that was not. Where a higher rate was sustained although a lower one was not, both are
 //! named: the contradiction stays visible. The quantile is p99, or p50 where p99 is not a claim at most of the rates.
 //!
+//! **The capacity**: `--rate 50%` and `--rate 10%..110%/12` are shares of what the path takes. The sentence names the capacity that was found,
+//! the lowest attempt, and whether the attempts agree.
+//!
 //! ## What it is computed from
 //!
-//! Cases that differ in nothing but the rate. Between two neighbouring rates the quantile is interpolated, both on a log
+//! **The knee**: Cases that differ in nothing but the rate. Between two neighbouring rates the quantile is interpolated, both on a log
 //! scale; a curve that dips by chance is levelled first. The interval comes from 2,000 resamples of the passes, the same
 //! passes for every rate. An end that lies beyond the rates that were sustained is left open. *Sure* with both ends,
 //! *likely* with the lower one alone, else *can't tell*; without a knee *sure* where even the interval of the highest
 //! rate stays below the double.
 //!
+//! **The capacity**: Before the first round more is offered than any path takes (10 million messages a second, at most 64 in flight on a
+//! connection), five times for at least 0.2 s. What was answered a second is an attempt; the capacity is the best one, because what others
+//! take of the machine only makes an attempt worse. It is the rate of an overloaded path: by a schedule with random gaps less than that is sustained. *Sure* where the attempts agree within
+//! a factor of 1.25, else *likely*.
+//!
 //! ## When it stays silent
 //!
-//! With a single rate; where no rate was sustained (W52).
+//! **The knee**: With a single rate; where no rate was sustained (W52).
+//!
+//! **The capacity**: Where rates were typed as messages a second.
 //!
 //! ## What to do
 //!
-//! Stay below the knee where latency matters. The capacity lies between the two bounds: measure rates between them to
+//! **The knee**: Stay below the knee where latency matters. The capacity lies between the two bounds: measure rates between them to
 //! narrow it down.
+//!
+//! **The capacity**: To repeat a curve on the same rates, type them as they were resolved: `msgpath show NAME` has them.
 
 use msgpath_core::units::per_second;
 use msgpath_stats::estimate::Estimate;
@@ -105,7 +117,7 @@ mod tests {
 
     fn texts(utilisations: &[f64]) -> Vec<String> {
         let queues: Vec<Queue> = utilisations.iter().map(|rho| Queue::mm1(*rho, 600, 100, 9)).collect();
-        sentences(&run(&queues), "V15")
+        sentences(&run(&queues), &super::DETECTOR)
     }
 
     #[test]

@@ -1,25 +1,47 @@
-//! W39: a stream is held back by a window or a buffer
+//! W39: what limits a stream
 //!
 //! ## What it says
 //!
-//! The share of the time with data in flight during which the receiver's window, or the sender's own buffer, was the limit
+//! **A window or a buffer**: The share of the time with data in flight during which the receiver's window, or the sender's own buffer, was the limit
 //! of a stream, with its interval over rounds. *Sure* where the interval and both halves of the run lie above 20 %, else
 //! *can't tell*.
 //!
+//! **Pacing**: What the ablation with another congestion control brought in the place of bbr: the value before and after, the ratio with
+//! its interval, and whether bbr costs or helps here. *Sure* where both halves of the run agree, else *likely*.
+//!
+//! **The link**: That the payload of a stream comes to 90 % or more of the speed of the link.
+//!
 //! ## What it is computed from
 //!
-//! `tcpi_rwnd_limited` and `tcpi_sndbuf_limited`, divided by `tcpi_busy_time`, of the sender's TCP_INFO, one share a round.
+//! **A window or a buffer**: `tcpi_rwnd_limited` and `tcpi_sndbuf_limited`, divided by `tcpi_busy_time`, of the sender's TCP_INFO, one share a round.
 //! One sentence stands for all cases: that with the largest share.
+//!
+//! **Pacing**: The ablation, paired by pass with the case that it explains: better or worse beyond the margin and after Holm. The
+//! congestion control that the near end's socket reported.
+//!
+//! **The link**: The receiver's bytes on the receiver's clock, and the speed of the link: what `-o wire` says, else the rate of `--link`, else
+//! what the NIC of the route reports.
 //!
 //! ## When it stays silent
 //!
-//! At 20 % and below; for echo; without TCP_INFO.
+//! **A window or a buffer**: At 20 % and below; for echo; without TCP_INFO.
+//!
+//! **Pacing**: Where no other congestion control was tried; where the ablation shows no difference, or does not decide; for other
+//! congestion controls than bbr; where the path leaves the machine (another machine, a NIC or a tunnel on the way).
+//!
+//! **The link**: For transports that do not leave through a device; for virtual devices, whose speed is a mere claim, unless it was told; over
+//! the loopback device; where more came through than the link is said to carry.
 //!
 //! ## What to do
 //!
-//! A receiver's window: see whether the receiver's thread has a CPU of its own, and leave `-o rcvbuf` away, because a fixed
+//! **A window or a buffer**: A receiver's window: see whether the receiver's thread has a CPU of its own, and leave `-o rcvbuf` away, because a fixed
 //! buffer switches the kernel's own sizing off; then `net.ipv4.tcp_rmem`. The send buffer: the same with `-o sndbuf` and
 //! `net.ipv4.tcp_wmem`.
+//!
+//! **Pacing**: `-o congestion=cubic` for measurements inside one machine. For a network with queues the answer may be another one:
+//! measure there.
+//!
+//! **The link**: Compare CPU time instead, or use a faster link: paths cannot differ in what the link decides.
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::TcpInfo;
@@ -127,7 +149,7 @@ mod tests {
             let reverse = run.header.plan.reverse;
             if reverse { round.far_mut() } else { round.near_mut() }.tcp = Some(tcp);
         }
-        sentences(&run, "W39")
+        sentences(&run, &super::DETECTOR)
     }
 
     fn stream() -> Build {
@@ -173,6 +195,6 @@ mod tests {
     fn is_silent_below_a_fifth_and_without_tcp_info() {
         assert!(texts(stream(), |_| 0.19, 0.18).is_empty());
         assert!(texts(Build::echo(&["tcp:send"], &[64]), |_| 0.8, 0.8).is_empty());
-        assert!(sentences(&stream().run(), "W39").is_empty());
+        assert!(sentences(&stream().run(), &super::DETECTOR).is_empty());
     }
 }

@@ -24,7 +24,7 @@
 use msgpath_core::units::three_digits;
 
 use super::wording::{measured, percent, prefix, sentence, warning};
-use super::{Detector, Input, Sentence};
+use super::{Detector, Input, Sentence, wording};
 use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W54", detect };
@@ -50,9 +50,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         percent((value - 1.0).abs()),
         if value > 1.0 { "more" } else { "fewer" }
     );
-    if affected.len() > 1 {
-        text.push_str(&format!("; it is like this in {} cases", affected.len()));
-    }
+    text.push_str(&wording::affected(affected.len()));
     let numbers = [
         ("in_flight_over_rate_times_service", value),
         ("low", low),

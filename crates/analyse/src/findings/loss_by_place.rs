@@ -1,36 +1,4 @@
-//! W37: where datagrams were lost
-//!
-//! ## What it says
-//!
-//! The lost messages of a case by place: at a full receive buffer, for lack of socket memory, in the backlog of a CPU
-//! (softnet), merely too late, in rounds in which an end did not run for a while (W135), and unexplained. How many were lost at all is W26.
-//!
-//! *Sure* where the counts fit the loss within one in fifty, *likely* where they do not (part is unexplained, or other
-//! sockets lost messages too), *can't tell* where no place counted anything.
-//!
-//! Of an echo it says on which way they were lost, there or back, where both ends count alike.
-//!
-//! Where a zero-copy path sends small pieces, it also says what they fill: the kernel charges a zero-copy send by whole
-//! pages, so 15 pieces of 100 B take 60 KiB of the receive buffer.
-//!
-//! ## What it is computed from
-//!
-//! `Udp.RcvbufErrors`, `Udp.MemErrors` (and `Udp6.`) and `softnet.dropped` during the rounds. Counts of two ends are added
-//! only where the ends do not share a network namespace (for softnet: a machine). A counter that cannot be read is named
-//! with n/a. Counters of NICs are not in the record: what a NIC loses is among the unexplained.
-//!
-//! The way: what the near end sent, less what the far end received, and what that answered, less what came back. Rounds in which
-//! a message before the measured ones was lost, or one arrived twice, do not tell, and are left out.
-//!
-//! ## When it stays silent
-//!
-//! Where nothing was lost; for transports other than UDP. One sentence stands for all cases: that of the case that lost
-//! most.
-//!
-//! ## What to do
-//!
-//! As the sentence says: a larger receive buffer (`-o rcvbuf`, `net.core.rmem_max`), fewer messages in flight, a longer
-//! backlog (`net.core.netdev_max_backlog`), or `ethtool -S` at both ends for what is unexplained between two machines. On one machine no NIC is on the way.
+//! Of W26: where datagrams were lost.
 
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{Glyphs, size};
@@ -40,7 +8,7 @@ use super::wording::{affected, finding, list, measured, prefix, sentence, worst}
 use super::{Detector, Input, Sentence, stood_still};
 use crate::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W37", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W26", detect };
 
 /// Places where the kernel counts what it drops, and under which names.
 const PLACES: [(&str, &str, &[&str]); 3] = [
@@ -127,7 +95,7 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Sentence {
         ("there", value(directions.map(|(there, _)| there))),
         ("back", value(directions.map(|(_, back)| back))),
     ];
-    finding("W37", confidence, sentence(&text) + ".", numbers, vec![])
+    finding("W26", confidence, sentence(&text) + ".", numbers, vec![])
 }
 
 /// Messages of a case that were lost in rounds in which an end did not run for a while.
@@ -225,7 +193,7 @@ mod tests {
 
     #[test]
     fn is_sure_where_the_counts_fit() {
-        let texts = sentences(&counted(9, 1), "W37");
+        let texts = sentences(&counted(9, 1), &super::DETECTOR);
         assert!(
             texts[0].starts_with(
                 "sure: Of 400 lost messages: 360 dropped at a full receive buffer and 40 dropped in the backlog of a \
@@ -237,10 +205,10 @@ mod tests {
 
     #[test]
     fn is_likely_where_some_are_unexplained_or_others_lose_too() {
-        let texts = sentences(&counted(5, 0), "W37");
+        let texts = sentences(&counted(5, 0), &super::DETECTOR);
         assert!(texts[0].starts_with("likely: Of 400 lost messages: 200 dropped at a full"), "{texts:?}");
         assert!(texts[0].contains("and 200 unexplained"), "{texts:?}");
-        let texts = sentences(&counted(20, 0), "W37");
+        let texts = sentences(&counted(20, 0), &super::DETECTOR);
         assert!(texts[0].starts_with("likely: ") && texts[0].contains("others lost messages too"), "{texts:?}");
     }
 
@@ -248,11 +216,11 @@ mod tests {
     fn counts_of_one_namespace_are_not_added_and_those_of_two_machines_are() {
         let mut run = counted(5, 0);
         run.header.host_mut(FAR).boot_id = "two".into();
-        assert!(sentences(&run, "W37")[0].starts_with("sure: Of 400 lost messages: 400 dropped at a full"));
+        assert!(sentences(&run, &super::DETECTOR)[0].starts_with("sure: Of 400 lost messages: 400 dropped at a full"));
         // Two namespaces of one machine have counters of their own, but one softnet.
         let mut run = counted(4, 2);
         route(&mut run, DeviceKind::Veth, "veth0", "10.0.0.2");
-        let texts = sentences(&run, "W37");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(
             texts[0].starts_with("sure: Of 400 lost messages: 320 dropped") && texts[0].contains("80 dropped in the")
         );
@@ -260,13 +228,16 @@ mod tests {
 
     #[test]
     fn cannot_tell_where_nothing_was_counted_or_read() {
-        let texts = sentences(&counted(0, 0), "W37");
+        let texts = sentences(&counted(0, 0), &super::DETECTOR);
         assert!(texts[0].starts_with("can't tell: Of 400 lost messages: 400 unexplained"), "{texts:?}");
         assert!(texts[0].ends_with("was not answered within 250 ms, the time limit for a loss."), "{texts:?}");
         let mut apart = counted(0, 0);
         apart.header.host_mut(FAR).boot_id = "two".into();
-        assert!(sentences(&apart, "W37")[0].contains("lost by a NIC or on the way: ethtool -S"), "{texts:?}");
-        let unread = sentences(&lossy("udp:send", |_| ()), "W37");
+        assert!(
+            sentences(&apart, &super::DETECTOR)[0].contains("lost by a NIC or on the way: ethtool -S"),
+            "{texts:?}"
+        );
+        let unread = sentences(&lossy("udp:send", |_| ()), &super::DETECTOR);
         assert!(unread[0].contains("n/a: what is dropped at a full receive buffer,"), "{unread:?}");
     }
 
@@ -277,7 +248,7 @@ mod tests {
         run.rounds[3].near_mut().delivery.lost = 28;
         run.rounds[3].far_mut().unattended_ns = Some(7_000_000_000);
         assert_eq!(
-            sentences(&run, "W37"),
+            sentences(&run, &super::DETECTOR),
             ["likely: Of 28 lost messages: 28 in rounds in which an end did not run for a while."]
         );
     }
@@ -291,7 +262,7 @@ mod tests {
                 round.near_mut().delivery.received = sent - 10;
                 (round.far_mut().delivery.received, round.far_mut().delivery.sent) = (sent - there, sent - there);
             }
-            sentences(&run, "W37").remove(0)
+            sentences(&run, &super::DETECTOR).remove(0)
         };
         assert!(
             one_way(40, 7).contains(". 280 were lost on the way there, 120 on the way back. "),
@@ -312,7 +283,7 @@ mod tests {
             round.near_mut().delivery.received = sent - 10;
             (round.far_mut().delivery.received, round.far_mut().delivery.sent) = (sent - 7, sent - 6);
         }
-        assert!(!sentences(&run, "W37")[0].contains("on the way back"));
+        assert!(!sentences(&run, &super::DETECTOR)[0].contains("on the way back"));
     }
 
     #[test]
@@ -321,21 +292,21 @@ mod tests {
         count(&mut run, 0, "Udp.RcvbufErrors", 10);
         grant(&mut run, 0, "SO_RCVBUF", "-", "212992");
         run.end.as_mut().unwrap().granted.get_mut(&0).unwrap()[0].end = "far".into();
-        let texts = sentences(&run, "W37");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(
             texts[0].contains("15 pieces of 100 B fill 60 KiB of the receive buffer instead of 1500 B, which holds 3"),
             "{texts:?}"
         );
         let mut whole = lossy("udp:zerocopy", |build| build.plan.cases[0].pieces = Pieces::whole(4096));
         count(&mut whole, 0, "Udp.RcvbufErrors", 10);
-        assert!(!sentences(&whole, "W37")[0].contains("pages"));
+        assert!(!sentences(&whole, &super::DETECTOR)[0].contains("pages"));
     }
 
     #[test]
     fn is_silent_where_nothing_was_lost_or_the_transport_loses_nothing() {
         let mut run = Build::echo(&["udp:send"], &[64]).run();
         count(&mut run, 0, "Udp.RcvbufErrors", 10);
-        assert!(sentences(&run, "W37").is_empty());
-        assert!(sentences(&lossy("unixgram:send", |_| ()), "W37").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
+        assert!(sentences(&lossy("unixgram:send", |_| ()), &super::DETECTOR).is_empty());
     }
 }

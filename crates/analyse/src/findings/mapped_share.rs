@@ -1,29 +1,10 @@
-//! W132: the share of bytes that were mapped
-//!
-//! ## What it says
-//!
-//! How much of what a receiver with `/zc-receive` took was mapped into its memory, and how much the kernel copied all the same. Every call
-//! succeeds either way.
-//!
-//! ## What it is computed from
-//!
-//! Bytes that TCP_ZEROCOPY_RECEIVE said it had mapped (`mapped_bytes`), divided by the bytes received, both ends together.
-//!
-//! ## When it stays silent
-//!
-//! For every other wait.
-//!
-//! ## What to do
-//!
-//! Only pages that hold nothing but payload, aligned as pages are, can be mapped. On one machine the sender decides: `send` puts messages where there is
-//! room in a page, `zerocopy` hands over pages of its own. From a network the device must split headers from payload, and the segment
-//! size must be a multiple of a page (TCP_MAXSEG 4108 with timestamps). Messages of less than a page are copied.
+//! Of W20: the share of bytes that were mapped.
 
 use super::wording::{finding, measured, message, percent};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W132", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W20", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     measured(input).filter(|case| case.case.traits.maps).filter_map(|case| say(input, case)).collect()
@@ -43,7 +24,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     };
     let text = format!("{} {}: {rest}", case.case.path, message(&case.case));
     let numbers = [("mapped", mapped as f64), ("received", all as f64)];
-    Some(finding("W132", Confidence::Sure, text, numbers, Vec::new()))
+    Some(finding("W20", Confidence::Sure, text, numbers, Vec::new()))
 }
 
 #[cfg(test)]
@@ -57,7 +38,7 @@ mod tests {
                 (end.calls.mapped_bytes, end.bytes_received) = (mapped, 200_000);
             }
         }
-        sentences(&run, "W132")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]

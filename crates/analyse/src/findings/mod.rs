@@ -14,12 +14,10 @@ mod at_line_rate;
 mod autocorking;
 mod batch_means;
 mod better_or_worse;
-mod busy_poll_without_queue;
 mod capacity;
 mod client_saturated;
 mod conditions;
 mod control_differed;
-mod copied_frames;
 mod copied_zero_copy;
 mod counters;
 mod counting_costs;
@@ -32,7 +30,6 @@ mod doctor_stops;
 mod doctor_warns;
 mod equivalent;
 mod fastest_path;
-mod fell_back;
 mod few_slow_take_the_time;
 mod first_messages;
 mod full_core;
@@ -88,7 +85,6 @@ mod timer_lines;
 mod too_few_to_say;
 pub mod trying;
 mod unfair_threads;
-mod untouched;
 mod user_mode_only;
 mod waking;
 pub mod wording;
@@ -116,7 +112,6 @@ pub const DETECTORS: &[Detector] = &[
     copied_zero_copy::DETECTOR,
     receiver_copies::DETECTOR,
     not_granted::DETECTOR,
-    busy_poll_without_queue::DETECTOR,
     control_differed::DETECTOR,
     never_settled::DETECTOR,
     not_settled::DETECTOR,
@@ -143,14 +138,11 @@ pub const DETECTORS: &[Detector] = &[
     loss_by_place::DETECTOR,
     autocorking::DETECTOR,
     limited_stream::DETECTOR,
-    fell_back::DETECTOR,
     not_redirected::DETECTOR,
     lent_pages::DETECTOR,
-    untouched::DETECTOR,
     joined_datagrams::DETECTOR,
     mapped_share::DETECTOR,
     polled_queue::DETECTOR,
-    copied_frames::DETECTOR,
     timer_lines::DETECTOR,
     steal::DETECTOR,
     throttled::DETECTOR,

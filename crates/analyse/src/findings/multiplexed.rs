@@ -1,24 +1,45 @@
-//! W103: events took turns on the counters
+//! W103: what counted events cannot say
 //!
 //! ## What it says
 //!
-//! More events were counted than the CPU has counters for, so each was counted for a part of the time and its count scaled to
+//! **Taking turns**: More events were counted than the CPU has counters for, so each was counted for a part of the time and its count scaled to
 //! all of it. *Sure*: the kernel tells both times.
+//!
+//! **User mode only**: At one end or at both the kernel refuses to count what it does itself. System calls, copies and the network stack are in
+//! none of the counts there. *Sure*: the kernel said so when the events were opened.
+//!
+//! **Counting costs**: The rounds in which events of CPU and kernel were counted, because `-o events=on` asked for it, are slower than the rounds
+//! beside them. Their times are in no result; but what was counted was counted of slower messages.
 //!
 //! ## What it is computed from
 //!
-//! The time for which each event was to be counted and the time for which it was (`time_enabled` and `time_running` of
+//! **Taking turns**: The time for which each event was to be counted and the time for which it was (`time_enabled` and `time_running` of
 //! perf_event_open(2)), summed over the rounds of a case. On cores of several types the times of one event on all types are
 //! taken together: a thread that runs on the other type is no lack of counters.
 //!
+//! **User mode only**: `perf_event_open` was refused (EACCES, EPERM) with the kernel included and worked without. The share of the kernel comes from
+//! getrusage(2), which counts CPU time in both modes.
+//!
+//! **Counting costs**: The metric of each counted round against that of the uncounted round of the same pass, as a logarithm; the mean over all of
+//! them with its 95 % t interval.
+//!
 //! ## When it stays silent
 //!
-//! Every event was counted for 99 % of its time or more, or none was counted.
+//! **Taking turns**: Every event was counted for 99 % of its time or more, or none was counted.
+//!
+//! **User mode only**: Both modes are counted, or nothing is.
+//!
+//! **Counting costs**: `-o events=on` was not given; the interval does not exclude a difference of 2 %, or the halves of the run disagree.
 //!
 //! ## What to do
 //!
-//! Other programs that count (a profiler, the NMI watchdog: `sysctl kernel.nmi_watchdog=0`) give their counters back when
+//! **Taking turns**: Other programs that count (a profiler, the NMI watchdog: `sysctl kernel.nmi_watchdog=0`) give their counters back when
 //! they end. Otherwise take the share as it is: the counts are right on average, and in bursts they are not.
+//!
+//! **User mode only**: `sysctl kernel.perf_event_paranoid=1`, or CAP_PERFMON for the program.
+//!
+//! **Counting costs**: Read the counts as those of slightly slower messages, or leave `-o events` at `auto`: then nothing is counted where no CPU
+//! counts.
 
 use super::wording::{finding, list, measured, percent, prefix};
 use super::{Detector, Input, Sentence};
@@ -70,7 +91,7 @@ mod tests {
             let count = EventCount { count: 5_000, user: None, enabled_ns: 1_000, running_ns };
             round.end_mut(FAR).events.insert("cycles".into(), count);
         }
-        sentences(&run, "W103")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -86,6 +107,6 @@ mod tests {
     #[test]
     fn is_silent_where_every_event_has_its_counter() {
         assert!(texts(1_000).is_empty() && texts(995).is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W103").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,29 +1,43 @@
-//! W25: Nagle meets delayed acknowledgement
+//! W25: small writes that wait for a timer of TCP
 //!
 //! ## What it says
 //!
-//! A share of the messages takes about 40 ms, or about 80 ms where request and reply both wait: each is handed over in
+//! **Nagle**: A share of the messages takes about 40 ms, or about 80 ms where request and reply both wait: each is handed over in
 //! several sends with TCP_NODELAY off, and the later ones wait for a delayed acknowledgement of the first.
 //!
 //! *Likely*: the mechanism fits. *Sure*: the kernel's counter fits as well, and the run has tried the same case with
 //! TCP_NODELAY on: the messages no longer wait, and the difference stands in both halves of the run.
 //!
+//! **A cork**: A share of the messages takes about 200 ms, or about 400 ms where request and reply both wait: the last segment lies
+//! under a TCP_CORK until the kernel's timer runs out. *Likely*, or *sure* where the run has tried the same case without
+//! the cork and the messages no longer wait, in both halves of the run.
+//!
 //! ## What it is computed from
 //!
-//! The share of round trips between 32 and 48 ms (or 64 and 96 ms), for TCP paths that make several sends of a message
+//! **Nagle**: The share of round trips between 32 and 48 ms (or 64 and 96 ms), for TCP paths that make several sends of a message
 //! while TCP_NODELAY and TCP_CORK are off. `TcpExt.DelayedACKs` of both ends: it fits where it rose by at least 49 in 50 of
 //! the waits, and not by more than one for each message and direction. The ablation, where the run has one, is measured in
 //! the same passes. Where the run has the same size in one send, its median is given beside it.
 //!
+//! **A cork**: The share of round trips between 190 and 230 ms (or 380 and 460 ms), for TCP with `-o cork=yes` or with a cork that is held
+//! on purpose, and the ablation without a cork. Delayed acknowledgements have no part in this, and no counter of the kernel
+//! tells of it.
+//!
 //! ## When it stays silent
 //!
-//! With TCP_NODELAY (the default) or a cork; below 5 % of the messages in that range; for paths with one send a message;
+//! **Nagle**: With TCP_NODELAY (the default) or a cork; below 5 % of the messages in that range; for paths with one send a message;
 //! where the ablation with TCP_NODELAY waits as well, because then this is not the cause.
+//!
+//! **A cork**: Without a cork; below 5 % of the messages in that range; where at least half as many retransmission timeouts
+//! (`TcpExt.TCPTimeouts`, 200 ms at least as well) were counted; where the ablation without the cork waits as well.
 //!
 //! ## What to do
 //!
-//! Any one of: hand the message over in one call (`tcp:writev`), leave TCP_NODELAY on, cork the pieces. The printed
+//! **Nagle**: Any one of: hand the message over in one call (`tcp:writev`), leave TCP_NODELAY on, cork the pieces. The printed
 //! command tries the first.
+//!
+//! **A cork**: Release the cork after the last piece of each message, or send that piece without MSG_MORE. Or hand the message over in
+//! one call (`tcp:writev`), which needs neither.
 
 use msgpath_core::plan::Change;
 use msgpath_core::units::Glyphs;
@@ -119,7 +133,7 @@ mod tests {
     fn in_pieces(paths: &[&str], median_ms: f64, change: impl Fn(&mut Build)) -> Vec<String> {
         let mut build = build(paths, median_ms);
         change(&mut build);
-        sentences(&build.run(), "W25")
+        sentences(&build.run(), &super::DETECTOR)
     }
 
     /// 200 messages a round of one case, all of which wait, with so many delayed acknowledgements, and an ablation that
@@ -154,7 +168,7 @@ mod tests {
 
     #[test]
     fn is_sure_where_the_counters_fit_and_the_cure_was_tried() {
-        let texts = sentences(&tried(200, 0.03), "W25");
+        let texts = sentences(&tried(200, 0.03), &super::DETECTOR);
         assert!(texts[0].starts_with("sure: "), "{texts:?}");
         assert!(texts[0].contains("DelayedACKs +8000 in 8000 messages"), "{texts:?}");
         assert!(
@@ -166,14 +180,14 @@ mod tests {
     #[test]
     fn is_likely_where_a_proof_is_missing() {
         for delayed in [100, 900] {
-            assert!(sentences(&tried(delayed, 0.03), "W25")[0].starts_with("likely: "), "{delayed}");
+            assert!(sentences(&tried(delayed, 0.03), &super::DETECTOR)[0].starts_with("likely: "), "{delayed}");
         }
         let mut unread = tried(200, 0.03);
         (unread.header.ends[NEAR].counters, unread.header.ends[FAR].counters) = (vec![], vec![]);
-        assert!(sentences(&unread, "W25")[0].starts_with("likely: "));
+        assert!(sentences(&unread, &super::DETECTOR)[0].starts_with("likely: "));
         let mut untried = tried(200, 0.03);
         untried.rounds.retain(|round| round.case == 0);
-        assert!(sentences(&untried, "W25")[0].starts_with("likely: "));
+        assert!(sentences(&untried, &super::DETECTOR)[0].starts_with("likely: "));
     }
 
     #[test]
@@ -184,17 +198,17 @@ mod tests {
             (0..200).for_each(|at| histogram.record(if at % 10 < 3 { 42_000_000 } else { 29_000 + at * 10 }));
             round.latency = histogram.to_sparse();
         }
-        let texts = sentences(&run, "W25");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts[0].starts_with("sure: 30 % of the messages wait"), "{texts:?}");
         assert!(texts[0].contains("Tried here: with TCP_NODELAY 0 % of the messages wait so"), "{texts:?}");
         // Five passes prove nothing.
         run.rounds.retain(|round| round.pass < 5);
-        assert!(sentences(&run, "W25")[0].starts_with("likely: "));
+        assert!(sentences(&run, &super::DETECTOR)[0].starts_with("likely: "));
     }
 
     #[test]
     fn is_silent_where_the_ablation_waits_as_well() {
-        assert!(sentences(&tried(200, 40.0), "W25").is_empty());
+        assert!(sentences(&tried(200, 40.0), &super::DETECTOR).is_empty());
     }
 
     #[test]

@@ -1,15 +1,21 @@
-//! W46: other work shared the CPUs
+//! W46: the CPUs were not the run's alone
 //!
 //! ## What it says
 //!
-//! In how many rounds other tasks were in the way of the measuring threads, which share of their time these waited for a
+//! **Other work**: In how many rounds other tasks were in the way of the measuring threads, which share of their time these waited for a
 //! CPU, how often they were taken off it, the pressure on the CPUs, whether those rounds are
 //! the slow ones, and whose work it mostly was: name, pid and share of a CPU.
 //!
+//! **Interrupts**: How many interrupts a second a measuring CPU took, in how many rounds, how many the messages and the tick explain at
+//! most, and whether those rounds are the slow ones.
+//!
+//! **Their speed**: By how much the same computing took longer before the slowest tenth of the rounds than before the fastest, which
+//! governor is in charge, and how the rounds follow it.
+//!
 //! ## What it is computed from
 //!
-//! Per round and end: run delay (`/proc/thread-self/schedstat`) less the time for which a CPU quota stopped the group
-//! (W42), involuntary switches, and `/proc/pressure/cpu`; each as a share of the time for which it was counted. A thread
+//! **Other work**: Per round and end: run delay (`/proc/thread-self/schedstat`) less the time for which a CPU quota stopped the group
+//! (W41), involuntary switches, and `/proc/pressure/cpu`; each as a share of the time for which it was counted. A thread
 //! waits a little for its CPU after every wake-up, so waiting alone is not a neighbour. A round counts where a pinned thread
 //! was taken off its CPU more than 100 times a second; or waited 10 % of its time in waits of 0.2 ms on average; or waited
 //! three times as long as in the quiet quarter of the case's rounds, and 10 % of its time more; or waited 5 % of it while
@@ -32,14 +38,34 @@
 //! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
 //! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
 //!
+//! **Interrupts**: `/proc/interrupts` of the CPUs that the ends are pinned to, before and after each round. Two interrupts for a message
+//! and two more for every 16 KiB (a wake-up, a packet), and 1000 a second (the tick) are expected; none for messages
+//! where a thread spins on this machine. A round counts with half more than that and 5000 a second beyond.
+//!
+//! **Their speed**: A fixed piece of computing, timed before each round at each end, the best of a few. It is noisy, above all on virtual
+//! machines, so a difference alone says nothing. The sentence needs three things: more than 1 % between the fastest and
+//! the slowest tenth; a rank correlation with the medians of the rounds that stands (p below 0.01, with fewer rounds
+//! counted where neighbours resemble each other) in both halves of the run; and 1 % between the medians of the slower and
+//! the faster half.
+//!
 //! ## When it stays silent
 //!
-//! Below three such rounds and below a tenth of them. Where the threads of the run are in each other's way: see
-//! W28 and W44.
+//! **Other work**: Below three such rounds and below a tenth of them. Where the threads of the run are in each other's way: see
+//! W28.
+//!
+//! **Interrupts**: Where what was counted is explained; in fewer than three rounds or a tenth of them; where the threads are not pinned
+//! or the interrupts could not be read.
+//!
+//! **Their speed**: Where the rounds do not follow the probe; without a probe; below ten rounds.
 //!
 //! ## What to do
 //!
-//! Stop the other work, or use CPUs that nobody uses (`--cpu`; `msgpath doctor` says what is quiet).
+//! **Other work**: Stop the other work, or use CPUs that nobody uses (`--cpu`; `msgpath doctor` says what is quiet).
+//!
+//! **Interrupts**: Another CPU (`--cpu`), or move the interrupts away: stop irqbalance and write `/proc/irq/N/smp_affinity`.
+//!
+//! **Their speed**: A fixed clock rate: governor `performance`, turbo off; where the kernel lets it be set, `msgpath doctor --fix` prints the commands. Without it,
+//! compare paths in one run: their rounds are in random order, so none of them gets the fast CPU alone.
 
 use msgpath_core::schema::{NEAR, RoundRecord};
 
@@ -187,7 +213,7 @@ mod tests {
                 stalls(round, 4, 2_000_000);
             }
         });
-        let texts = sentences(&run, "W46");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(
             texts[0].starts_with(
                 "other work shared the CPUs: in 10 of 40 rounds the measuring threads waited 22 % of their time for a CPU and were taken off it 70 times (pressure on the CPUs 20 % of the time), whose is n/a: no task that lasted used a hundredth of a CPU; "
@@ -200,11 +226,15 @@ mod tests {
     #[test]
     fn speaks_where_every_round_is_disturbed() {
         let preempted = run(|_, round| round.near_mut().involuntary_switches = 20);
-        assert!(sentences(&preempted, "W46")[0].contains("in 40 of 40 rounds"), "{:?}", sentences(&preempted, "W46"));
+        assert!(
+            sentences(&preempted, &super::DETECTOR)[0].contains("in 40 of 40 rounds"),
+            "{:?}",
+            sentences(&preempted, &super::DETECTOR)
+        );
         let mut crowd = run(|_, round| round.near_mut().run_delay_ns = Some(3_000_000));
-        assert!(sentences(&crowd, "W46").is_empty());
+        assert!(sentences(&crowd, &super::DETECTOR).is_empty());
         crowd.header.doctor = Some(doctor(&[(8, "near", CheckState::Stop, "5 runnable tasks on 2 CPUs")]));
-        assert_eq!(sentences(&crowd, "W46").len(), 1);
+        assert_eq!(sentences(&crowd, &super::DETECTOR).len(), 1);
     }
 
     #[test]
@@ -214,17 +244,21 @@ mod tests {
             |pid, name: &str, share, cpu| OtherTask { pid, name: name.into(), share, cpu, ..OtherTask::default() };
         run.header.others = vec![task(12, "elsewhere", 0.9, Some(3)), task(4_711, "cc1plus", 0.61, Some(1))];
         assert!(
-            sentences(&run, "W46")[0].contains(", mostly cc1plus (pid 4711, 61 % of a CPU); "),
+            sentences(&run, &super::DETECTOR)[0].contains(", mostly cc1plus (pid 4711, 61 % of a CPU); "),
             "{:?}",
-            sentences(&run, "W46")
+            sentences(&run, &super::DETECTOR)
         );
         run.header.others.pop();
-        assert!(sentences(&run, "W46")[0].contains(", mostly elsewhere (pid 12, 90 % of a CPU); "));
+        assert!(sentences(&run, &super::DETECTOR)[0].contains(", mostly elsewhere (pid 12, 90 % of a CPU); "));
         run.header.others = vec![task(9, "kworker/0:1", 0.001, Some(0))];
-        let nobody = sentences(&run, "W46");
+        let nobody = sentences(&run, &super::DETECTOR);
         assert!(nobody[0].contains(", whose is n/a: no task that lasted used a hundredth of a CPU; "), "{nobody:?}");
         run.header.others_unseen = Some("/proc hides the tasks of others".into());
-        assert!(sentences(&run, "W46")[0].contains(", whose is n/a: /proc hides"), "{:?}", sentences(&run, "W46"));
+        assert!(
+            sentences(&run, &super::DETECTOR)[0].contains(", whose is n/a: /proc hides"),
+            "{:?}",
+            sentences(&run, &super::DETECTOR)
+        );
     }
 
     #[test]
@@ -235,7 +269,7 @@ mod tests {
         });
         let name = "rcu_preempt".into();
         run.header.others = vec![OtherTask { pid: 15, name, share: 0.03, cpu: Some(1), ..OtherTask::default() }];
-        let texts = sentences(&run, "W46");
+        let texts = sentences(&run, &super::DETECTOR);
         let whose = ", whose is not clear: of the tasks that were seen rcu_preempt (pid 15, 3 % of a CPU) used most; ";
         assert!(texts[0].contains(whose), "{texts:?}");
     }
@@ -248,7 +282,7 @@ mod tests {
                 vec![OtherTask { pid: 7, name: "cc1plus".into(), share: 0.6, cpu: Some(1), ..OtherTask::default() }];
             let near = run.header.host(NEAR).clone();
             run.header.set_hosts([near.clone(), Environment { boot_id: "another".into(), ..near }]);
-            sentences(&run, "W46").remove(0)
+            sentences(&run, &super::DETECTOR).remove(0)
         };
         let (near, far) = (two(RoundRecord::near_mut), two(RoundRecord::far_mut));
         assert!(near.contains("mostly cc1plus") && !near.contains("whose is n/a"), "{near}");
@@ -270,9 +304,13 @@ mod tests {
             run.header.ends[NEAR].counters.extend(QUOTA.map(String::from));
             run
         };
-        assert!(sentences(&throttled(16_000_000), "W46").is_empty(), "{:?}", sentences(&throttled(16_000_000), "W46"));
-        assert_eq!(sentences(&throttled(16_000_000), "W42").len(), 1);
-        let both = sentences(&throttled(25_000_000), "W46");
+        assert!(
+            sentences(&throttled(16_000_000), &super::DETECTOR).is_empty(),
+            "{:?}",
+            sentences(&throttled(16_000_000), &super::DETECTOR)
+        );
+        assert_eq!(sentences(&throttled(16_000_000), "W41").len(), 1);
+        let both = sentences(&throttled(25_000_000), &super::DETECTOR);
         assert!(both[0].contains("the measuring threads waited 25 % of their time"), "{both:?}");
     }
 
@@ -284,19 +322,24 @@ mod tests {
             (round.near_mut().voluntary_switches, round.near_mut().involuntary_switches) = (20, 9);
             round.reports_mut().into_iter().for_each(|end| end.elapsed_ns = 1_000_000);
         });
-        let texts = sentences(&run, "W46");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts[0].contains("waited 30 % of their time for a CPU"), "{texts:?}");
     }
 
     #[test]
     fn waking_up_is_not_a_neighbour() {
-        assert!(sentences(&run(|_, _| ()), "W46").is_empty());
+        assert!(sentences(&run(|_, _| ()), &super::DETECTOR).is_empty());
         // A virtual machine whose idle CPUs take long to get going, in every round.
-        assert!(sentences(&run(|_, round| round.near_mut().run_delay_ns = Some(12_000_000)), "W46").is_empty());
+        assert!(
+            sentences(&run(|_, round| round.near_mut().run_delay_ns = Some(12_000_000)), &super::DETECTOR).is_empty()
+        );
         // A kernel thread now and then.
         assert!(
-            sentences(&run(|at, round| round.near_mut().involuntary_switches = u64::from(at % 3 == 0) * 3), "W46")
-                .is_empty()
+            sentences(
+                &run(|at, round| round.near_mut().involuntary_switches = u64::from(at % 3 == 0) * 3),
+                &super::DETECTOR
+            )
+            .is_empty()
         );
     }
 
@@ -304,6 +347,6 @@ mod tests {
     fn threads_of_the_run_itself_are_not_neighbours() {
         let mut run = run(|_, round| round.near_mut().involuntary_switches = 100);
         run.header.plan.placement.set(FAR, vec![0]);
-        assert!(sentences(&run, "W46").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
     }
 }

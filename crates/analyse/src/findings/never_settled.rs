@@ -8,7 +8,7 @@
 //!
 //! ## What it is computed from
 //!
-//! The change points of V10, at least 20 rounds of a closed loop. Never settled means that a level begins in the last quarter
+//! The change points of V02, at least 20 rounds of a closed loop. Never settled means that a level begins in the last quarter
 //! of the rounds; or that MSER would drop more than half of the rounds and a level begins in the second half.
 //!
 //! Rounds that jump between two speeds one by one, as they do on virtual machines, are not this: the interval over rounds
@@ -18,7 +18,7 @@
 //!
 //! ## When it stays silent
 //!
-//! Below 20 rounds; on a warm-up or slow-down that ended (V10); for open loops.
+//! Below 20 rounds; on a warm-up or slow-down that ended (V02); for open loops.
 //!
 //! ## What to do
 //!

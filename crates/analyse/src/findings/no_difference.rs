@@ -1,26 +1,4 @@
-//! V07: no difference was shown
-//!
-//! ## What it says
-//!
-//! That the interval does not decide, how wide it is, and how many rounds would probably decide it. Always *can't tell*:
-//! no difference shown is not the same as no difference (V03 is). Where the baseline differed from itself by more than 10 %:
-//! below which difference this run cannot see any, and no number of rounds. Where the interval lies beyond the margin and the test, which allows
-//! for the number of comparisons, has too few rounds: that this is no proof yet.
-//!
-//! ## What it is computed from
-//!
-//! The ratio's interval against the margin. The number of rounds comes from the spread of the log-ratios and the distance
-//! of their mean to the nearer end of the margin.
-//!
-//! ## When it stays silent
-//!
-//! Where a verdict was reached; where the control failed (W24).
-//!
-//! ## What to do
-//!
-//! Run the command that is printed. Where the run cannot see differences, look for what disturbs it (`msgpath doctor`, W46)
-//! and measure again. If it says that more rounds would not decide it, the difference lies right at the
-//! margin: treat the paths as equal, or ask about the cost instead.
+//! Of V04: no difference was shown.
 
 use msgpath_core::plan::{MAX_ROUNDS, MIN_ROUNDS_FOR_CLAIMS};
 use msgpath_stats::quantile::count;
@@ -32,7 +10,7 @@ use super::{Detector, Input, Sentence};
 use crate::summary::{Comparison, Confidence, Ratio};
 use msgpath_core::units::signed;
 
-pub(super) const DETECTOR: Detector = Detector { code: "V07", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "V04", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some(comparison) = &input.summary.comparison else { return Vec::new() };
@@ -49,7 +27,7 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
         let text = format!(
             "{path} against {baseline} {place}: an interval needs at least {MIN_ROUNDS_FOR_CLAIMS} rounds of both."
         );
-        return finding("V07", Confidence::CantTell, text, [], vec![again_with_rounds(&input.run.header, 40)]);
+        return finding("V04", Confidence::CantTell, text, [], vec![again_with_rounds(&input.run.header, 40)]);
     }
     // An interval that excludes 1 without clearing the margin is a difference of unclear weight.
     let none = stretch.ratios.iter().all(|ratio| ratio.low <= Some(1.0) && ratio.high >= Some(1.0));
@@ -78,7 +56,7 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
              this run, in which the baseline differed from itself by as much."
         );
         let numbers = [("low", low), ("high", high), ("margin", comparison.margin)];
-        return finding("V07", Confidence::CantTell, sentence(&text), numbers, vec!["msgpath doctor".into()]);
+        return finding("V04", Confidence::CantTell, sentence(&text), numbers, vec!["msgpath doctor".into()]);
     }
     let settle = match (needed, possible) {
         (Some(rounds), Some(_)) => format!("about {} rounds would decide it", count(rounds as f64)),
@@ -88,7 +66,7 @@ fn say(input: &Input, comparison: &Comparison, stretch: &Stretch) -> Sentence {
     let numbers = [("low", low), ("high", high), ("rounds_needed", needed.map_or(f64::NAN, |rounds| rounds as f64))];
     let next = possible.map(|rounds| again_with_rounds(&input.run.header, rounds)).into_iter().collect();
     let text = format!("{what} ({interval}){unproven}; {settle}.");
-    finding("V07", Confidence::CantTell, sentence(&text), numbers, next)
+    finding("V04", Confidence::CantTell, sentence(&text), numbers, next)
 }
 
 #[cfg(test)]
@@ -103,13 +81,13 @@ mod tests {
     #[test]
     fn speaks_with_what_would_settle_it() {
         let run = paths().noise(0.08).run();
-        let texts = sentences(&run, "V07");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(
             texts[0].starts_with("can't tell: No difference between tcp:writev and tcp:send was shown at 64 B (95 %: "),
             "{texts:?}"
         );
         assert!(texts[0].contains("rounds would decide it."), "{texts:?}");
-        let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V07").unwrap().next;
+        let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V04").unwrap().next;
         assert!(next[0].starts_with("msgpath compare -t 10s -r "), "{next:?}");
     }
 
@@ -125,7 +103,7 @@ mod tests {
             ratio.low > Some(1.0 + comparison.margin) && ratio.verdict == super::Verdict::Undecided,
             "{comparison:?}"
         );
-        let texts = sentences(&run, "V07");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(
             texts[0].starts_with("can't tell: That tcp:writev differs from tcp:send by more than 2 % at 64 B (95 %: +")
                 && texts[0].contains("is not proven by so few rounds; about 6 rounds would decide it."),
@@ -140,26 +118,26 @@ mod tests {
         slow_down(&mut run, 3.0, |at| (at / 3) % 4 == at % 3);
         let comparison = summarise(&run).comparison.unwrap();
         assert!(comparison.margin > 0.1 && !comparison.control_failed, "{comparison:?}");
-        let texts = sentences(&run, "V07");
+        let texts = sentences(&run, &super::DETECTOR);
         let margin = super::percent(comparison.margin);
         assert!(
             texts[0].starts_with("can't tell: Whether tcp:writev differs from tcp:send at 64 B (95 %: "),
             "{texts:?}"
         );
         assert!(texts[0].contains(&format!("differences below {margin} % cannot be seen in this run")), "{texts:?}");
-        assert!(sentences(&run, "V03").is_empty());
-        let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V07").unwrap().next;
+        assert!(sentences(&run, &crate::findings::equivalent::DETECTOR).is_empty());
+        let next = summarise(&run).findings.into_iter().find(|finding| finding.code == "V04").unwrap().next;
         assert_eq!(next, ["msgpath doctor"]);
     }
 
     #[test]
     fn tells_too_few_rounds_apart() {
-        assert!(sentences(&paths().rounds(4).run(), "V07")[0].contains("at least 5 rounds"));
+        assert!(sentences(&paths().rounds(4).run(), &super::DETECTOR)[0].contains("at least 5 rounds"));
     }
 
     #[test]
     fn is_silent_where_it_is_decided() {
-        assert!(sentences(&paths().run(), "V07").is_empty());
-        assert!(sentences(&paths().factor(|case| 1.0 + f64::from(case.id)).run(), "V07").is_empty());
+        assert!(sentences(&paths().run(), &super::DETECTOR).is_empty());
+        assert!(sentences(&paths().factor(|case| 1.0 + f64::from(case.id)).run(), &super::DETECTOR).is_empty());
     }
 }

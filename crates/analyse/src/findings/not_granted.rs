@@ -1,58 +1,161 @@
-//! W22: an option was granted otherwise than asked
+//! W22: a path is not what was asked for
 //!
 //! ## What it says
 //!
-//! Which option, at which end, what was asked and what the kernel granted.
+//! * **An option** was granted otherwise than asked: which, at which end, what was asked and what the kernel granted.
+//! * **Busy polling had no queue to poll**: the wait `busy-poll` was asked for, and the messages came from no device queue.
+//! * **MPTCP fell back** to plain TCP, and at which end the kernel says so. An error with `--strict` (exit 5).
+//! * **AF_XDP copies each frame** into and out of the memory that it shares with the program; or its program runs in generic mode.
+//! * **The verdict program** of `sockmap` ran for fewer messages and replies than there were: the others took another way. An error with
+//!   `--strict`.
 //!
 //! ## What it is computed from
 //!
-//! Every option is read back after it was set (`getsockopt`, `fcntl`, `mq_getattr`). The record keeps asked and granted
-//! for each case.
+//! Every option is read back after it was set (`getsockopt`, `fcntl`, `mq_getattr`); asked and granted are in the record for each case. Busy
+//! polling: SO_INCOMING_NAPI_ID after the last message, 0 where a packet came from no queue; SO_BUSY_POLL itself is granted in any case.
+//! MPTCP: TCP_IS_MPTCP (kernel 6.9), else whether MPTCP_INFO can be had, before the first message; every call succeeds, and SO_PROTOCOL still
+//! says 262. AF_XDP: XDP_OPTIONS after bind(2), and how the program could be attached. The verdict program counts its runs in a map, one counter
+//! a direction; every message and every reply is at least one run, one of more than some 500 kB several, and segments with data in TCP_INFO
+//! are messages that took the way through TCP.
 //!
 //! ## When it stays silent
 //!
-//! For options that nobody asked for; where the answer is what was asked; where the answer is too small for a whole
-//! message (W34 says that).
+//! For options that nobody asked for, and where the answer is what was asked; where the answer is too small for a whole message W34 speaks.
+//! Where a queue id was reported, the connection is one of MPTCP, both ends have zero copy, or the program ran for each message and reply.
 //!
 //! ## What to do
 //!
-//! As the sentence says: usually raise a limit (`net.core.wmem_max`, `net.core.rmem_max`, `fs.mqueue.msg_max`), or ask
-//! for less.
+//! * An option: usually raise a limit (`net.core.wmem_max`, `net.core.rmem_max`, `fs.mqueue.msg_max`), or ask for less.
+//! * Busy polling: a link with queues (`--between lab --link napi=on`, [paths on a device](docs/paths.md#a-queue-that-is-polled)), a NIC whose
+//!   driver has them, or the wait `spin`.
+//! * MPTCP: the other end must listen with an MPTCP socket (`sysctl net.mptcp.enabled`, `mptcpize run`). A firewall or NAT that strips TCP
+//!   options has the same effect.
+//! * AF_XDP: a virtual link never has zero copy, so its rows say what it costs to bypass the stack, not what a NIC can do. In generic mode the
+//!   kernel has made a packet of each frame before; what AF_XDP is meant to save is spent already.
+//! * The verdict program: a socket obeys the program of one map only. Look for another one that has taken it (`bpftool prog`, `bpftool map`),
+//!   as service meshes and CNI plug-ins do. Until then the rows measure a mixture of two ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::busy_poll_without_queue::NAPI;
-use super::copied_frames::MODE;
-use super::fell_back::MPTCP;
+use msgpath_core::schema::Granted;
+
 use super::other_size::too_small;
-use super::wording::{list, measured, warning};
+use super::wording::{evidence, list, measured, warning};
 use super::{Detector, Input, Sentence};
+use crate::summary::{CaseSummary, Warning};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W22", detect };
 
+/// What the kernel says of a connection that is another one than its path promises, though no call failed.
+struct Answer {
+    option: &'static str,
+    is_other: fn(&Granted) -> bool,
+    /// With the paths and the ends.
+    text: fn(&str, &str) -> String,
+    why: &'static str,
+    fix: &'static str,
+    strict: bool,
+}
+
+const ANSWERS: [Answer; 4] = [
+    Answer {
+        option: "TCP_IS_MPTCP",
+        is_other: |entry| !entry.same,
+        text: |paths, ends| format!("the connections of {paths} fell back to plain TCP, as the kernel says at {ends}"),
+        why: "no call fails and SO_PROTOCOL still says MPTCP, but the other end or something on the way does not speak it: the rows measure \
+              TCP",
+        fix: "a far end with MPTCP sockets (net.mptcp.enabled, mptcpize run), and nothing on the way that strips TCP options",
+        strict: true,
+    },
+    // The id of the device queue that a packet came from.
+    Answer {
+        option: "NAPI",
+        is_other: |entry| entry.granted == "0",
+        text: |paths, _| format!("busy polling had no device queue to poll ({paths})"),
+        why: "loopback and plain virtual links have no queue behind the socket, and the kernel says nothing: the rows measure an ordinary wait",
+        fix: "--between lab --link napi=on, which gives both ends of a virtual link a queue (root); a second machine with a NIC whose driver \
+              has one; or the wait spin",
+        strict: false,
+    },
+    Answer {
+        option: "XDP_OPTIONS",
+        is_other: |entry| entry.granted == "copy",
+        text: |paths, _| format!("AF_XDP copies each frame ({paths})"),
+        why: "bind() asks for zero copy and silently does without where the driver has none, such as a virtual link: the frames bypass the \
+              stack and are copied at each end",
+        fix: "a NIC whose driver has AF_XDP with zero copy; what is measured here is AF_XDP on a device without",
+        strict: false,
+    },
+    Answer {
+        option: "XDP mode",
+        is_other: |entry| entry.granted == "generic",
+        text: |paths, ends| format!("the XDP program of {paths} runs in generic mode at {ends}"),
+        why: "in generic mode the kernel has made a packet of each frame before the program sees it",
+        fix: "a NIC whose driver runs XDP programs",
+        strict: false,
+    },
+];
+
 /// Who got an answer: ends and paths.
-type Who = (BTreeSet<String>, BTreeSet<String>);
+#[derive(Default)]
+struct Who {
+    ends: BTreeSet<String>,
+    paths: BTreeSet<String>,
+}
+
+impl Who {
+    fn add(&mut self, entry: &Granted, case: &CaseSummary) {
+        self.ends.insert(format!("the {} end", entry.end));
+        self.paths.insert(case.case.path.to_string());
+    }
+
+    fn ends(&self) -> String {
+        list(&Vec::from_iter(self.ends.iter().cloned()))
+    }
+
+    fn paths(&self) -> String {
+        list(&Vec::from_iter(self.paths.iter().cloned()))
+    }
+}
 
 fn detect(input: &Input) -> Vec<Sentence> {
+    ANSWERS.iter().filter_map(|answer| answered(input, answer)).chain(refused(input)).collect()
+}
+
+fn answered(input: &Input, answer: &Answer) -> Option<Sentence> {
+    let mut who = Who::default();
+    for case in measured(input) {
+        let entries = case.conditions.granted.iter().filter(|entry| entry.option == answer.option);
+        entries.filter(|entry| (answer.is_other)(entry)).for_each(|entry| who.add(entry, case));
+    }
+    (!who.paths.is_empty()).then(|| {
+        Sentence::Warning(Warning {
+            code: "W22".into(),
+            text: (answer.text)(&who.paths(), &who.ends()),
+            why: answer.why.into(),
+            fix: answer.fix.into(),
+            evidence: evidence([("paths", who.paths.len() as f64), ("ends", who.ends.len() as f64)]),
+            strict: answer.strict,
+        })
+    })
+}
+
+/// Options that were granted otherwise than asked.
+fn refused(input: &Input) -> Vec<Sentence> {
     // The same answer (option, asked, granted) in many cases is one sentence.
     let mut refused: BTreeMap<[&str; 3], Who> = BTreeMap::new();
     for case in measured(input) {
-        let other = [NAPI, MPTCP, MODE]; // which have a sentence of their own
         let asked = case.conditions.granted.iter().filter(|entry| !entry.same && entry.asked != "-");
-        let refusals = asked.filter(|entry| !other.contains(&entry.option.as_str()));
+        let refusals = asked.filter(|entry| ANSWERS.iter().all(|answer| answer.option != entry.option));
         // What is too small for a whole message is more than a refusal: W34 says it.
-        let entries = refusals.filter(|entry| !too_small(case, entry));
-        for entry in entries {
-            let who = refused.entry([&entry.option, &entry.asked, &entry.granted]).or_default();
-            who.0.insert(format!("the {} end", entry.end));
-            who.1.insert(case.case.path.to_string());
+        for entry in refusals.filter(|entry| !too_small(case, entry)) {
+            refused.entry([&entry.option, &entry.asked, &entry.granted]).or_default().add(entry, case);
         }
     }
-    let say = |([option, asked, granted], (ends, paths)): ([&str; 3], Who)| {
-        let (ends, paths) = (Vec::from_iter(ends), Vec::from_iter(paths));
+    let say = |([option, asked, granted], who): ([&str; 3], Who)| {
         let (why, fix) = meaning(option);
-        let text = format!("{option} on {}: asked for {asked}, got {granted} ({})", list(&ends), list(&paths));
-        warning("W22", text, why, fix, [("paths", paths.len() as f64)])
+        let text = format!("{option} on {}: asked for {asked}, got {granted} ({})", who.ends(), who.paths());
+        warning("W22", text, why, fix, [("paths", who.paths.len() as f64)])
     };
     refused.into_iter().map(say).collect()
 }
@@ -97,7 +200,7 @@ fn meaning(option: &str) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Build, sentences};
+    use crate::testing::{Build, grant, sentences};
     use msgpath_core::schema::Granted;
 
     fn texts(asked: &str, same: bool) -> Vec<String> {
@@ -112,7 +215,7 @@ mod tests {
         let all = &mut run.end.as_mut().unwrap().granted;
         all.insert(0, vec![granted("near"), granted("far")]);
         all.insert(1, vec![granted("near")]);
-        sentences(&run, "W22")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -127,5 +230,35 @@ mod tests {
     fn is_silent_where_granted_or_not_asked() {
         assert!(texts("425984", true).is_empty());
         assert!(texts("-", false).is_empty());
+    }
+
+    #[test]
+    fn what_is_another_path_than_its_name_says_has_a_sentence_of_its_own() {
+        for (path, [option, asked, other, same], expected) in [
+            (
+                "mptcp:send",
+                ["TCP_IS_MPTCP", "1", "0", "1"],
+                "the connections of mptcp:send fell back to plain TCP, as the kernel says at the near end",
+            ),
+            (
+                "tcp:send/busy-poll",
+                ["NAPI", "-", "0", "8193"],
+                "busy polling had no device queue to poll (tcp:send/busy-poll)",
+            ),
+            ("xdp:send/poll", ["XDP_OPTIONS", "-", "copy", "zero copy"], "AF_XDP copies each frame (xdp:send/poll)"),
+            (
+                "xdp:send/poll",
+                ["XDP mode", "native", "generic", "native"],
+                "the XDP program of xdp:send/poll runs in generic mode at the near end",
+            ),
+        ] {
+            let said = |granted: &str| {
+                let mut run = Build::echo(&["unix:send", path], &[64]).run();
+                grant(&mut run, 1, option, asked, granted);
+                sentences(&run, &super::DETECTOR)
+            };
+            assert_eq!(said(other), [expected]);
+            assert!(said(same).is_empty(), "{option}");
+        }
     }
 }

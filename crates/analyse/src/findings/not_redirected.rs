@@ -1,24 +1,4 @@
-//! W122: messages went past the verdict program
-//!
-//! ## What it says
-//!
-//! Over the transport `sockmap` a BPF program at each send call should hand the message to the other socket. The sentence says for
-//! how many messages and replies it ran, of how many. With `--strict` this is an error (exit 5).
-//!
-//! ## What it is computed from
-//!
-//! The program counts its runs in a map, one counter a direction; the near end reads both around the measured messages (`redirected` in
-//! the record). Every message and every reply is at least one run; a message of more than some 500 kB is several. TCP_INFO stands
-//! beside it: segments with data are messages that took the way through TCP.
-//!
-//! ## When it stays silent
-//!
-//! For other transports; where the program ran at least once for each message and reply.
-//!
-//! ## What to do
-//!
-//! A socket obeys the program of one map only: look for another program that has taken these sockets (`bpftool prog`, `bpftool map`),
-//! as service meshes and CNI plug-ins do. Until then the rows measure a mixture of two ways.
+//! Of W22: messages went past the verdict program.
 
 use msgpath_core::schema::NEAR;
 
@@ -26,7 +6,7 @@ use super::wording::{evidence, measured};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Warning};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W122", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W22", detect };
 
 /// The option of the granted ones that says that a program hands the messages over.
 const REDIRECTED: &str = "BPF_SK_MSG_VERDICT";
@@ -44,7 +24,7 @@ fn say(case: &CaseSummary) -> Option<Sentence> {
     let missing = messages.checked_sub(redirected).filter(|missing| *missing > 0)?;
     let segments = near.tcp.map_or(0, |tcp| tcp.data_segs_out);
     Some(Sentence::Warning(Warning {
-        code: "W122".into(),
+        code: "W22".into(),
         text: format!(
             "the verdict program ran for {} of {} messages and replies of {}",
             redirected, messages, case.case.path
@@ -81,17 +61,17 @@ mod tests {
     #[test]
     fn speaks_where_messages_took_another_way() {
         let run = run(30);
-        let texts = sentences(&run, "W122");
+        let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(texts, ["the verdict program ran for 1200 of 1600 messages and replies of sockmap:send"]);
         let warnings = summarise(&run).warnings;
-        let warning = warnings.iter().find(|warning| warning.code == "W122").unwrap();
+        let warning = warnings.iter().find(|warning| warning.code == "W22").unwrap();
         assert!(warning.strict && warning.why.starts_with("400 were not"), "{warning:?}");
     }
 
     #[test]
     fn is_silent_where_all_were_handed_over_or_no_program_was_asked_for() {
-        assert!(sentences(&run(40), "W122").is_empty());
-        assert!(sentences(&run(80), "W122").is_empty(), "long messages count more than once");
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W122").is_empty());
+        assert!(sentences(&run(40), &super::DETECTOR).is_empty());
+        assert!(sentences(&run(80), &super::DETECTOR).is_empty(), "long messages count more than once");
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

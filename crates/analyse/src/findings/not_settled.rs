@@ -1,22 +1,42 @@
-//! W133: rounds are too short to become steady
+//! W133: rounds are too short
 //!
 //! ## What it says
 //!
-//! How long a case takes until it is steady, and how long its rounds last. Its numbers are then those of a state on the way.
+//! **Not steady**: How long a case takes until it is steady, and how long its rounds last. Its numbers are then those of a state on the way.
+//!
+//! **Swallowed by buffers**: In how many rounds the buffers between the ends held so much of the stream that its throughput is a lower bound.
+//!
+//! **Shorter than planned**: How long a round of the worst case measured and how long it was planned to, both medians, and how many messages it has.
 //!
 //! ## What it is computed from
 //!
-//! The pilot runs each kind of case (transport, wait, connections, threads) without a pause and looks from when on a message
+//! **Not steady**: The pilot runs each kind of case (transport, wait, connections, threads) without a pause and looks from when on a message
 //! takes what it takes in the end, within 10 % ([how](docs/method/rounds.md#settling)). A round throws that time away, at
 //! most half of itself; where half is not enough, or the pilot saw no end of it, the case is named.
 //!
+//! **Swallowed by buffers**: The receiver's clock begins when the receiver begins to read; what lies in the buffers by then is received in no time. Where a
+//! round was not [steady](docs/method/rounds.md#throughput), its time is that from the first byte sent to the acknowledgement of
+//! the last, on the sender's clock. If that is more than 5 % longer than the receiver's, the round is a bound.
+//!
+//! **Shorter than planned**: The pilot finds the pace of a case, and every round has the messages that take the planned time at that pace. Where a round then
+//! measured less than half of it, a message took longer in the pilot than in the rounds: other work had the CPUs, or the path is
+//! quicker for a moment than it is for long. The times are `elapsed_ns` of the rounds (of a stream, of the slower end).
+//!
 //! ## When it stays silent
 //!
-//! Rounds of a count (`-c`), for which nobody looked; `-o burst=yes`, which means the beginning.
+//! **Not steady**: Rounds of a count (`-c`), for which nobody looked; `-o burst=yes`, which means the beginning.
+//!
+//! **Swallowed by buffers**: Where a quarter of the rounds or fewer are bounds.
+//!
+//! **Shorter than planned**: Rounds of a count (`-c`), load by a schedule (`--rate`), runs without a record of their pilots.
 //!
 //! ## What to do
 //!
-//! Measure for longer, or in fewer rounds (`-r`). With `-o burst=yes` the beginning is the result.
+//! **Not steady**: Measure for longer, or in fewer rounds (`-r`). With `-o burst=yes` the beginning is the result.
+//!
+//! **Swallowed by buffers**: Longer rounds: a larger `-t` or `-c`, or a smaller `-r`.
+//!
+//! **Shorter than planned**: Measure again when the CPUs are idle, or ask for messages (`-c`) instead of a time.
 
 use msgpath_core::plan::FEWEST_ROUNDS;
 use msgpath_core::settling::Settling;
@@ -76,7 +96,7 @@ mod tests {
         run.header.plan.extent = Extent::Time(ms * 1_000_000);
         run.header.plan.state = state;
         run.header.pilots = vec![Pilot { settling: Some(settling), ..Pilot::default() }];
-        sentences(&run, "W133")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -92,6 +112,6 @@ mod tests {
     fn is_silent_where_rounds_are_long_enough_or_meant_to_be_short() {
         assert!(of(Settling::WithinNs(50_000_000), 10_000, State::Steady).is_empty());
         assert!(of(Settling::WithinNs(50_000_000), 500, State::Burst).is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W133").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

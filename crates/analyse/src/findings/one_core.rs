@@ -1,23 +1,4 @@
-//! W44: both ends run on one CPU
-//!
-//! ## What it says
-//!
-//! Both ends are pinned to one CPU, or have only one, so the numbers are those of one core; and how long a switch to the
-//! other end and back takes there, where that was measured.
-//!
-//! ## What it is computed from
-//!
-//! The CPUs that both ends are pinned to, and those that the program may use. With several threads, each thread of the
-//! near end and the thread it talks to.
-//!
-//! ## When it stays silent
-//!
-//! On two machines; where the ends have two CPUs; where they are not pinned and have more than one.
-//!
-//! ## What to do
-//!
-//! Take two CPUs (`--cpu 0,1`) or, in a container, a larger cpuset, if that is how the program will run. A wait that
-//! spins is hopeless on one core: it keeps the other end from answering until its slice is used up.
+//! Of W28: both ends run on one CPU.
 
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
@@ -26,7 +7,7 @@ use super::conditions::one_machine;
 use super::wording::{measured, warning};
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W44", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W28", detect };
 
 /// The CPUs on which both threads of every connection run, where that is so: pinned alike, or only one to run on.
 pub(super) fn shared_cpus(input: &Input) -> Option<Vec<u32>> {
@@ -78,7 +59,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         "two CPUs, for example --cpu 0,1, if that is not what you asked for"
     };
     let numbers = [("cpus", cpus.len() as f64), ("switch_round_trip_ns", floor.unwrap_or(f64::NAN))];
-    vec![warning("W44", text, &why, fix, numbers)]
+    vec![warning("W28", text, &why, fix, numbers)]
 }
 
 #[cfg(test)]
@@ -93,7 +74,7 @@ mod tests {
         let mut run = build.run();
         (run.header.host_mut(NEAR).cpus, run.header.host_mut(FAR).cpus) = (cpus.to_vec(), cpus.to_vec());
         change(&mut run);
-        sentences(&run, "W44")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -119,8 +100,11 @@ mod tests {
     fn says_that_spinning_is_hopeless_there() {
         let mut build = Build::echo(&["tcp:send/spin"], &[64]);
         build.plan.placement = Placement::pair(vec![1], vec![1]);
-        let warning = crate::summarise(&build.run()).warnings.into_iter().find(|warning| warning.code == "W44");
-        assert!(warning.unwrap().why.contains("hopeless"));
+        let warnings = crate::summarise(&build.run()).warnings;
+        assert!(
+            warnings.iter().any(|warning| warning.code == "W28" && warning.why.contains("hopeless")),
+            "{warnings:?}"
+        );
     }
 
     #[test]

@@ -1,32 +1,12 @@
-//! W107: more threads than CPUs
-//!
-//! ## What it says
-//!
-//! That the measuring threads of both ends outnumber the CPUs that they have, so that the row is oversubscribed and not a
-//! point of a scaling curve.
-//!
-//! ## What it is computed from
-//!
-//! The threads of both ends where they share a machine, or of one end, and the CPUs they are pinned to (else the CPUs that
-//! the process may use). The table and the pictures mark such rows, and no factor against one thread is claimed for them.
-//!
-//! ## When it stays silent
-//!
-//! With one thread at each end: W28 speaks of threads that spin, W44 of both ends on one CPU. Where
-//! there is a CPU for every thread.
-//!
-//! ## What to do
-//!
-//! Measure with as many threads as there are CPUs for both ends, or take a machine with more of them. The numbers are true
-//! for a machine that is crowded in this way; they say nothing about how a path scales.
+//! Of W28: more threads than CPUs.
 
 use super::wording::{list, measured, warning};
 use super::{Detector, Input, Sentence};
 use crate::threads::Oversubscribed;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W107", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W28", detect };
 
-/// One warning for the most crowded case. One thread at each end is the business of W28 and W44.
+/// One warning for the most crowded case. One thread at each end is the business of W28 and W28.
 fn detect(input: &Input) -> Vec<Sentence> {
     let crowded = |case: &&crate::summary::CaseSummary| case.case.threads > 1 && case.rounds > 0;
     let crowd = |case: &crate::summary::CaseSummary| case.threads.as_ref()?.oversubscribed.clone();
@@ -42,7 +22,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     };
     let cpus_text = if cpus == 1 { "1 CPU".into() } else { format!("{cpus} CPUs") };
     vec![warning(
-        "W107",
+        "W28",
         format!("{threads} threads on {cpus_text} ({end}): oversubscribed, not scaling{which}"),
         "threads that wait for a CPU tell how the scheduler shares it out; no factor is claimed for these cases",
         "as many threads as there are CPUs for both ends, or a machine with more of them",
@@ -58,7 +38,7 @@ mod tests {
     #[test]
     fn speaks_where_threads_outnumber_cpus() {
         assert_eq!(
-            sentences(&closed(&[1, 2, 8], 1.0, 2), "W107"),
+            sentences(&closed(&[1, 2, 8], 1.0, 2), &super::DETECTOR),
             [
                 "16 threads on 2 CPUs (both ends, which share this machine): oversubscribed, not scaling; it is so with 2 and 8 threads at each end"
             ]
@@ -67,7 +47,7 @@ mod tests {
 
     #[test]
     fn is_silent_where_there_is_room_and_with_one_thread() {
-        assert!(sentences(&closed(&[1, 2, 8], 8.0, 16), "W107").is_empty());
-        assert!(sentences(&closed(&[1], 1.0, 1), "W107").is_empty());
+        assert!(sentences(&closed(&[1, 2, 8], 8.0, 16), &super::DETECTOR).is_empty());
+        assert!(sentences(&closed(&[1], 1.0, 1), &super::DETECTOR).is_empty());
     }
 }

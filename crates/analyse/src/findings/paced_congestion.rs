@@ -1,24 +1,4 @@
-//! W35: a congestion control that paces, inside one machine
-//!
-//! ## What it says
-//!
-//! What the ablation with another congestion control brought in the place of bbr: the value before and after, the ratio with
-//! its interval, and whether bbr costs or helps here. *Sure* where both halves of the run agree, else *likely*.
-//!
-//! ## What it is computed from
-//!
-//! The ablation, paired by pass with the case that it explains: better or worse beyond the margin and after Holm. The
-//! congestion control that the near end's socket reported.
-//!
-//! ## When it stays silent
-//!
-//! Where no other congestion control was tried; where the ablation shows no difference, or does not decide; for other
-//! congestion controls than bbr; where the path leaves the machine (another machine, a NIC or a tunnel on the way).
-//!
-//! ## What to do
-//!
-//! `-o congestion=cubic` for measurements inside one machine. For a network with queues the answer may be another one:
-//! measure there.
+//! Of W39: a congestion control that paces, inside one machine.
 
 use msgpath_core::plan::Change;
 use msgpath_core::schema::DeviceKind;
@@ -31,7 +11,7 @@ use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 use crate::words::paired_in_words;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W35", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W39", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     if !stays_here(input) {
@@ -77,7 +57,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     let numbers = [("ratio", ratio.value), ("low", low), ("high", high), ("p", ablation.p.unwrap_or(f64::NAN))];
     let next = if better { vec![again_set(&input.run.header, &format!("congestion={other}"))] } else { Vec::new() };
     let confidence = if agree { Confidence::Sure } else { Confidence::Likely };
-    Some(finding("W35", confidence, sentence(&text) + ".", numbers, next))
+    Some(finding("W39", confidence, sentence(&text) + ".", numbers, next))
 }
 
 #[cfg(test)]
@@ -97,7 +77,7 @@ mod tests {
 
     #[test]
     fn speaks_of_what_was_tried_with_ratio_and_interval() {
-        let texts = sentences(&run("bbr", 0.7), "W35");
+        let texts = sentences(&run("bbr", 0.7), &super::DETECTOR);
         assert!(
             texts[0].starts_with(
                 "sure: Tried here: cubic in the place of bbr brings p50 from 20.0 µs to 14.0 µs (paired by pass 1.4"
@@ -108,25 +88,25 @@ mod tests {
             texts[0].contains("times faster, 95 %: 1.4") && texts[0].contains("no queue that this protects"),
             "{texts:?}"
         );
-        assert!(sentences(&run("bbr", 1.3), "W35")[0].contains("does not cost, it helps"));
+        assert!(sentences(&run("bbr", 1.3), &super::DETECTOR)[0].contains("does not cost, it helps"));
     }
 
     #[test]
     fn is_silent_where_nothing_was_shown_or_tried() {
-        assert!(sentences(&run("bbr", 1.0), "W35").is_empty());
+        assert!(sentences(&run("bbr", 1.0), &super::DETECTOR).is_empty());
         let mut untried = run("bbr", 0.7);
         untried.rounds.retain(|round| round.case == 0);
-        assert!(sentences(&untried, "W35").is_empty());
-        assert!(sentences(&run("reno", 0.7), "W35").is_empty());
+        assert!(sentences(&untried, &super::DETECTOR).is_empty());
+        assert!(sentences(&run("reno", 0.7), &super::DETECTOR).is_empty());
     }
 
     #[test]
     fn is_silent_where_the_path_leaves_the_machine() {
         let mut link = run("bbr", 0.7);
         route(&mut link, DeviceKind::Nic, "eth0", "10.0.0.2");
-        assert!(sentences(&link, "W35").is_empty());
+        assert!(sentences(&link, &super::DETECTOR).is_empty());
         let mut away = run("bbr", 0.7);
         away.header.host_mut(FAR).boot_id = "two".into();
-        assert!(sentences(&away, "W35").is_empty());
+        assert!(sentences(&away, &super::DETECTOR).is_empty());
     }
 }

@@ -1,23 +1,4 @@
-//! W57: page faults inside the rounds
-//!
-//! ## What it says
-//!
-//! How many page faults inside rounds had to read from a disk or from swap, and at which end messages touch memory for
-//! the first time. *Likely*: how long a fault took is not known.
-//!
-//! ## What it is computed from
-//!
-//! Page faults of the measuring threads, around the measured messages only (`getrusage`): any with I/O, or more than one
-//! without I/O in 100 messages and at least 20. Beside it the pressure on memory, where the kernel tells it.
-//!
-//! ## When it stays silent
-//!
-//! Where there are hardly any. msgpath touches its buffers before the first message, so there should be none.
-//!
-//! ## What to do
-//!
-//! Faults with I/O: free memory, or switch swap off. First touches come from memory that the kernel or a library takes
-//! afresh for messages: huge pages, `splice` and its kin, a map that grows. Look at `msgpath doctor`, check 12.
+//! Of W56: page faults inside the rounds.
 
 use msgpath_core::schema::EndReport;
 use msgpath_core::units::three_digits;
@@ -27,7 +8,7 @@ use super::wording::{finding, list, measured, percent, prefix, sentence};
 use super::{Detector, Input, Sentence};
 use crate::summary::{CaseSummary, Confidence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W57", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W56", detect };
 
 /// Minor faults a message; buffers are touched before the first message, so hardly any are left.
 const PER_MESSAGE: f64 = 0.01;
@@ -86,7 +67,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
         ("most_minor_faults_per_message", minor.iter().map(|(_, faults)| *faults).fold(f64::NAN, f64::max)),
         ("memory_pressure_share", pressure.unwrap_or(f64::NAN)),
     ];
-    Some(finding("W57", Confidence::Likely, sentence(&text) + ".", numbers, vec!["msgpath doctor".into()]))
+    Some(finding("W56", Confidence::Likely, sentence(&text) + ".", numbers, vec!["msgpath doctor".into()]))
 }
 
 #[cfg(test)]
@@ -97,7 +78,7 @@ mod tests {
     fn texts(change: impl Fn(&mut RoundRecord)) -> Vec<String> {
         let mut run = Build::echo(&["shm:ring/futex"], &[64]).run();
         run.rounds.iter_mut().for_each(change);
-        sentences(&run, "W57")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]

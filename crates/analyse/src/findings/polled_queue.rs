@@ -1,23 +1,4 @@
-//! W123: a thread of the kernel polls for the receiver
-//!
-//! ## What it says
-//!
-//! How much CPU time a message takes at both ends where each end's io_uring has a polling thread (`/uring-sqpoll`), and how much less it
-//! takes with the cheapest other wait over the same transport and send method, where that was measured beside it.
-//!
-//! ## What it is computed from
-//!
-//! The CPU time of the ends' threads (getrusage) and of the polling threads: each ring names its own in `/proc/self/fdinfo`, and
-//! `/proc/self/task/TID/schedstat` has its time. Both are in the CPU column.
-//!
-//! ## When it stays silent
-//!
-//! For every other path, and where the CPU time of an end is not known.
-//!
-//! ## What to do
-//!
-//! Submitting without a system call pays where one thread submits much; with one message in flight the receiver still sleeps in the kernel
-//! until the reply is there. Take another wait, or give each end and connection one more CPU.
+//! Of W21: a thread of the kernel polls for the receiver.
 
 use msgpath_core::units::{Glyphs, three_digits};
 
@@ -25,7 +6,7 @@ use super::wording::{affected, measured, prefix, warning, worst};
 use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W123", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W21", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let polled = measured(input).filter(|case| case.case.traits.polled);
@@ -42,7 +23,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         text += &format!(", {} times as much as over {}", three_digits(cpu / least), other.case.path);
     }
     vec![warning(
-        "W123",
+        "W21",
         text + &affected(cases),
         "these threads keep CPUs for themselves as long as messages come, and getrusage() of the program's threads does not show it; \
          where no CPU is free they take them from both ends",
@@ -77,7 +58,7 @@ mod tests {
                 end.system_ns = ns * end.delivery.sent;
             }
         }
-        sentences(&run, "W123")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]

@@ -1,26 +1,48 @@
-//! W108: a queue at a fixed capacity, not contention
+//! W108: what more threads and messages in flight bring
 //!
 //! ## What it says
 //!
-//! That more connections, threads or messages in flight made round trips longer in proportion while the rate stayed. The
+//! **A queue**: That more connections, threads or messages in flight made round trips longer in proportion while the rate stayed. The
 //! messages wait in a queue; they do not cost each other work.
+//!
+//! **A full CPU**: That the rate did not grow from a number of threads to twice as many, and which CPU had no time left.
+//!
+//! **A slow thread**: Which thread of the near end was much slower than the mean of all of them, and on which CPU it ran.
 //!
 //! ## What it is computed from
 //!
-//! Rate and mean round trip of two cases of one run that differ in how much is in flight, as ratios paired by pass, with
+//! **A queue**: Rate and mean round trip of two cases of one run that differ in how much is in flight, as ratios paired by pass, with
 //! their intervals. In a closed loop what is in flight is the rate times the mean time (Little's law), so a rate that stays
 //! means a time that grows. *Sure* where the whole interval of the rate lies within 10 % of 1, *likely* within 25 %. The
 //! deepest case is compared with the shallowest one at which the rate was as high.
 //!
+//! **A full CPU**: The rates of the two cases, paired by pass: the whole interval of their ratio lies below 1.1. The CPU time of the
+//! measuring threads that were pinned to a CPU, both ends together, divided by the time: its whole interval lies above 90 %.
+//! That a full CPU is the cause is likely; nothing was moved away to prove it.
+//!
+//! **A slow thread**: The rate of each thread over its own time, divided by the mean rate of the end's threads, over rounds. It speaks where
+//! the whole interval of the slowest thread's share lies below 80 %.
+//!
 //! ## When it stays silent
 //!
-//! Where the rate grew: the capacity was not reached. Where it fell: then messages cost each other work, and that is
+//! **A queue**: Where the rate grew: the capacity was not reached. Where it fell: then messages cost each other work, and that is
 //! contention. For streams and open loops; W54 checks the law there.
+//!
+//! **A full CPU**: Where threads were not pinned or not recorded one by one, where no CPU was full, and where the rate grew.
+//!
+//! **A slow thread**: With one thread, where threads were not recorded one by one, and where the slow thread is another one in every round:
+//! then its mean share is fair.
 //!
 //! ## What to do
 //!
-//! Nothing is wrong with the path. To shorten round trips at this rate, keep fewer messages in flight; to raise the rate,
+//! **A queue**: Nothing is wrong with the path. To shorten round trips at this rate, keep fewer messages in flight; to raise the rate,
 //! find what the capacity is: `msgpath preset threads-and-queues` shows which CPU is full.
+//!
+//! **A full CPU**: Give the threads more CPUs: `--cpu 0,2:1,3`. CPU time that the kernel spends in interrupts for the path is not in the
+//! threads' time; W46 speaks of it.
+//!
+//! **A slow thread**: See what shares its CPU (`msgpath doctor`), give it another (`--cpu`), or pin no thread (`--cpu none`) and compare. Every
+//! thread has the same number of messages in a round, so the round lasts until the slowest is done.
 
 use msgpath_core::plan::Plan;
 use msgpath_core::units::three_digits;
@@ -176,7 +198,7 @@ mod tests {
 
     #[test]
     fn speaks_where_the_rate_stays() {
-        let texts = sentences(&closed(&[2, 4, 16], 2.0, 64), "W108");
+        let texts = sentences(&closed(&[2, 4, 16], 2.0, 64), &super::DETECTOR);
         assert!(
             texts[0].starts_with(
                 "sure: From 2 connections, a thread each to 16 connections, a thread each the mean round trip became 8."
@@ -185,12 +207,12 @@ mod tests {
         );
         assert!(texts[0].ends_with("): a queue at a fixed capacity, not contention") && texts.len() == 1, "{texts:?}");
         // One thread is slower than two, so the comparison begins where the capacity is reached.
-        assert!(sentences(&closed(&[1, 2, 16], 2.0, 64), "W108")[0].contains("From 2 connections"));
+        assert!(sentences(&closed(&[1, 2, 16], 2.0, 64), &super::DETECTOR)[0].contains("From 2 connections"));
     }
 
     #[test]
     fn is_silent_where_the_rate_grows_or_falls() {
-        assert!(sentences(&closed(&[1, 2, 4, 8], 8.0, 32), "W108").is_empty());
+        assert!(sentences(&closed(&[1, 2, 4, 8], 8.0, 32), &super::DETECTOR).is_empty());
         let mut falls = closed(&[1, 8], 1.0, 32);
         for round in falls.rounds.iter_mut().filter(|round| round.case == 1) {
             // Each message costs twice the work when there are eight.
@@ -201,6 +223,6 @@ mod tests {
             round.latency = slow.to_sparse();
             round.near_mut().elapsed_ns *= 2;
         }
-        assert!(sentences(&falls, "W108").is_empty());
+        assert!(sentences(&falls, &super::DETECTOR).is_empty());
     }
 }

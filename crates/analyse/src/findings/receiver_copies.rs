@@ -1,20 +1,36 @@
-//! W21: the receiver still copies
+//! W21: what a path does not do, or does elsewhere
 //!
 //! ## What it says
 //!
-//! Zero copy at the sender removes one of two copies.
+//! * **The receiver still copies**: zero copy at the sender removes one of two copies.
+//! * **Pages are lent, not copied** (`vmsplice`, `sendfile`, `procvm:fetch`): nothing is copied at the call, and what the program writes into
+//!   the buffer afterwards is what the receiver reads. No call fails.
+//! * **The payload is untouched by the far end** (`splice`), which moves pages from the connection into a pipe of its own and back.
+//! * **A thread of the kernel polls** for each end's io_uring (`/uring-sqpoll`): how much CPU time a message takes, and how much less with the
+//!   cheapest other wait over the same transport and send method, where that was measured beside it.
 //!
 //! ## What it is computed from
 //!
-//! The same answers of the kernel as W20: at least one send was really not copied.
+//! At least one zero-copy send that the kernel did not copy (as W20). The traits `lends` and `untouched` of the path: tests prove on the
+//! kernel that they run on that the reader of a page finds what it was changed to, and the far end of an untouched payload has no receive call.
+//! CPU time of the ends' threads (getrusage) and of the polling threads, which each ring names in `/proc/self/fdinfo`
+//! (`/proc/self/task/TID/schedstat`); both are in the CPU column.
 //!
 //! ## When it stays silent
 //!
-//! Where nothing was sent without a copy.
+//! For every other path; where nothing was sent without a copy; where the CPU time of an end is not known. `zerocopy` lends as well, but the
+//! kernel says when it is done, and msgpath waits for that.
 //!
 //! ## What to do
 //!
-//! Nothing: this is how the system call works. Do not expect the cost to vanish.
+//! * Do not expect the cost of a copy to vanish: the receive call makes its own.
+//! * Lent pages: as many buffers in turn as messages can be on their way unread, and compare contents, not lengths. For a pipe that is what it
+//!   holds (`F_GETPIPE_SZ`; a slot holds one page, however little of it is used); for a TCP connection within a machine the send buffer and the
+//!   receive buffer of the other end: acknowledged is not read. An answer that proves that a message was read frees its buffer. Where that is
+//!   too much, `write()` and `send()` copy.
+//! * An untouched payload is the least that a proxy costs. A server reads its messages; `write` over the same transport shows what that adds.
+//! * A polling thread pays where one thread submits much; with one message in flight the receiver sleeps in the kernel until the reply is
+//!   there. Another wait, or one more CPU for each end and connection.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence, copied_zero_copy};
@@ -46,7 +62,7 @@ mod tests {
             round.near_mut().zerocopy =
                 ZeroCopyCounts { asked: 50, zero_copied, copied: 50 - zero_copied, ..Default::default() };
         }
-        sentences(&run, "W21")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]

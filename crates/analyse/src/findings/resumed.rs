@@ -1,34 +1,16 @@
-//! W115: the run was resumed on a machine that had changed
-//!
-//! ## What it says
-//!
-//! What was not as it had been when `msgpath resume --force` went on with the run: the boot, the kernel, the CPUs, the host, the
-//! back end that traces, or the version of msgpath.
-//!
-//! ## What it is computed from
-//!
-//! `resumed` of the record, which has one entry for each time that the run went on ([resume.md](docs/resume.md)).
-//!
-//! ## When it stays silent
-//!
-//! Where a run was never cut short, or went on where nothing that is looked at had changed. Then its parts differ as restarts do:
-//! V12 says by how much.
-//!
-//! ## What to do
-//!
-//! Measure again in one go. The numbers hold rounds of both states; the median of all of them is that of neither.
+//! Of W49: the run was resumed on a machine that had changed.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W115", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W49", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let changed: Vec<_> = input.run.header.resumed.iter().filter(|resumed| !resumed.differs.is_empty()).collect();
     let Some(first) = changed.first() else { return Vec::new() };
     let differs: Vec<&str> = changed.iter().flat_map(|resumed| &resumed.differs).map(String::as_str).collect();
     vec![warning(
-        "W115",
+        "W49",
         format!("the run was resumed although {}", differs.join("; ")),
         "its rounds before and after do not belong to one state of the machine; both are in every number",
         "measure it again in one go",
@@ -46,7 +28,7 @@ mod tests {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         let differs = differs.iter().map(|text| (*text).to_owned()).collect();
         run.header.resumed.push(Resumption { rounds: 7, differs, ..Resumption::default() });
-        sentences(&run, "W115")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -58,6 +40,6 @@ mod tests {
     #[test]
     fn is_silent_where_nothing_did() {
         assert!(resumed(&[]).is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W115").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,22 +1,4 @@
-//! W136: rounds measured less time than was planned
-//!
-//! ## What it says
-//!
-//! How long a round of the worst case measured and how long it was planned to, both medians, and how many messages it has.
-//!
-//! ## What it is computed from
-//!
-//! The pilot finds the pace of a case, and every round has the messages that take the planned time at that pace. Where a round then
-//! measured less than half of it, a message took longer in the pilot than in the rounds: other work had the CPUs, or the path is
-//! quicker for a moment than it is for long. The times are `elapsed_ns` of the rounds (of a stream, of the slower end).
-//!
-//! ## When it stays silent
-//!
-//! Rounds of a count (`-c`), load by a schedule (`--rate`), runs without a record of their pilots.
-//!
-//! ## What to do
-//!
-//! Measure again when the CPUs are idle, or ask for messages (`-c`) instead of a time.
+//! Of W133: rounds measured less time than was planned.
 
 use msgpath_core::plan::Load;
 use msgpath_core::schema::RoundRecord;
@@ -28,7 +10,7 @@ use super::{Detector, Input, Sentence};
 use crate::settled;
 use crate::summary::CaseSummary;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W136", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W133", detect };
 
 /// A round that measures less than this share of what was planned is another one than the pilot saw.
 const SHORT: f64 = 0.5;
@@ -65,7 +47,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         ("messages_a_round", worst.messages),
         ("cases", short.len() as f64),
     ];
-    vec![warning("W136", text, why, fix, numbers)]
+    vec![warning("W133", text, why, fix, numbers)]
 }
 
 fn of<'a>(input: &Input, case: &'a CaseSummary) -> Option<Short<'a>> {
@@ -105,7 +87,7 @@ mod tests {
             round.near_mut().delivery.sent = 12;
             round.far_mut().delivery.sent = 12;
         }
-        sentences(&run, "W136")
+        sentences(&run, &super::DETECTOR)
     }
 
     #[test]
@@ -119,6 +101,6 @@ mod tests {
         assert!(of(Build::echo(&["shm:ring/spin"], &[64]), 100, 80_000_000).is_empty());
         let mut run = Build::echo(&["shm:ring/spin"], &[64]).run();
         run.header.plan.extent = Extent::Count(480);
-        assert!(sentences(&run, "W136").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
     }
 }

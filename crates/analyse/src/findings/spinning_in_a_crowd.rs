@@ -1,23 +1,4 @@
-//! W48: a wait spins where CPUs are short
-//!
-//! ## What it says
-//!
-//! Which paths spin although other tasks want the CPUs: what `doctor` saw before the run, and which share of their time
-//! the spinning threads waited for a CPU.
-//!
-//! ## What it is computed from
-//!
-//! Check 8 of `doctor` at STOP (more runnable tasks than CPUs), or run delay of 5 % of the time of threads that wait with
-//! `spin`. Such a thread never sleeps, so it waits only while another task has its CPU. The wait `busy-poll` sleeps
-//! between its bursts; for it only `doctor` counts.
-//!
-//! ## When it stays silent
-//!
-//! Where no path spins; where the run's own threads are too many for the CPUs (W28, W44).
-//!
-//! ## What to do
-//!
-//! A wait that sleeps (`block`, `epoll`, `futex`), or CPUs that nothing else uses.
+//! Of W28: a wait spins where CPUs are short.
 
 use msgpath_core::doctor::CheckState;
 use msgpath_core::schema::RoundRecord;
@@ -29,7 +10,7 @@ use super::wording::{list, measured, percent, warning};
 use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W48", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W28", detect };
 
 /// A thread that spins never sleeps, so it waits for a CPU only while another task has it.
 const WAITING: f64 = 0.05;
@@ -67,7 +48,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     paths.dedup();
     let spin = if paths.len() == 1 { "spins" } else { "spin" };
     vec![warning(
-        "W48",
+        "W28",
         format!("{} {spin} where CPUs are short: {}", list(&paths), seen.join("; ")),
         "a thread that spins uses up its slice and is then set aside for others, often for milliseconds: on a busy machine it is slower than one that sleeps",
         "a wait that sleeps (block, epoll, futex), or CPUs that nothing else uses (--cpu, isolcpus)",
@@ -106,13 +87,13 @@ mod tests {
     #[test]
     fn speaks_of_waiting_threads_and_of_what_doctor_saw() {
         assert_eq!(
-            sentences(&run("shm:ring/spin", 12_400_000), "W48"),
+            sentences(&run("shm:ring/spin", 12_400_000), &super::DETECTOR),
             ["shm:ring/spin spins where CPUs are short: the spinning threads waited 31 % of their time for a CPU"]
         );
         let mut run = run("tcp:send/busy-poll", 0);
         run.header.doctor = Some(doctor(&[(8, "near", CheckState::Stop, "5 runnable tasks on 2 CPUs")]));
         assert_eq!(
-            sentences(&run, "W48"),
+            sentences(&run, &super::DETECTOR),
             [
                 "tcp:send/busy-poll spins where CPUs are short: before the run doctor saw on this machine: 5 runnable tasks on 2 CPUs"
             ]
@@ -121,18 +102,18 @@ mod tests {
 
     #[test]
     fn is_silent_where_nobody_spins_or_nobody_is_in_the_way() {
-        assert!(sentences(&run("tcp:send", 12_400_000), "W48").is_empty());
-        assert!(sentences(&run("shm:ring/spin", 400_000), "W48").is_empty());
+        assert!(sentences(&run("tcp:send", 12_400_000), &super::DETECTOR).is_empty());
+        assert!(sentences(&run("shm:ring/spin", 400_000), &super::DETECTOR).is_empty());
         let mut warned = run("shm:ring/spin", 0);
         warned.header.doctor = Some(doctor(&[(8, "near", CheckState::Warn, "load 1.2")]));
-        assert!(sentences(&warned, "W48").is_empty());
+        assert!(sentences(&warned, &super::DETECTOR).is_empty());
     }
 
     #[test]
     fn the_runs_own_threads_are_left_to_w28() {
         let mut run = run("shm:ring/spin", 20_000_000);
         (run.header.host_mut(NEAR).cpus, run.header.host_mut(FAR).cpus) = (vec![0], vec![0]);
-        assert!(sentences(&run, "W48").is_empty());
-        assert_eq!(sentences(&run, "W28").len(), 1);
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
+        assert_eq!(sentences(&run, &crate::findings::spinning::DETECTOR).len(), 1);
     }
 }

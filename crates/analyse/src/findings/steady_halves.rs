@@ -2,27 +2,42 @@
 //!
 //! ## What it says
 //!
-//! That the second half of the rounds was like the first (*sure*), that it was not (*sure*, with the difference), or that
+//! **Halves**: That the second half of the rounds was like the first (*sure*), that it was not (*sure*, with the difference), or that
 //! the run was too short to tell (*can't tell*). Where the rounds jump between levels that last for fewer than 5 rounds
 //! ([steadiness](docs/method/steadiness.md#levels)), it says so instead: such rounds have no trend, and no one level either.
 //!
 //! Where rounds that say so were disturbed (by other work, a hypervisor or a quota), it is *likely* at most; where half of them were,
 //! *can't tell*, with how many there were.
 //!
+//! **Warm-up and slow-down**: That the run settled on a level, but on another than it began with: from which round on, and by how much (*sure*). A
+//! *warm-up* ends faster than it began, a *slow-down* ends slower. Up and down again is called a change of level.
+//!
 //! ## What it is computed from
 //!
-//! The median of each round (stream: its throughput), in the order of the rounds. The ratio of the two halves has a 95 %
+//! **Halves**: The median of each round (stream: its throughput), in the order of the rounds. The ratio of the two halves has a 95 %
 //! interval by Welch's t on the logarithms. Steady means that the whole interval lies within 5 %.
+//!
+//! **Warm-up and slow-down**: The median of each round (streams: its throughput), in the order of the rounds, at least 20 of them. PELT finds the change
+//! points on the logarithms: least squares around levels of at least 5 rounds, with a penalty of 3 s² ln B for each change;
+//! levels closer than 1 % are one. s² is the long-run variance of the differences of neighbours, so that rounds that resemble
+//! their neighbours a little are not taken for levels. The change points count only where at most 1 of 199 random orders of
+//! the same rounds can be split as well. The change is the last level against all rounds before it, with a 95 % interval by
+//! Welch's t on the logarithms. With `-o restarts`, levels are looked for within restarts (V12 is about those between).
 //!
 //! ## When it stays silent
 //!
-//! In a comparison, where rounds are paired and a slow drift cancels out; below 5 rounds in a half; where levels were found
-//! (V10, W45).
+//! **Halves**: In a comparison, where rounds are paired and a slow drift cancels out; below 5 rounds in a half; where levels were found
+//! (as below, and W45).
+//!
+//! **Warm-up and slow-down**: On one level; where the rounds never settled (W45); below 20 rounds; in a comparison, where rounds are paired.
 //!
 //! ## What to do
 //!
-//! Not steady: something else changed while you measured. Look for other programs on the CPUs used, for CPU frequency and
+//! **Halves**: Not steady: something else changed while you measured. Look for other programs on the CPUs used, for CPU frequency and
 //! heat, for a virtual machine that lost its CPU. Choose CPUs with `--cpu`. Ratios of a comparison within one run still hold.
+//!
+//! **Warm-up and slow-down**: Warm-up: measure with the `--warmup` that is printed. Slow-down: measure for longer, as printed, to see where it ends; look
+//! at CPU frequency and heat, and at what else began to run.
 
 use msgpath_stats::steady::{SteadyClass, halves};
 
@@ -46,7 +61,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     }
     let what = if input.plan.workload.timed { "at p50" } else { "in throughput" };
     let mut out = Vec::new();
-    // Where levels were found, V10 or W45 tells of them.
+    // Where levels were found, V02 or W45 tells of them.
     let one_level = |case: &&CaseSummary| case.steadiness.as_ref().is_none_or(|s| s.class == SteadyClass::Flat);
     for case in measured(input).filter(one_level) {
         if let Some(found) = case.steadiness.as_ref().filter(|found| found.levels > 1) {
@@ -101,7 +116,7 @@ mod tests {
 
     #[test]
     fn speaks_of_a_steady_run() {
-        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V02");
+        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR);
         assert!(
             texts[0].starts_with("sure: The run was steady: first and second half differ by less than 0."),
             "{texts:?}"
@@ -114,12 +129,12 @@ mod tests {
         // Too few rounds to look for levels.
         let mut run = Build::echo(&["tcp:send"], &[64]).rounds(18).run();
         relevel(&mut run, |pass| if pass < 9 { 20_000.0 } else { 24_000.0 });
-        let texts = sentences(&run, "V02");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(
             texts[0].starts_with("sure: The run was not steady: at p50 the second half differs from the first by +"),
             "{texts:?}"
         );
-        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).noise(0.3).run(), "V02");
+        let texts = sentences(&Build::echo(&["tcp:send"], &[64]).noise(0.3).run(), &super::DETECTOR);
         assert!(texts[0].starts_with("can't tell: Whether the run was steady"), "{texts:?}");
     }
 
@@ -128,7 +143,7 @@ mod tests {
     fn rounds_that_jump_are_not_steady() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| if ((f64::from(pass) / 4.4) as u32).is_multiple_of(2) { 3e6 } else { 12e6 });
-        let texts = sentences(&run, "V02");
+        let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(texts.len(), 1);
         assert!(texts[0].starts_with("sure: The rounds jump between 2 levels between 2.9"), "{texts:?}");
     }
@@ -138,7 +153,7 @@ mod tests {
         let mut run = Build::echo(&["tcp:send"], &[64]).rounds(18).run();
         relevel(&mut run, |pass| if pass < 9 { 20_000.0 } else { 24_000.0 });
         run.rounds.iter_mut().skip(1).for_each(|round| round.steal_ticks = Some(9));
-        let texts = sentences(&run, "V02");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts[0].starts_with("can't tell: The run was not steady: at p50"), "{texts:?}");
         assert!(texts[0].ends_with("17 of 18 rounds were disturbed, which may explain it."), "{texts:?}");
     }
@@ -147,7 +162,10 @@ mod tests {
     fn is_silent_with_few_rounds_and_where_levels_were_found() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| if pass < 12 { 20_000.0 } else { 24_000.0 });
-        assert!(sentences(&run, "V02").is_empty() && !sentences(&run, "V10").is_empty());
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).rounds(8).run(), "V02").is_empty());
+        assert!(
+            sentences(&run, &super::DETECTOR).is_empty()
+                && !sentences(&run, &crate::findings::steady_levels::DETECTOR).is_empty()
+        );
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).rounds(8).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,30 +1,4 @@
-//! V10: warm-up or slow-down inside the run
-//!
-//! ## What it says
-//!
-//! That the run settled on a level, but on another than it began with: from which round on, and by how much (*sure*). A
-//! *warm-up* ends faster than it began, a *slow-down* ends slower. Up and down again is called a change of level.
-//!
-//! Where rounds that say so were disturbed (by other work, a hypervisor or a quota), it is *likely* at most; where half of them were,
-//! *can't tell*, with how many there were.
-//!
-//! ## What it is computed from
-//!
-//! The median of each round (streams: its throughput), in the order of the rounds, at least 20 of them. PELT finds the change
-//! points on the logarithms: least squares around levels of at least 5 rounds, with a penalty of 3 s² ln B for each change;
-//! levels closer than 1 % are one. s² is the long-run variance of the differences of neighbours, so that rounds that resemble
-//! their neighbours a little are not taken for levels. The change points count only where at most 1 of 199 random orders of
-//! the same rounds can be split as well. The change is the last level against all rounds before it, with a 95 % interval by
-//! Welch's t on the logarithms. With `-o restarts`, levels are looked for within restarts (V12 is about those between).
-//!
-//! ## When it stays silent
-//!
-//! On one level (V02); where the rounds never settled (W45); below 20 rounds; in a comparison, where rounds are paired.
-//!
-//! ## What to do
-//!
-//! Warm-up: measure with the `--warmup` that is printed. Slow-down: measure for longer, as printed, to see where it ends; look
-//! at CPU frequency and heat, and at what else began to run.
+//! Of V02: warm-up or slow-down inside the run.
 
 use msgpath_stats::steady::{SteadyClass, ratio, stretches};
 
@@ -35,7 +9,7 @@ use crate::settled::timed;
 use crate::summary::{CaseSummary, Confidence};
 use crate::words::levels_in_words;
 
-pub(super) const DETECTOR: Detector = Detector { code: "V10", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "V02", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     if input.summary.comparison.is_some() {
@@ -91,7 +65,7 @@ fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {
     };
     let (confidence, why) = undisturbed(input, case, Confidence::Sure);
     let text = sentence(&format!("{}{text}{why}", prefix(input, case))) + ".";
-    Some(finding("V10", confidence, text, numbers, vec![next]))
+    Some(finding("V02", confidence, text, numbers, vec![next]))
 }
 
 #[cfg(test)]
@@ -103,23 +77,23 @@ mod tests {
     fn speaks_of_a_warm_up_and_of_a_slow_down() {
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| if pass < 9 { 25_000.0 } else { 20_000.0 });
-        let texts = sentences(&run, "V10");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(
             texts[0].starts_with("sure: Warm-up inside the run: from round 10 of 40 on, p50 is 20 % lower than before"),
             "{texts:?}"
         );
-        let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V10").unwrap();
+        let finding = summarise(&run).findings.into_iter().find(|finding| finding.code == "V02").unwrap();
         assert_eq!(finding.next, ["msgpath echo -t 10s --warmup 1s"]);
         relevel(&mut run, |pass| if pass < 12 { 20_000.0 } else { 25_000.0 });
-        let texts = sentences(&run, "V10");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts[0].contains("Slow-down inside the run: from round 13 of 40 on, p50 is 25 % higher"), "{texts:?}");
         let stream = Build::stream(&["tcp:send"], &[65_536])
             .rates(|_, pass| if pass < 12 { 2e9 } else { 1e9 } * (1.0 + 0.001 * f64::from(pass % 3)))
             .run();
         assert!(
-            sentences(&stream, "V10")[0].contains("throughput is 50 % lower than before"),
+            sentences(&stream, &super::DETECTOR)[0].contains("throughput is 50 % lower than before"),
             "{:?}",
-            sentences(&stream, "V10")
+            sentences(&stream, &super::DETECTOR)
         );
     }
 
@@ -129,7 +103,7 @@ mod tests {
             let mut run = Build::echo(&["tcp:send"], &[64]).run();
             relevel(&mut run, |pass| if pass < 16 { 25_000.0 } else { 20_000.0 });
             run.rounds.iter_mut().take(disturbed).for_each(|round| round.steal_ticks = Some(9));
-            sentences(&run, "V10").remove(0)
+            sentences(&run, &super::DETECTOR).remove(0)
         };
         let most = warmed_up(38);
         assert!(most.starts_with("can't tell: Warm-up inside the run: from round 17 of 40 on"), "{most}");
@@ -139,12 +113,12 @@ mod tests {
 
     #[test]
     fn is_silent_on_one_level_on_none_and_in_comparisons() {
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "V10").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
         let mut run = Build::echo(&["tcp:send"], &[64]).run();
         relevel(&mut run, |pass| 20_000.0 * ramp(pass));
-        assert!(sentences(&run, "V10").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
         let mut run = Build::echo(&["tcp:send", "tcp:writev"], &[64]).run();
         relevel(&mut run, |pass| if pass < 9 { 25_000.0 } else { 20_000.0 });
-        assert!(sentences(&run, "V10").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
     }
 }

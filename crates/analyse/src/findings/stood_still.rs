@@ -1,24 +1,4 @@
-//! W135: an end did not run for a while
-//!
-//! ## What it says
-//!
-//! Which end did not run (the server, the client, or neither of them), for how long at the longest, in how many rounds, and how many
-//! messages were lost in these rounds.
-//!
-//! ## What it is computed from
-//!
-//! The session of an end looks after its round at least four times a second, beside the threads that measure. `unattended_ns` of its
-//! report is the longest time between two looks. A second or more is no delay of a scheduler: the process was stopped (SIGSTOP,
-//! a debugger, a frozen cgroup), or its machine was suspended. Where both ends of one machine have such pauses in the same rounds,
-//! they are one event.
-//!
-//! ## When it stays silent
-//!
-//! Where both ends looked in time; for programs of others at the far end (`--server`), after which nobody looks so.
-//!
-//! ## What to do
-//!
-//! Find out who stopped it, and measure again.
+//! Of W41: an end did not run for a while.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;
@@ -27,7 +7,7 @@ use super::conditions::{End, ends, measured_rounds, of_rounds, one_machine};
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W135", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W41", detect };
 
 /// An end looks after its round four times a second at least. A busy machine delays it by some hundredths of a second.
 const STILL_NS: u64 = 1_000_000_000;
@@ -70,7 +50,7 @@ fn say(end: &End, what: &str, own: &[&RoundRecord], all: usize) -> Sentence {
         _ => format!("; {lost} messages were lost in {}", if own.len() > 1 { "these rounds" } else { "that round" }),
     };
     warning(
-        "W135",
+        "W41",
         format!("{what} for {time}{longest_of}, in {}{lost_there}", of_rounds(own.len(), all)),
         "its process was stopped (SIGSTOP, a debugger, a frozen cgroup) or its machine was suspended: no path makes that pause",
         "find out who stopped it, and measure again",
@@ -104,25 +84,28 @@ mod tests {
     fn stopped_server_is_named_with_its_pause_and_what_was_lost() {
         let mut run = stopped("udp:send", &[FAR]);
         run.rounds[12].near_mut().delivery.lost = 28;
-        let texts = sentences(&run, "W135");
+        let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(
             texts,
             ["the server did not run for 7.00 s, in 1 of 40 rounds; 28 messages were lost in that round"]
         );
-        let texts = sentences(&stopped("tcp:send", &[FAR]), "W135");
+        let texts = sentences(&stopped("tcp:send", &[FAR]), &super::DETECTOR);
         assert_eq!(texts, ["the server did not run for 7.00 s, in 1 of 40 rounds"]);
     }
 
     #[test]
     fn stopped_client_and_a_suspended_machine_are_told_apart() {
-        assert!(sentences(&stopped("tcp:send", &[NEAR]), "W135")[0].starts_with("the client did not run for 7.00 s"));
-        let texts = sentences(&stopped("tcp:send", &[NEAR, FAR]), "W135");
+        assert!(
+            sentences(&stopped("tcp:send", &[NEAR]), &super::DETECTOR)[0]
+                .starts_with("the client did not run for 7.00 s")
+        );
+        let texts = sentences(&stopped("tcp:send", &[NEAR, FAR]), &super::DETECTOR);
         assert_eq!(texts, ["neither end ran for 7.00 s, in 1 of 40 rounds"]);
     }
 
     #[test]
     fn is_silent_where_both_ends_looked_in_time_or_nobody_looked() {
-        assert!(sentences(&stopped("udp:send", &[]), "W135").is_empty());
-        assert!(sentences(&Build::echo(&["udp:send"], &[64]).run(), "W135").is_empty());
+        assert!(sentences(&stopped("udp:send", &[]), &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::echo(&["udp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

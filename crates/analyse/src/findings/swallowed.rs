@@ -1,27 +1,9 @@
-//! W134: the buffers swallowed rounds of a stream
-//!
-//! ## What it says
-//!
-//! In how many rounds the buffers between the ends held so much of the stream that its throughput is a lower bound.
-//!
-//! ## What it is computed from
-//!
-//! The receiver's clock begins when the receiver begins to read; what lies in the buffers by then is received in no time. Where a
-//! round was not [steady](docs/method/rounds.md#throughput), its time is that from the first byte sent to the acknowledgement of
-//! the last, on the sender's clock. If that is more than 5 % longer than the receiver's, the round is a bound.
-//!
-//! ## When it stays silent
-//!
-//! Where a quarter of the rounds or fewer are bounds.
-//!
-//! ## What to do
-//!
-//! Longer rounds: a larger `-t` or `-c`, or a smaller `-r`.
+//! Of W133: the buffers swallowed rounds of a stream.
 
 use super::wording::{affected, again_for, measured, prefix, warning, worst};
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W134", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W133", detect };
 
 /// In fewer rounds it is chance.
 const SHARE: f64 = 0.25;
@@ -46,7 +28,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
                the first byte sent to the acknowledgement of the last";
     let seconds = (10.0 * throughput.sender_ns * rounds as f64 / 1e9).max(4.0);
     let numbers = [("bounds", throughput.bounds as f64), ("rounds", rounds as f64), ("cases", cases as f64)];
-    vec![warning("W134", text, why, &again_for(&input.run.header, seconds), numbers)]
+    vec![warning("W133", text, why, &again_for(&input.run.header, seconds), numbers)]
 }
 
 #[cfg(test)]
@@ -60,7 +42,7 @@ mod tests {
         for round in &mut run.rounds {
             round.near_mut().elapsed_ns = 16 * round.far().elapsed_ns;
         }
-        assert!(sentences(&run, "W134")[0].contains("is a lower bound"));
+        assert!(sentences(&run, &super::DETECTOR)[0].contains("is a lower bound"));
         let throughput = summarise(&run).cases[0].throughput.clone().unwrap();
         assert!((throughput.receiver_bits.value / (98.9e9 / 16.0) - 1.0).abs() < 1e-3, "{throughput:?}");
         // Both ends agree about no more than what was sent.
@@ -69,6 +51,6 @@ mod tests {
 
     #[test]
     fn is_silent_where_both_clocks_agree() {
-        assert!(sentences(&Build::stream(&["tcp:send"], &[131_072]).run(), "W134").is_empty());
+        assert!(sentences(&Build::stream(&["tcp:send"], &[131_072]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -1,29 +1,4 @@
-//! W42: a CPU quota stopped the run
-//!
-//! ## What it says
-//!
-//! How often and for how long the quota of the control group, or of one above it, stopped an end, in how many rounds, what the
-//! quota is and whose, and whether those rounds are the slow ones.
-//!
-//! ## What it is computed from
-//!
-//! `nr_throttled` and `throttled_usec` of `cpu.stat` of the group of the ends and of every group above it, before and after
-//! each round, in cgroup version 1 (`throttled_time`) and 2; the quota is the least of these groups when the run began. With both
-//! ends on one machine the end that was stopped more often speaks.
-//!
-//! Whether these rounds are the slow ones is computed as well: the median of each round against that of its case, and the
-//! share of its messages that are as slow as the p99 of the case or slower, rounds under the condition against the
-//! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
-//! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
-//!
-//! ## When it stays silent
-//!
-//! Where the group was never stopped, whatever its limit; where the counters could not be read.
-//!
-//! ## What to do
-//!
-//! Raise `cpu.max`, measure outside of the group, or use fewer threads and waits that sleep: a thread that spins uses up
-//! the quota without sending anything.
+//! Of W41: a CPU quota stopped the run.
 
 use msgpath_core::schema::{LIMITED_GROUP, QUOTA, RoundRecord};
 use msgpath_core::units::Glyphs;
@@ -32,7 +7,7 @@ use super::conditions::{End, contrast, ends, measured_rounds, of_rounds, one_mac
 use super::wording::warning;
 use super::{Detector, Input, Sentence};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W42", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W41", detect };
 
 /// The counters of `cpu.stat`.
 const TIMES: &str = QUOTA[0];
@@ -66,7 +41,7 @@ fn say(input: &Input, end: &End) -> Sentence {
         format!(" (the quota{group}: {} of CPU time every {})", time(quota), time(period))
     });
     warning(
-        "W42",
+        "W41",
         format!(
             "a CPU quota of its cgroup, or of one above it, stopped {} {}{lasted}, in {}{limit}; {}",
             end.name,
@@ -121,7 +96,7 @@ mod tests {
         let mut run = run(2);
         let facts = [("cgroup cpu.max", "50000 100000"), (super::LIMITED_GROUP, "/sys/fs/cgroup/a")];
         run.header.host_mut(NEAR).facts.extend(facts.map(|(name, value)| (name.into(), value.into())));
-        let texts = sentences(&run, "W42");
+        let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(texts.len(), 1);
         assert!(
             texts[0].starts_with(
@@ -136,14 +111,14 @@ mod tests {
     fn speaks_of_both_of_two_machines() {
         let mut run = run(1);
         run.header.host_mut(FAR).boot_id = "two".into();
-        assert_eq!(sentences(&run, "W42").len(), 2);
+        assert_eq!(sentences(&run, &super::DETECTOR).len(), 2);
     }
 
     #[test]
     fn a_limit_that_was_never_reached_is_not_mentioned() {
         let mut run = run(0);
         run.header.host_mut(NEAR).facts.insert("cgroup cpu.max".into(), "200000 100000".into());
-        assert!(sentences(&run, "W42").is_empty());
+        assert!(sentences(&run, &super::DETECTOR).is_empty());
         assert_eq!((super::quota("max 100000"), super::quota("n/a: no such file")), (None, None));
     }
 }

@@ -1,23 +1,4 @@
-//! W109: a thread got much less than its share
-//!
-//! ## What it says
-//!
-//! Which thread of the near end was much slower than the mean of all of them, and on which CPU it ran.
-//!
-//! ## What it is computed from
-//!
-//! The rate of each thread over its own time, divided by the mean rate of the end's threads, over rounds. It speaks where
-//! the whole interval of the slowest thread's share lies below 80 %.
-//!
-//! ## When it stays silent
-//!
-//! With one thread, where threads were not recorded one by one, and where the slow thread is another one in every round:
-//! then its mean share is fair.
-//!
-//! ## What to do
-//!
-//! See what shares its CPU (`msgpath doctor`), give it another (`--cpu`), or pin no thread (`--cpu none`) and compare. Every
-//! thread has the same number of messages in a round, so the round lasts until the slowest is done.
+//! Of W108: a thread got much less than its share.
 
 use super::wording::{measured, percent, prefix, sentence, worst};
 use super::{Detector, Input, Sentence, wording::warning};
@@ -25,7 +6,7 @@ use crate::summary::CaseSummary;
 use crate::threads::ThreadShare;
 use msgpath_core::schema::NEAR;
 
-pub(super) const DETECTOR: Detector = Detector { code: "W109", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W108", detect };
 
 /// The whole interval of its share lies below this part of the mean.
 const MUCH_LESS: f64 = 0.8;
@@ -65,7 +46,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         ("cases", cases as f64),
     ];
     vec![warning(
-        "W109",
+        "W108",
         sentence(&text),
         "what all threads do together hides it, and the round lasts until the slowest is done",
         "look at what shares its CPU (--cpu, msgpath doctor), or pin no thread (--cpu none) and compare",
@@ -92,14 +73,14 @@ mod tests {
     fn speaks_of_the_slowest_thread() {
         // Three at full speed and one at half: 0.5 of a mean of 0.875.
         assert_eq!(
-            sentences(&run(2.0), "W109"),
+            sentences(&run(2.0), &super::DETECTOR),
             ["tcp:send, 64 B, 4 threads: thread 3 of 4 (CPU 0) got 57 % of its share"]
         );
     }
 
     #[test]
     fn is_silent_where_all_are_about_as_fast() {
-        assert!(sentences(&run(1.0), "W109").is_empty());
-        assert!(sentences(&run(1.2), "W109").is_empty());
+        assert!(sentences(&run(1.0), &super::DETECTOR).is_empty());
+        assert!(sentences(&run(1.2), &super::DETECTOR).is_empty());
     }
 }

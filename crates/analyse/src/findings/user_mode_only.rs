@@ -1,29 +1,11 @@
-//! W104: only user mode was counted
-//!
-//! ## What it says
-//!
-//! At one end or at both the kernel refuses to count what it does itself. System calls, copies and the network stack are in
-//! none of the counts there. *Sure*: the kernel said so when the events were opened.
-//!
-//! ## What it is computed from
-//!
-//! `perf_event_open` was refused (EACCES, EPERM) with the kernel included and worked without. The share of the kernel comes from
-//! getrusage(2), which counts CPU time in both modes.
-//!
-//! ## When it stays silent
-//!
-//! Both modes are counted, or nothing is.
-//!
-//! ## What to do
-//!
-//! `sysctl kernel.perf_event_paranoid=1`, or CAP_PERFMON for the program.
+//! Of W103: only user mode was counted.
 
 use super::wording::{finding, measured};
 use super::{Detector, Input, Sentence};
 use crate::summary::Confidence;
 use msgpath_core::schema::{FAR, NEAR};
 
-pub(super) const DETECTOR: Detector = Detector { code: "W104", detect };
+pub(super) const DETECTOR: Detector = Detector { code: "W103", detect };
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let header = &input.run.header;
@@ -50,7 +32,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
          counts{missing}."
     );
     let next = vec!["sudo sysctl kernel.perf_event_paranoid=1".into()];
-    vec![finding("W104", Confidence::Sure, text, [("kernel_share_of_cpu", share)], next)]
+    vec![finding("W103", Confidence::Sure, text, [("kernel_share_of_cpu", share)], next)]
 }
 
 #[cfg(test)]
@@ -66,12 +48,12 @@ mod tests {
             (round.near_mut().user_ns, round.near_mut().system_ns) = (1_000_000, 3_000_000);
             (round.far_mut().user_ns, round.far_mut().system_ns) = (1_000_000, 3_000_000);
         }
-        let texts = sentences(&run, "W104");
+        let texts = sentences(&run, &super::DETECTOR);
         assert!(texts[0].contains("at the far end") && texts[0].contains("75 % is the kernel's"), "{texts:?}");
     }
 
     #[test]
     fn is_silent_where_both_modes_are() {
-        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), "W104").is_empty());
+        assert!(sentences(&Build::echo(&["tcp:send"], &[64]).run(), &super::DETECTOR).is_empty());
     }
 }

@@ -22,7 +22,7 @@ impl Part for Fetch {
         name: "fetch",
         summary: "say where the message is; the receiver reads it with process_vm_readv()",
         manual: "The sender copies nothing and enters the kernel only to wake; the receiver copies once, from memory to memory. A \
-                 buffer that is changed before it was read sends what it was changed to (W121): msgpath uses as many in \
+                 buffer that is changed before it was read sends what it was changed to (W21): msgpath uses as many in \
                  turn as can be announced, and waits at the end until the last was read.",
     };
     const LENDS: bool = true;

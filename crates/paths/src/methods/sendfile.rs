@@ -24,7 +24,7 @@ impl Part for Sendfile {
         name: "sendfile",
         summary: "one sendfile() of a file in memory: its pages go into the socket, the receiver copies them out",
         manual: "The sender copies nothing: the socket holds pages of the file, on this machine until the receiver has copied them. \
-                 A file that is changed before that sends what it was changed to, without an error (W121). msgpath writes each \
+                 A file that is changed before that sends what it was changed to, without an error (W21). msgpath writes each \
                  message to another place of a memfd, as many in turn as both socket buffers can hold (-o sndbuf, rcvbuf; else what \
                  tcp_wmem and tcp_rmem let them grow to), where nobody answers; else as many as are in flight.",
     };

@@ -27,7 +27,7 @@ impl Part for Splice {
         name: "splice",
         summary: "the far end of an echo moves pages by splice() and never touches the payload; the near end writes",
         manual: "What a proxy does that looks at nothing: splice() from the connection into a pipe, splice() from there back, no copy \
-                 to the program (W130). The near end sends by write() and receives as with any other method. A reply has \
+                 to the program (W21). The near end sends by write() and receives as with any other method. A reply has \
                  the size of its message. Parts of a long message go back as they come, so it must fit into the send buffer.",
     };
     const UNTOUCHED: bool = true;

@@ -26,7 +26,7 @@ impl Part for Vmsplice {
         summary: "one vmsplice() of one buffer: its pages go into the pipe, the reader copies them out",
         manual: "The sender copies nothing: the pipe holds the program's own pages until the reader has copied them. A buffer \
                  that is changed before that sends what it was changed to, without an error, and a ping-pong hides it, \
-                 because the reply proves that the message was read (W121). Where nobody answers, msgpath uses as many \
+                 because the reply proves that the message was read (W21). Where nobody answers, msgpath uses as many \
                  buffers in turn as the pipe can hold messages; else as many as are in flight. At the end it waits until the \
                  pipe is empty.",
     };

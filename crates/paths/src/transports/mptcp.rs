@@ -20,7 +20,7 @@ static META: TransportMeta = TransportMeta {
         summary: "a Multipath TCP connection with the one subflow that it begins with",
         manual: "The byte stream of TCP with sequence numbers of its own above those of its subflows (RFC 8684). Where the \
                  other end or something on the way does not speak it, the connection becomes one of TCP and no call says \
-                 so; msgpath reads TCP_IS_MPTCP at both ends (W120). msgpath adds no subflows: what it measures is the cost \
+                 so; msgpath reads TCP_IS_MPTCP at both ends (W22). msgpath adds no subflows: what it measures is the cost \
                  of the layer. Needs kernel 5.6 and net.mptcp.enabled; 5.16 to tell what a connection is.",
     },
     family: Family::Socket,

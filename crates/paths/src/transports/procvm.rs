@@ -35,7 +35,7 @@ static META: TransportMeta = TransportMeta {
         name: "procvm",
         summary: "the receiver reads the message from the sender's memory (process_vm_readv), told where by a ring in shared memory",
         manual: "One copy, by the kernel, from the memory of one process into that of the other (CMA, as MPI libraries use it for \
-                 large messages). The sender's memory is lent until the receiver has read it (W121). Who sleeps is woken by \
+                 large messages). The sender's memory is lent until the receiver has read it (W21). Who sleeps is woken by \
                  futex. Needs ptrace access to the other end: the same user; where Yama limits it, msgpath lets the other end \
                  in (PR_SET_PTRACER).",
     },

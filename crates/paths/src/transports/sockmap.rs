@@ -26,7 +26,7 @@ static META: TransportMeta = TransportMeta {
         manual: "The same program with the same sockets as over tcp: a BPF program at each send call puts the message \
                  into the receive queue of the other socket (sockmap, BPF_SK_MSG_VERDICT). Segments, loopback device and \
                  softirq fall away, and tcpdump and TCP_INFO see nothing. The program counts what it hands over: \
-                 msgpath compares that with the messages (W122). Nothing holds a fast sender back, all that is not \
+                 msgpath compares that with the messages (W22). Nothing holds a fast sender back, all that is not \
                  received lies in kernel memory, so there are no streams over it. Needs CAP_BPF, CAP_NET_ADMIN and \
                  kernel 5.5.",
     },

@@ -31,7 +31,7 @@ static META: TransportMeta = TransportMeta {
                  -o device=mp0, or two NICs (a NIC with several queues must bring the frames to the first). An XDP program hands \
                  them to the socket, in the driver where that runs programs, else behind it; all others pass. Receiving is a look \
                  into memory, sending one sendto() without bytes. The kernel copies each frame unless the driver has zero copy, \
-                 which a virtual link has not: what was granted is shown (XDP mode, XDP_OPTIONS; W127). At most 3818 bytes, one \
+                 which a virtual link has not: what was granted is shown (XDP mode, XDP_OPTIONS; W22). At most 3818 bytes, one \
                  connection. What finds no room is dropped and counted (XDP_STATISTICS). Needs CAP_NET_RAW, CAP_BPF and \
                  CAP_NET_ADMIN of the machine, kernel 5.9.",
     },

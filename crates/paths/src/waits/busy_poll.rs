@@ -18,7 +18,7 @@ impl Part for BusyPoll {
         summary: "SO_BUSY_POLL: the kernel polls the device's queue inside the receive call",
         manual: "Needs a device with a queue of its own (NAPI), and CAP_NET_ADMIN on some kernels. On loopback and on a plain virtual \
                  link none stands behind the socket (SO_INCOMING_NAPI_ID is 0): then it is the wait block, and msgpath says so \
-                 (W23). --between lab --link napi=on makes a virtual link with queues.",
+                 (W22). --between lab --link napi=on makes a virtual link with queues.",
     };
     const POLLS_DEVICE: bool = true;
 

@@ -22,7 +22,7 @@ impl Part for ZcReceive {
         summary: "poll(), then map the pages that came instead of copying them (TCP_ZEROCOPY_RECEIVE)",
         manual: "The kernel maps pages into the program that hold nothing but payload; the rest is received as always. msgpath, which wants \
                  a message in one buffer, copies from the mapping: the path shows what mapping costs and how much can be mapped \
-                 (W132), not the copy that a program saves which reads in place. On one machine the sender decides: send() \
+                 (W20), not the copy that a program saves which reads in place. On one machine the sender decides: send() \
                  fills pages with several messages, zerocopy hands over whole ones. Kernel 4.18.",
     };
     const MAPS: bool = true;
