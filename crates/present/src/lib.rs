@@ -8,7 +8,7 @@
 //! `export/` has one file for each format that needs the analysis.
 //!
 //! Every result in the terminal has one order, which `terminal/answer.rs` keeps: what was run, the findings that answer, the
-//! table, a line for each code of warnings, the next command. A test asserts that its first number stands in the first 25
+//! table, a line for each kind of warnings, the next command. A test asserts that its first number stands in the first 25
 //! lines at 80 columns, whatever warnings there are. The rest stands behind `-v`, warnings in full behind `-W`.
 //!
 //! `html/` writes the report: `front.rs` the first screen (sentence, picture, chips), then figures and tables, folded, with

@@ -17,7 +17,7 @@ pub struct Style {
     pub glyphs: Glyphs,
     /// `-v`: costs, steadiness, every finding and warning in full, below what is printed anyway.
     pub verbose: bool,
-    /// `-W`: warnings in full, instead of a line for each code.
+    /// `-W`: warnings in full, instead of a line for each kind.
     pub warnings: bool,
 }
 
