@@ -77,6 +77,8 @@ mod load;
 mod mesh;
 #[path = "program/more_paths.rs"]
 mod more_paths;
+#[path = "program/networks.rs"]
+mod networks;
 #[path = "program/notation.rs"]
 mod notation;
 #[path = "program/odd_files.rs"]

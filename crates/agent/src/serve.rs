@@ -13,6 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use msgpath_core::target::PortRange;
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::memory::give_back;
@@ -91,6 +92,8 @@ pub struct ServeOptions {
     pub behind_nat: bool,
     /// Without a token it listens at addresses that others reach.
     pub insecure: bool,
+    /// The ports that data connections come to; nothing: the kernel chooses.
+    pub data_ports: Option<PortRange>,
     /// The thread that serves takes from itself what it does not need: it has no other work.
     pub confined: bool,
 }
@@ -104,6 +107,7 @@ impl Default for ServeOptions {
             token: None,
             behind_nat: false,
             insecure: false,
+            data_ports: None,
             confined: false,
         }
     }
@@ -653,8 +657,12 @@ pub fn serve(
     let (lines_in, lines) = channel::<String>();
     // Where nothing else is done in this process, all that it has counts.
     let budget = if options.confined { Budget::of_process } else { Budget::new };
-    let terms =
-        Terms { budget: Some(budget(options.memory)), round: Some(options.round), spinning: Spinning::default() };
+    let terms = Terms {
+        budget: Some(budget(options.memory)),
+        round: Some(options.round),
+        spinning: Spinning::default(),
+        data_ports: options.data_ports,
+    };
     let sessions = Sessions {
         open: Arc::default(),
         most: options.sessions,

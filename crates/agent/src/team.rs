@@ -68,6 +68,7 @@ pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr
         wakes: entry.wakes(),
         host,
         peer,
+        data_ports: None,
         options: order.options.clone(),
         limits: Limits { slice, timed, stall: stall.max(slice), abort },
     }
@@ -217,9 +218,18 @@ impl Team {
         waiting.filter(|(thread, _)| thread.tid != 0).for_each(|(thread, _)| signal::kick(thread.tid));
     }
 
-    /// Whether no thread has run at all for `stall`: each waits for something that does not come. A thread that spins
-    /// runs, and looks at its own clock.
-    pub fn is_stalled(&mut self, stall: Duration) -> bool {
+    /// What the network does to a connection whose segments get no answer; its other end is told by a reset.
+    pub fn unanswered(&self) -> Option<Unavailable> {
+        let info = self.breakers.iter().find_map(Breaker::unanswered)?;
+        self.breakers.iter().for_each(Breaker::reset);
+        let (bytes, times, mtu) = (info.snd_mss, info.retransmits, info.pmtu);
+        let why = format!("a segment of up to {bytes} bytes was retransmitted {times} times without an answer (MTU here {mtu})");
+        Some(Unavailable::new(why, "smaller messages (-l), or mend the MTU on the way: ping -M do -s SIZE shows it"))
+    }
+
+    /// For how long no thread has run at all: each waits for something that does not come. A thread that spins runs, and looks at
+    /// its own clock.
+    pub fn still_for(&mut self) -> Duration {
         // A thread that has ended is no longer listed.
         self.pulses.retain(|(thread, ..)| std::path::Path::new(&format!("/proc/self/task/{thread}")).exists());
         for (thread, seen, since) in &mut self.pulses {
@@ -230,7 +240,7 @@ impl Team {
                 (*seen, *since) = (now, Instant::now());
             }
         }
-        !self.pulses.is_empty() && self.pulses.iter().all(|(_, _, since)| since.elapsed() > stall)
+        self.pulses.iter().map(|(_, _, since)| since.elapsed()).min().unwrap_or_default()
     }
 
     /// Waits for all threads, at most this long. Whether all are home; those that were told to end are interrupted, again each

@@ -62,6 +62,31 @@ pub enum BadTarget {
     Text(String),
 }
 
+/// Ports from `first` to `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The first one.
+    pub first: u16,
+    /// The last one; not below `first`.
+    pub last: u16,
+}
+
+impl FromStr for PortRange {
+    type Err = BadTarget;
+
+    fn from_str(text: &str) -> Result<Self, BadTarget> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = (parse_port(first)?, parse_port(last)?);
+        if first > last { Err(BadTarget::Text(text.into())) } else { Ok(Self { first, last }) }
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}-{}", self.first, self.last) }
+    }
+}
+
 const FILE_SCHEMES: [&str; 3] = ["unix", "unixgram", "unixseq"];
 const NAME_SCHEMES: [&str; 4] = ["shm", "pipe", "fifo", "mq"];
 
@@ -181,6 +206,16 @@ mod tests {
     fn check(text: &str, expected: &str, transport: Option<&str>) {
         let target: Target = text.parse().unwrap();
         assert_eq!((target.to_string().as_str(), target.transport()), (expected, transport));
+    }
+
+    #[test]
+    fn port_ranges_have_both_ends_or_one_port() {
+        let range = |text: &str| text.parse::<PortRange>().map(|range| (range.first, range.last, range.to_string()));
+        assert_eq!(range("5211-5219"), Ok((5211, 5219, "5211-5219".into())));
+        assert_eq!(range("5211"), Ok((5211, 5211, "5211".into())));
+        for bad in ["", "-", "5219-5211", "0-5", "5-70000", "5-6-7", "a-b"] {
+            assert!(range(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -96,6 +96,21 @@ impl Breaker {
             Breaker::Queues(queues) => queues.iter().for_each(|queue| queue.remove()),
         }
     }
+
+    /// What TCP knows of a connection whose oldest segment was sent again so often that it must be lost on the way each time.
+    pub fn unanswered(&self) -> Option<socket::TcpInfo> {
+        /// 0.2, 0.4 and 0.8 s after one another.
+        const LOST: u8 = 3;
+        let Breaker::Socket(fd) = self else { return None };
+        socket::tcp_info(fd.as_fd()).ok().filter(|info| info.unacked > 0 && info.retransmits >= LOST)
+    }
+
+    /// The connection ends with a reset, which the other end sees though nothing that was sent before arrives.
+    pub fn reset(&self) {
+        if let Breaker::Socket(fd) = self {
+            let _ = sockopt::set_socket_linger(fd, Some(Duration::ZERO));
+        }
+    }
 }
 
 /// What all channels have.

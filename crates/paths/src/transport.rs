@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use msgpath_core::plan::ChannelOptions;
+use msgpath_core::target::PortRange;
 
 use crate::channel::{AnyChannel, Limits};
 use crate::meta::{TransportMeta, Wakes};
@@ -28,6 +29,8 @@ pub struct Need {
     pub host: IpAddr,
     /// The only address that may connect, where that is known.
     pub peer: Option<IpAddr>,
+    /// The ports that the server's sockets take; `None`: the kernel chooses.
+    pub data_ports: Option<PortRange>,
     /// Socket options.
     pub options: ChannelOptions,
     /// Waiting.
@@ -45,6 +48,7 @@ impl Need {
             wakes: Wakes::Nobody,
             host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             peer: None,
+            data_ports: None,
             options: ChannelOptions::default(),
             limits: Limits::new(Duration::from_millis(250), Duration::from_secs(5)),
         }

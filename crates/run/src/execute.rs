@@ -91,10 +91,7 @@ pub fn execute(
     plan.validate()?;
     plan.declare(traits);
     let mut pair = Pair::open(&target, &plan.options)?;
-    reach::no_tunnel(&pair)?;
-    if let Some(launch) = &plan.options.launch {
-        reach::prove(&mut pair, &launch.host, &plan, stop)?;
-    }
+    let blocked = reach::probe(&mut pair, &target, &plan, stop)?;
     program::place(&plan, &mut pair)?;
     let (one_machine, one_clock) = (pair.one_machine(), pair.one_clock());
     // What the stamps of both ends say brings their clocks together.
@@ -111,7 +108,7 @@ pub fn execute(
         plan.placement.set(FAR, chosen.of(FAR).to_vec());
     }
     let spare = spare(&order, &plan, one_machine);
-    let unavailable = leave_out_unavailable(&mut plan, &spare)?;
+    let unavailable = leave_out_unavailable(&mut plan, &spare, &blocked)?;
     let (mut near_events, mut far_events) = if plan.events {
         (pair.near.events.clone(), pair.far.events.clone())
     } else {
@@ -254,10 +251,15 @@ fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
 }
 
 /// Takes the cases that this machine cannot measure out of the plan.
-fn leave_out_unavailable(plan: &mut Plan, spare: &[u32]) -> Result<Vec<UnavailableCase>, Problem> {
+fn leave_out_unavailable(
+    plan: &mut Plan,
+    spare: &[u32],
+    blocked: &[reach::Blocked],
+) -> Result<Vec<UnavailableCase>, Problem> {
     let mut out = Vec::new();
     let (options, stream) = (plan.options.clone(), !plan.workload.is_echoed());
-    plan.cases.retain(|case| match available(case, &options, stream, spare) {
+    let through = |case: &Case| blocked.iter().find_map(|blocked| blocked.reason(case)).map_or(Ok(()), Err);
+    plan.cases.retain(|case| match available(case, &options, stream, spare).and_then(|()| through(case)) {
         Ok(()) => true,
         Err(reason) => {
             out.push(UnavailableCase { case: case.clone(), reason });

@@ -143,8 +143,9 @@ pub fn round(
         return Err(observe::refused(&error).into());
     }
     let start = clock::now();
-    go(pair, None, stop).map_err(|error| program::named(order, error))?;
+    let went = go(pair, None, stop);
     let traced = tracer.map(Tracer::end).transpose();
+    went.map_err(|error| program::named(order, error))?;
     // What a program took is asked for while its connections are open: some start a process for each, which ends with it.
     let watched = order.program.as_ref().map(|_| far_report(pair)).transpose()?;
     pair.near.send(&ToEnd::Finish)?;
@@ -338,6 +339,10 @@ fn go(pair: &mut Pair, until: Option<Instant>, stop: &AtomicBool) -> Result<(), 
         let ended = match heard {
             Ok(Some((FromEnd::Over, _))) => return Ok(()),
             Ok(Some((FromEnd::Failed(failure), _))) => Some(failure.into()),
+            Ok(Some((FromEnd::Unavailable(reason), _))) => {
+                finish_far(pair)?;
+                return Err(reason.into());
+            }
             Ok(Some(_)) => Some(out_of_turn()),
             Ok(None) => None,
             Err(gone) => Some(gone),

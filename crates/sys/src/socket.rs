@@ -201,6 +201,10 @@ pub struct TcpInfo {
     pub rwnd_limited: u64,
     pub sndbuf_limited: u64,
     pub rcv_ooopack: Option<u32>,
+    /// Of the oldest segment that is not acknowledged, in a row.
+    pub retransmits: u8,
+    pub unacked: u32,
+    pub pmtu: u32,
 }
 
 /// getsockopt(TCP_INFO). Offsets are those of `struct tcp_info` in linux/tcp.h, which only ever grows.
@@ -238,6 +242,9 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         sndbuf_limited: u64_at(184),
         // Since Linux 5.4.
         rcv_ooopack: (length >= 228).then(|| u32_at(224)),
+        retransmits: raw[2],
+        unacked: u32_at(24),
+        pmtu: u32_at(60),
     })
 }
 

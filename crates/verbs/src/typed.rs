@@ -9,7 +9,7 @@ use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{Expectation, Metric, Placement};
 use msgpath_core::program::Program;
 use msgpath_core::schedule::Rate;
-use msgpath_core::target::{BadTarget, parse_port};
+use msgpath_core::target::{BadTarget, PortRange, parse_port};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Launch, Problem, Target};
 
@@ -63,6 +63,11 @@ fn looks_like_a_host(text: &str) -> bool {
 /// `-p`.
 pub fn port(text: &str) -> Result<u16, Problem> {
     parse_port(text).map_err(|error| problems::bad_target(text, &error))
+}
+
+/// `--data-ports`.
+pub fn port_range(text: &str) -> Result<PortRange, Problem> {
+    text.parse().map_err(|_| problems::bad_value("--data-ports", format!("ports such as 5211-5219, got {text:?}")))
 }
 
 /// `TARGET`. What can only be meant as paths is no target.

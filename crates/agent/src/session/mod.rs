@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::doctor::Examine;
 use msgpath_core::schema::ClockFacts;
+use msgpath_core::target::PortRange;
 use msgpath_sys::{affinity, clock, frames};
 
 pub(crate) use agent::agent_at;
@@ -43,6 +44,8 @@ use crate::{confine, counters, doctor, environment, events, floors};
 
 /// Between two looks at the lease and at the time of a round.
 const LOOK: Duration = Duration::from_millis(100);
+/// Threads that stand still for so long may wait for segments that the network drops.
+const UNANSWERED: Duration = Duration::from_secs(1);
 /// Between two looks at threads that measure by themselves.
 const WATCH: Duration = Duration::from_millis(250);
 /// Readings of which the cost of the clock is the mean.
@@ -59,6 +62,8 @@ pub struct Terms {
     pub round: Option<Duration>,
     /// The CPUs that clients without a token may keep busy.
     pub spinning: Spinning,
+    /// The ports that data connections of its rounds come to; nothing: the kernel chooses.
+    pub data_ports: Option<PortRange>,
 }
 
 /// The kernel's counters, read by all sessions of this process through the same files.
@@ -235,10 +240,18 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             if started.team.wait(Duration::ZERO) {
                 started.running = false;
                 self.say(FromEnd::Over, &[])?;
-            } else if started.team.is_stalled(stall) {
-                let error = ThreadError::Loop(LoopError::Io(io::ErrorKind::TimedOut.into()));
-                self.abandon();
-                self.say(FromEnd::Failed(problem(&error, "near").into()), &[])?;
+            } else {
+                let still = started.team.still_for();
+                if still > UNANSWERED
+                    && let Some(reason) = started.team.unanswered()
+                {
+                    self.abandon();
+                    self.say(FromEnd::Unavailable(reason), &[])?;
+                } else if still > stall {
+                    let error = ThreadError::Loop(LoopError::Io(io::ErrorKind::TimedOut.into()));
+                    self.abandon();
+                    self.say(FromEnd::Failed(problem(&error, "near").into()), &[])?;
+                }
             }
         }
         if let Some(prepared) = &mut self.prepared

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use msgpath_core::plan::Family;
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
+use msgpath_paths::transport::Need;
 use msgpath_paths::{AnyChannel, Offer};
 use msgpath_sys::clock;
 use msgpath_sys::limits::{allow_all_open_files, remedy};
@@ -131,7 +132,7 @@ pub(super) fn prepare(
     let abort = presence.round();
     // Whoever gave the order by a pipe may have any address here: a translator, or a host on which it logged in first.
     let near = peer.address.filter(|_| !matches!(peer.reach, Reach::Own | Reach::Joined));
-    let need = need(&order, &entry, host, near, Arc::clone(&abort));
+    let need = Need { data_ports: terms.data_ports, ..need(&order, &entry, host, near, Arc::clone(&abort)) };
     entry.transport.suits(&order.options, need.largest)?;
     let offer = entry.transport.offer(&need).map_err(|error| {
         Unavailable::new(format!("the far end cannot offer {}: {error}", order.path), remedy(&error))

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use msgpath_sys::poll::{Interest, poll};
@@ -39,7 +40,7 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
-/// How long a connection may take: three lost handshakes.
+/// How long a connection may take at most: three lost handshakes.
 const CONNECT: Duration = Duration::from_secs(8);
 
 /// Sets the options that were asked for.
@@ -100,6 +101,26 @@ pub(crate) fn bind_address(need: &Need) -> io::Result<Option<SocketAddr>> {
     Ok(Some(SocketAddr::new(ip, 0)))
 }
 
+/// What `open` makes at a port of the server: one that the kernel chooses, or the first free one of those that it may take. Each call
+/// begins behind the port that the last one got, so that what comes late for a round does not reach the next one.
+pub(crate) fn at_data_port<T>(need: &Need, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let Some(range) = need.data_ports else { return open(SocketAddr::new(need.host, 0)) };
+    let count = u32::from(range.last - range.first) + 1;
+    let start = NEXT.load(Ordering::Relaxed);
+    for step in 0..count {
+        let at = start.wrapping_add(step);
+        match open(SocketAddr::new(need.host, range.first + (at % count) as u16)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            opened => {
+                NEXT.store(at.wrapping_add(1), Ordering::Relaxed);
+                return opened;
+            }
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, format!("every port of --data-ports {range} is in use")))
+}
+
 /// An address that came over the control channel.
 pub(crate) fn parse(address: &str) -> io::Result<SocketAddr> {
     address.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is not an address")))
@@ -122,28 +143,32 @@ pub(crate) fn local_address(fd: &OwnedFd) -> io::Result<SocketAddr> {
 /// Connects, or gives up where packets vanish: the kernel itself tries for two minutes.
 fn connect(fd: &OwnedFd, address: SocketAddr, limits: &Limits) -> io::Result<()> {
     limits.look()?;
-    sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(CONNECT))?;
+    let most = CONNECT.min(limits.stall);
+    sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, Some(most))?;
     let connected = match net::connect(fd, &address) {
         // A signal ended the wait, not the attempt: connect(2).
-        Err(Errno::INTR) => connected_later(fd, limits),
+        Err(Errno::INTR) => connected_later(fd, limits, most),
         other => other,
     };
-    connected.map_err(|error| match error {
-        Errno::INPROGRESS => {
-            io::Error::new(io::ErrorKind::TimedOut, format!("{address} does not answer within {} s", CONNECT.as_secs()))
-        }
-        error => {
-            let error = io::Error::from(error);
-            io::Error::new(error.kind(), format!("no connection to {address}: {error}"))
-        }
-    })?;
+    connected.map_err(|error| no_connection(address, error, most))?;
     Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, None)?)
 }
 
+/// What became of a handshake, by the port it went to.
+fn no_connection(address: SocketAddr, error: Errno, waited: Duration) -> io::Error {
+    let what = match error {
+        Errno::INPROGRESS | Errno::TIMEDOUT => format!("dropped, no answer within {:.1} s", waited.as_secs_f64()),
+        Errno::CONNREFUSED => "refused".to_owned(),
+        error => io::Error::from(error).to_string(),
+    };
+    let kind = if error == Errno::INPROGRESS { io::ErrorKind::TimedOut } else { io::Error::from(error).kind() };
+    io::Error::new(kind, format!("connection to {}, port {}: {what}", address.ip(), address.port()))
+}
+
 /// Waits for a connection that is being made.
-fn connected_later(fd: &OwnedFd, limits: &Limits) -> rustix::io::Result<()> {
+fn connected_later(fd: &OwnedFd, limits: &Limits, most: Duration) -> rustix::io::Result<()> {
     let begun = Instant::now();
-    while begun.elapsed() < CONNECT {
+    while begun.elapsed() < most {
         limits.look().map_err(|_| Errno::CONNABORTED)?;
         match poll(fd.as_fd(), Interest::Write, LOOK_MS) {
             Ok(true) => return sockopt::socket_error(fd)?,
@@ -178,11 +203,15 @@ impl Transport for Tcp {
 
 /// [`Transport::offer`] over TCP (`protocol`: `None`) or over a protocol with its sockets and options.
 pub(super) fn offer(need: &Need, protocol: Option<Protocol>) -> io::Result<Box<dyn Offer>> {
-    let address = SocketAddr::new(need.host, 0);
-    let fd = socket_of(address, SocketType::STREAM, protocol, None)?;
-    set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
-    net::bind(&fd, &address)?;
-    net::listen(&fd, BACKLOG)?;
+    let fd = at_data_port(need, |address| {
+        let fd = socket_of(address, SocketType::STREAM, protocol, None)?;
+        set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
+        // Connections of the round before may be in TIME_WAIT at this port. A port on which another socket listens stays taken.
+        sockopt::set_socket_reuseaddr(&fd, need.data_ports.is_some())?;
+        net::bind(&fd, &address)?;
+        net::listen(&fd, BACKLOG)?;
+        Ok(fd)
+    })?;
     let place = local_address(&fd)?.to_string();
     let channel = |fd: OwnedFd, need: &Need| {
         tune(&fd, need)?;

@@ -9,7 +9,7 @@ use rustix::net::{self, SocketType};
 
 use super::admission::{self, Keys};
 use super::set_buffers;
-use super::tcp::{as_seen, bind_address, local_address, parse, socket};
+use super::tcp::{as_seen, at_data_port, bind_address, local_address, parse, socket};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -61,7 +61,7 @@ impl Offer for Bound {
     fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
         // Nobody is sent anything but the machine at the other end of the control channel: a source can be forged.
         let may = |from: SocketAddr| self.need.peer.is_none_or(|near| near == from.ip().to_canonical());
-        let learnt = self.keys.learn(&self.door, timeout.min(LEARN), &self.need.limits, may)?;
+        let learnt = self.keys.learn(&self.door, timeout.min(LEARN).min(self.need.limits.stall), &self.need.limits, may)?;
         let sockets = std::mem::take(&mut self.sockets);
         sockets
             .into_iter()
@@ -89,15 +89,15 @@ impl Transport for Udp {
     }
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
-        let address = SocketAddr::new(need.host, 0);
+        let bound = || at_data_port(need, |address| socket(address, SocketType::DGRAM, Some(address)));
         let sockets = (0..need.connections)
             .map(|_| {
-                let fd = socket(address, SocketType::DGRAM, Some(address))?;
+                let fd = bound()?;
                 set_buffers(fd.as_fd(), &need.options)?;
                 Ok(fd)
             })
             .collect::<io::Result<_>>()?;
-        let door = socket(address, SocketType::DGRAM, Some(address))?;
+        let door = bound()?;
         Ok(Box::new(Bound { sockets, door, keys: Keys::new(need.connections)?, need: need.clone() }))
     }
 

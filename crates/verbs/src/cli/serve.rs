@@ -11,6 +11,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use msgpath_agent::ServeOptions;
 use msgpath_agent::serve::Event;
 use msgpath_agent::token::Token;
+use msgpath_core::target::PortRange;
 use msgpath_core::{Problem, Target, units};
 
 use crate::command::{from_clap, parsed};
@@ -45,6 +46,10 @@ pub(crate) struct Arguments {
     /// Accept anybody on an address that is not loopback
     #[arg(long, conflicts_with = "token_file")]
     insecure: bool,
+    /// Ports that data connections and datagrams come to: 5211-5219, to be opened in a firewall beside -p
+    /// [default: any that the kernel chooses]
+    #[arg(long, value_name = "RANGE", value_parser = typed::port_range)]
+    data_ports: Option<PortRange>,
     /// Print problems only
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -74,6 +79,10 @@ impl Arguments {
             return Err(usage(what).hint("leave out --token-file"));
         }
         self.others.misplaced(Some(server))?;
+        if self.data_ports.is_some() {
+            let what = format!("--data-ports has no meaning with {option}: its clients use the port of -p");
+            return Err(usage(what).hint("leave out --data-ports"));
+        }
         if self.memory.is_some() && !server.takes_memory() {
             return Err(usage(format!("--memory has no meaning with {option}")).hint("leave out --memory"));
         }
@@ -150,6 +159,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         token: arguments.token(&mut log)?,
         behind_nat: arguments.behind_nat,
         insecure: arguments.insecure,
+        data_ports: arguments.data_ports,
         confined: true,
         ..usual
     };
