@@ -228,7 +228,8 @@ fn agent(stream: TcpStream, seals: &Seals, delay: Option<Duration>, counted: &Ar
     };
     let address = known.address.ok_or(io::ErrorKind::AddrNotAvailable)?;
     wire::write(&mut to, &Found { address: Some((address, FoundBy::Typed)), own: route::addresses() }, &[])?;
-    let (peer, lease) = (Peer { host: Some(address), reach: Reach::Joined, ..Peer::default() }, Lease::new(LEASE));
+    let (peer, lease) =
+        (Peer { host: Some((address, 0).into()), reach: Reach::Joined, ..Peer::default() }, Lease::new(LEASE));
     let (mut to, says) = to.into_parts();
     let seals = says.zip(hears).map(|(says, hears)| Seals { says, hears, veil: seals.veil.clone() });
     match delay {

@@ -129,8 +129,8 @@ fn a_data_address_that_leads_nowhere_is_named() {
     let line = format!("--no-save -c 10 --program {PROGRAM} --address 255.255.255.255");
     let output = echo(&home, "n2", &enter, &line);
     output.ends_with(3).says(&[
-        "error[E72]: no data connection from",
-        "to 255.255.255.255 on n2 (as typed)",
+        "error[E72]: data connection to 255.255.255.255, port ",
+        "to 255.255.255.255 (as typed)",
         "--address ADDR",
     ]);
 }
@@ -345,9 +345,11 @@ fn a_namespace_is_a_host_and_no_root_is_needed() {
     assert_eq!(value["floors"]["route"]["kind"], "veth");
     // An address that nobody has: both are named, and what to type.
     let wrong = "\"$0\" echo n2 --launch netns --address 10.88.0.77 -c 10 --no-save";
-    in_namespaces(&home, &format!("{TWO_HOSTS}{wrong}"))
-        .ends_with(3)
-        .says(&["error[E72]: no data connection from 10.88.0.1 here to 10.88.0.77 on n2 (as typed)", "--address ADDR"]);
+    in_namespaces(&home, &format!("{TWO_HOSTS}{wrong}")).ends_with(3).says(&[
+        "error[E72]: data connection to 10.88.0.77, port ",
+        "from 10.88.0.1 here to 10.88.0.77 (as typed)",
+        "--address ADDR",
+    ]);
     let unreachable = "ip -n n2 addr flush dev eth0\n\"$0\" echo n2 --launch netns -c 10 --no-save";
     in_namespaces(&home, &format!("{TWO_HOSTS}{unreachable}"))
         .ends_with(3)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hint::{black_box, spin_loop};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub fn measure(
     far_cpu: Option<u32>,
     same_machine: bool,
     size: u64,
-    peer: Option<IpAddr>,
+    peer: Option<SocketAddr>,
     pieces: Option<Pieces>,
 ) -> Floors {
     let near = near_cpu.or_else(|| affinity::allowed().first().copied());
@@ -218,7 +218,7 @@ mod tests {
     fn this_machine_has_floors_and_the_caller_stays_where_it_is() {
         let before = affinity::allowed();
         let far = before.get(1).copied();
-        let floors = measure(before.first().copied(), far, true, 4096, Some([127, 0, 0, 1].into()), None);
+        let floors = measure(before.first().copied(), far, true, 4096, Some(([127, 0, 0, 1], 0).into()), None);
         assert_eq!(affinity::allowed(), before);
         assert!(floors.copy_bytes_per_s.unwrap() > 1e6);
         assert_eq!(floors.route.unwrap().device, "lo");

@@ -1,7 +1,7 @@
 //! An agent that a launcher started, on another host perhaps: what it says first, and where its data connections go.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
@@ -118,7 +118,8 @@ pub fn on_host(mut known: Surroundings, address: Option<IpAddr>, reach: Reach, m
     };
     let near = ssh.map(|(client, _)| client).or_else(|| known.near.iter().copied().find(|near| !is_own(*near)));
     confine(&[&std::env::temp_dir()]);
-    agent_at(Peer { host: Some(host), address: near, reach, proven: false }, channel)
+    let at = |ip: IpAddr| SocketAddr::new(ip, 0);
+    agent_at(Peer { host: Some(at(host)), address: near.map(at), reach, proven: false }, channel)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Privileges of a session: what the client at the other end of the control channel may order. docs/serve.md#who-may-order-what has
 //! the same table for people.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use msgpath_core::Unavailable;
@@ -16,9 +16,9 @@ use crate::wire::RoundOrder;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peer {
     /// Address of this end, for transports over IP.
-    pub host: Option<IpAddr>,
+    pub host: Option<SocketAddr>,
     /// Address of the client.
-    pub address: Option<IpAddr>,
+    pub address: Option<SocketAddr>,
     /// From where it came.
     pub reach: Reach,
     /// It has proven that it has the token of this server.

@@ -1,11 +1,12 @@
 //! The way to an address: which device carries the packets, and what that device is.
 
 use std::fs;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use msgpath_core::schema::{DeviceKind, Route};
 use msgpath_core::units::{BitUnits, bits_per_second};
+use msgpath_sys::address::{canonical, shown};
 use msgpath_sys::netlink::{Family, Netlink, attributes, push_attribute};
 
 const RTM_NEWLINK: u16 = 16;
@@ -47,18 +48,18 @@ pub(crate) struct Link {
 ///
 /// # Errors
 /// Why it is not known: no route, or a kernel that does not tell.
-pub fn to(peer: IpAddr) -> Result<Route, String> {
-    let (route, link) = to_peer(peer)?;
+pub fn to(peer: impl Into<SocketAddr>) -> Result<Route, String> {
+    let (route, link) = to_peer(peer.into())?;
     let kind = kind(&link, in_sysfs(&link).is_some_and(|folder| Path::new(&folder).join("device").exists()));
     Ok(Route { kind, ..route })
 }
 
 /// The way and the device; the kind is left open.
-pub(crate) fn to_peer(peer: IpAddr) -> Result<(Route, Link), String> {
-    let peer = peer.to_canonical();
+pub(crate) fn to_peer(peer: SocketAddr) -> Result<(Route, Link), String> {
+    let (address, peer) = (canonical(peer), shown(canonical(peer)));
     let netlink = Netlink::open(Family::Route).map_err(|error| format!("netlink: {error}"))?;
     let answers =
-        netlink.get(RTM_GETROUTE, &route_request(peer)).map_err(|error| format!("no route to {peer}: {error}"))?;
+        netlink.get(RTM_GETROUTE, &route_request(address)).map_err(|error| format!("no route to {peer}: {error}"))?;
     let found = answers.iter().find(|(kind, _)| *kind == RTM_NEWROUTE).and_then(|(_, body)| parse_route(body));
     let (index, from) = found.ok_or_else(|| format!("the kernel names no device for {peer}"))?;
     let mut request = vec![0_u8; 16];
@@ -66,16 +67,10 @@ pub(crate) fn to_peer(peer: IpAddr) -> Result<(Route, Link), String> {
     let answers = netlink.get(RTM_GETLINK, &request).map_err(|error| format!("device {index}: {error}"))?;
     let link = answers.iter().find(|(kind, _)| *kind == RTM_NEWLINK).and_then(|(_, body)| parse_link(body));
     let link = link.ok_or_else(|| format!("the kernel does not describe device {index}"))?;
-    let from = from.or_else(|| source(peer)).map_or_else(String::new, |from| from.to_string());
+    let from = from.or_else(|| source(address.ip())).map_or_else(String::new, |from| from.to_string());
     let bits_per_s = in_sysfs(&link).and_then(|folder| speed(&fs::read_to_string(format!("{folder}/speed")).ok()?));
-    let route = Route {
-        to: peer.to_string(),
-        from,
-        device: link.name.clone(),
-        kind: DeviceKind::Unknown,
-        mtu: link.mtu,
-        bits_per_s,
-    };
+    let route =
+        Route { to: peer, from, device: link.name.clone(), kind: DeviceKind::Unknown, mtu: link.mtu, bits_per_s };
     Ok((route, link))
 }
 
@@ -155,14 +150,19 @@ pub fn source(peer: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-fn route_request(peer: IpAddr) -> Vec<u8> {
-    let (family, bits, address) = match peer {
+fn route_request(peer: SocketAddr) -> Vec<u8> {
+    let (family, bits, address) = match peer.ip() {
         IpAddr::V4(address) => (AF_INET, 32, address.octets().to_vec()),
         IpAddr::V6(address) => (AF_INET6, 128, address.octets().to_vec()),
     };
     let mut request = vec![0_u8; 12]; // struct rtmsg
     (request[0], request[1]) = (family, bits);
     push_attribute(&mut request, RTA_DST, &address);
+    if let SocketAddr::V6(peer) = peer
+        && peer.scope_id() > 0
+    {
+        push_attribute(&mut request, RTA_OIF, &peer.scope_id().to_ne_bytes());
+    }
     request
 }
 
@@ -255,10 +255,10 @@ mod tests {
 
     #[test]
     fn own_addresses_lead_to_the_loopback_device() {
-        let route = to("127.0.0.1".parse().unwrap()).unwrap();
+        let route = to(("127.0.0.1".parse::<IpAddr>().unwrap(), 0)).unwrap();
         assert_eq!((route.kind, route.device.as_str(), route.from.as_str()), (DeviceKind::Loopback, "lo", "127.0.0.1"));
         assert!(route.mtu.unwrap() >= 1280);
-        assert_eq!(to("::ffff:127.0.0.1".parse().unwrap()).unwrap(), route);
+        assert_eq!(to(("::ffff:127.0.0.1".parse::<IpAddr>().unwrap(), 0)).unwrap(), route);
     }
 
     #[test]
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     #[ignore = "started by real_devices_are_recognised inside a namespace"]
     fn inside_a_namespace() {
-        let to = |address: &str| to(address.parse().unwrap());
+        let to = |address: &str| to((address.parse::<IpAddr>().unwrap(), 0));
         let veth = to("198.18.0.2").unwrap();
         assert_eq!((veth.kind, veth.device.as_str(), veth.mtu), (DeviceKind::Veth, "a0", Some(1500)));
         assert_eq!(veth.from, "198.18.0.1");

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::target::PortRange;
 use msgpath_core::{Exit, Problem, Unavailable};
+use msgpath_sys::address::canonical;
 use msgpath_sys::limits::allow_open_files;
 use msgpath_sys::memory::give_back;
 use msgpath_sys::ready::{Direction, Events, ReadySet};
@@ -259,9 +260,8 @@ impl Stream {
     fn peer(&self) -> io::Result<Peer> {
         match self {
             Stream::Tcp(stream) => {
-                let plain = |address: SocketAddr| address.ip().to_canonical();
-                let (host, near) = (plain(stream.local_addr()?), plain(stream.peer_addr()?));
-                let reach = match host.is_loopback() && near.is_loopback() {
+                let (host, near) = (canonical(stream.local_addr()?), canonical(stream.peer_addr()?));
+                let reach = match host.ip().is_loopback() && near.ip().is_loopback() {
                     true => Reach::Machine,
                     false => Reach::Network,
                 };

@@ -1,7 +1,7 @@
 //! The measuring threads of one end in one round: started, released together, brought home.
 
 use std::io::PipeReader;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,8 +52,17 @@ pub struct Team {
     traced: Vec<TracedThread>,
 }
 
+/// How it begins where the network drops segments of a connection.
+pub const UNANSWERED: &str = "a segment of up to";
+
 /// What the connections of a round need at this end.
-pub fn need(order: &RoundOrder, entry: &Entry, host: IpAddr, peer: Option<IpAddr>, abort: Arc<AtomicBool>) -> Need {
+pub fn need(
+    order: &RoundOrder,
+    entry: &Entry,
+    host: SocketAddr,
+    peer: Option<SocketAddr>,
+    abort: Arc<AtomicBool>,
+) -> Need {
     let slice = match entry.transport.meta().lossy {
         true => Duration::from_nanos(order.options.loss_timeout_ns.clamp(1_000_000, 60_000_000_000)),
         false => Duration::from_millis(250),
@@ -223,7 +232,8 @@ impl Team {
         let info = self.breakers.iter().find_map(Breaker::unanswered)?;
         self.breakers.iter().for_each(Breaker::reset);
         let (bytes, times, mtu) = (info.snd_mss, info.retransmits, info.pmtu);
-        let why = format!("a segment of up to {bytes} bytes was retransmitted {times} times without an answer (MTU here {mtu})");
+        let why =
+            format!("{UNANSWERED} {bytes} bytes was retransmitted {times} times without an answer (MTU here {mtu})");
         Some(Unavailable::new(why, "smaller messages (-l), or mend the MTU on the way: ping -M do -s SIZE shows it"))
     }
 

@@ -375,7 +375,7 @@ pub struct FloorsOrder {
     /// Bytes of a message.
     pub size: u64,
     /// Where packets go, if any.
-    pub peer: Option<IpAddr>,
+    pub peer: Option<SocketAddr>,
     /// A message whose handing over is taken apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Pieces>,
@@ -438,7 +438,7 @@ pub struct Dial {
     /// What only this end knows.
     pub own: Own,
     /// Where the far end is, where it was reached over IP.
-    pub peer: Option<IpAddr>,
+    pub peer: Option<SocketAddr>,
     /// What the far end offers, one a connection.
     pub addresses: Vec<String>,
 }

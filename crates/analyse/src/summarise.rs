@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::plan::{Case, Load, Metric, Plan};
-use msgpath_core::schema::{EndReport, KernelCounts, NEAR, RoundRecord, Status, TcpInfo};
+use msgpath_core::schema::{EndReport, KernelCounts, NEAR, RoundRecord, RunHeader, Status, TcpInfo};
 use msgpath_core::units::Glyphs;
-use msgpath_core::{Delivery, SparseHistogram};
+use msgpath_core::{Delivery, SparseHistogram, Target};
 use msgpath_record::Run;
 use msgpath_stats::estimate::{Estimate, log_estimate_in_time, widen_mean};
 use msgpath_stats::paired::Series;
@@ -77,7 +77,7 @@ pub(crate) fn summarise_by(
     let comparison = plan.workload.paired.ok().and_then(|()| compare(&results));
     let ablations = causes(&results, comparison.as_ref().and_then(|comparison| comparison.resolution));
     let mut summary = Summary {
-        target: run.header.target.clone(),
+        target: measured_target(&run.header),
         totals: totals(run, &cases),
         calm: Some(calm.share(run)),
         load_curves: load_curves(plan, &rounds, &cases),
@@ -325,6 +325,18 @@ fn flags(rounds: &[&RoundRecord]) -> BTreeMap<String, u64> {
         }
     }
     flags
+}
+
+/// The target as typed; of a name also the address that was measured, and how many others it has.
+fn measured_target(header: &RunHeader) -> String {
+    let target = &header.target;
+    let (Ok(Target::Host { host, .. }), Some(data)) = (target.parse(), &header.data) else { return target.clone() };
+    // An address is itself, with or without the device of its link.
+    if host.contains(':') || host.parse::<std::net::IpAddr>().is_ok() {
+        return target.clone();
+    }
+    let more = if data.more > 0 { format!(" (the name has {} more)", data.more) } else { String::new() };
+    format!("{target} at {}{more}", data.far)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -180,7 +180,7 @@ pub struct Examine {
     /// Whether the noise floor is measured at full length (a second), or for a moment only.
     pub full: bool,
     /// Address of the other end, where the transport has one.
-    pub peer: Option<IpAddr>,
+    pub peer: Option<SocketAddr>,
     /// Whether the plan has spin waits.
     pub spin: bool,
     /// A measuring CPU of the other end, where it is on this machine.

@@ -473,6 +473,14 @@ pub struct ChannelOptions {
     pub read_size: Option<u64>,
 }
 
+/// Whether a text is an address, perhaps with the device of its link.
+fn is_address(text: &str) -> bool {
+    match text.split_once('%') {
+        Some((address, device)) => address.parse::<std::net::Ipv6Addr>().is_ok() && !device.is_empty(),
+        None => text.parse::<std::net::IpAddr>().is_ok(),
+    }
+}
+
 /// The device of [`ChannelOptions::interface`] when nothing is asked.
 pub const LOOPBACK: &str = "lo";
 
@@ -800,8 +808,18 @@ impl Plan {
             if place.name.starts_with('-') || place.name.contains('/') || !place.namespace.starts_with('/') {
                 return Err(usage(format!("{:?} is no network namespace", place.name)));
             }
+            let other = match options.family {
+                Family::Any => false,
+                Family::V4 => place.address.contains(':'),
+                Family::V6 => place.address.contains('.'),
+            };
+            if other {
+                let what =
+                    format!("-o ip asks for another family than {}, the address of {}", place.address, place.name);
+                return Err(usage(what).hint("leave out -o ip, or name places that have such an address"));
+            }
         }
-        if options.bind.as_ref().is_some_and(|bind| bind.parse::<std::net::IpAddr>().is_err()) {
+        if options.bind.as_ref().is_some_and(|bind| !is_address(bind)) {
             return Err(usage("the local address of the plan is none".into()));
         }
         // As the kernel takes them: IFNAMSIZ and TCP_CA_NAME_MAX, each with a zero at its end.
@@ -990,6 +1008,14 @@ mod tests {
             let between = Between { ends: vec![place(name)], ..Between::default() };
             refused(|plan| plan.options.between = Some(between.clone()), "no network namespace");
         }
+        let v4 = EndPlace { address: "10.7.0.2".into(), ..place("b") };
+        refused(
+            |plan| {
+                plan.options.between = Some(Between { ends: vec![v4.clone(), v4.clone()], ..Between::default() });
+                plan.options.family = Family::V6;
+            },
+            "another family than 10.7.0.2",
+        );
         refused(|plan| plan.options.interface = "../../x".into(), "device");
         refused(|plan| plan.options.congestion = Some("a/b".into()), "congestion");
         refused(|plan| plan.options.bind = Some("n2".into()), "local address");

@@ -216,6 +216,13 @@ pub struct DataRoute {
     pub near: String,
     /// The same as the far end sees it. Where it is another one, something in between translates addresses.
     pub near_seen: String,
+    /// Other addresses that the name of the target has.
+    #[serde(default, skip_serializing_if = "is_none_more")]
+    pub more: usize,
+}
+
+fn is_none_more(more: &usize) -> bool {
+    *more == 0
 }
 
 /// A process that takes part in a run.

@@ -1,7 +1,7 @@
 //! What a transport can do: offer connections at the far end, connect to them at the near end.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
@@ -25,10 +25,10 @@ pub struct Need {
     pub stream: bool,
     /// How a sender must wake a sleeping receiver itself.
     pub wakes: Wakes,
-    /// Address of the far end, for transports over IP.
-    pub host: IpAddr,
-    /// The only address that may connect, where that is known.
-    pub peer: Option<IpAddr>,
+    /// Address of the far end, for transports over IP; its port has no meaning.
+    pub host: SocketAddr,
+    /// The only address that may connect, where that is known; its port has no meaning.
+    pub peer: Option<SocketAddr>,
     /// The ports that the server's sockets take; `None`: the kernel chooses.
     pub data_ports: Option<PortRange>,
     /// Socket options.
@@ -46,7 +46,7 @@ impl Need {
             inflight: 1,
             stream: false,
             wakes: Wakes::Nobody,
-            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            host: (Ipv4Addr::LOCALHOST, 0).into(),
             peer: None,
             data_ports: None,
             options: ChannelOptions::default(),

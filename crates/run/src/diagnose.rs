@@ -1,7 +1,7 @@
 //! Both ends examined: before every run for a moment, for `msgpath doctor` at full length.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_agent::doctor::both;
@@ -69,7 +69,7 @@ pub const WHO_ANSWERS: u8 = 22;
 /// No near end can be had.
 fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Result<Examination, Problem> {
     let start = clock::now();
-    let peer = (host, port).to_socket_addrs().ok().and_then(|mut all| all.next()).map(|address| address.ip());
+    let peer = (host, port).to_socket_addrs().ok().and_then(|mut all| all.next());
     let mut near = Link::near_here()?;
     let cpus = near.cpus.iter().take(1).copied().collect();
     let order = Examine { end: "near".into(), cpus, full: request.full, peer, spin: request.spin, other_cpu: None };
@@ -119,7 +119,7 @@ fn examine_pair(pair: &mut Pair, placement: &Placement, full: bool, spin: bool) 
         spin,
         other_cpu: other(others),
     };
-    let peer = pair.far.peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let peer = pair.far.peer.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
     if !pair.away {
         pair.far.send(&ToEnd::Examine(order("far", placement.of(FAR), placement.of(NEAR), None)))?;
     }
@@ -194,14 +194,15 @@ pub(crate) fn floors_of(plan: &Plan, pair: &mut Pair) -> Result<(Floors, ClockFa
 }
 
 /// Where the packets of a far end on this machine go, where any path of the plan sends some.
-fn peer_here(plan: &Plan) -> Option<std::net::IpAddr> {
+fn peer_here(plan: &Plan) -> Option<SocketAddr> {
     let inet = |case: &msgpath_core::Case| case.traits.inet;
     if !plan.cases.iter().any(inet) {
         return None;
     }
-    match (&plan.options.between, plan.options.family) {
-        (Some(between), _) => between.of(FAR).address.parse().ok(),
-        (None, Family::V6) => Some(std::net::Ipv6Addr::LOCALHOST.into()),
-        (None, Family::Any | Family::V4) => Some(std::net::Ipv4Addr::LOCALHOST.into()),
-    }
+    let address: IpAddr = match (&plan.options.between, plan.options.family) {
+        (Some(between), _) => between.of(FAR).address.parse().ok()?,
+        (None, Family::V6) => Ipv6Addr::LOCALHOST.into(),
+        (None, Family::Any | Family::V4) => Ipv4Addr::LOCALHOST.into(),
+    };
+    Some((address, 0).into())
 }

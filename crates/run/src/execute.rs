@@ -1,7 +1,6 @@
 //! A plan becomes a record: reach the far end, pilot every case, plan the rounds, run them in random order, write each.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +19,7 @@ use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
 use msgpath_paths::registry::{Entry, traits};
 use msgpath_record::RunWriter;
-use msgpath_sys::clock;
+use msgpath_sys::{address, clock};
 
 use crate::diagnose::{diagnose, floors_of};
 use crate::link::{Link, Pair};
@@ -119,7 +118,7 @@ pub fn execute(
         started: msgpath_record::utc::now(),
         command,
         version: env!("CARGO_PKG_VERSION").into(),
-        target: target_of(&target, &plan, pair.far.peer),
+        target: target_of(&target, &plan, &pair.far),
         unavailable,
         ..RunHeader::new(name.clone(), verb, plan)
     };
@@ -223,7 +222,7 @@ pub(crate) fn with_resume(problem: Problem, name: &str) -> Problem {
 }
 
 /// Between whom is measured, and over which link, for people.
-fn target_of(target: &Target, plan: &Plan, far: Option<IpAddr>) -> String {
+fn target_of(target: &Target, plan: &Plan, far: &Link) -> String {
     if let [program] = plan.programs.as_slice()
         && plan.options.between.is_none()
         && plan.cases.iter().all(|case| case.traits.program)
@@ -232,8 +231,8 @@ fn target_of(target: &Target, plan: &Plan, far: Option<IpAddr>) -> String {
     }
     match (&plan.options.between, &plan.options.launch) {
         (None, None) => target.to_string(),
-        (None, Some(launch)) => match far {
-            Some(far) if far.to_string() != launch.host => format!("{launch} at {far}"),
+        (None, Some(launch)) => match far.peer.map(address::shown) {
+            Some(far) if far != launch.host => format!("{launch} at {far}"),
             _ => launch.to_string(),
         },
         (Some(between), _) => {

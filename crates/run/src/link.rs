@@ -47,7 +47,9 @@ pub struct Link {
     /// Events of CPU and kernel that its threads can count.
     pub events: EventFacts,
     /// Its address, where it was reached over IP.
-    pub peer: Option<std::net::IpAddr>,
+    pub peer: Option<std::net::SocketAddr>,
+    /// Other addresses that its name has.
+    pub more: usize,
     /// How that was found, by an agent that a launcher started on a host.
     pub found: Option<FoundBy>,
     errors: Option<LastOutput>,
@@ -110,7 +112,7 @@ impl Link {
 
     fn greet(
         name: impl Into<String>,
-        Stream { to, mut from, process: child, peer, seals, found, errors, started_here }: Stream,
+        Stream { to, mut from, process: child, peer, more, seals, found, errors, started_here }: Stream,
         patience: Duration,
     ) -> Result<Self, Problem> {
         let (says, hears, veil) = match seals {
@@ -142,6 +144,7 @@ impl Link {
             counters: Vec::new(),
             events: EventFacts::default(),
             peer,
+            more,
             found,
             errors,
             started_here,

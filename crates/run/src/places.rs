@@ -31,7 +31,7 @@ pub(crate) fn explain(between: Option<&Between>, problem: Problem) -> Problem {
     }
     let direction = |from: &EndPlace, to: &EndPlace| -> Result<(), String> {
         let to: std::net::IpAddr = to.address.parse().map_err(|_| String::new())?;
-        within(Path::new(&from.namespace), move || msgpath_agent::route::to(to).map(drop))
+        within(Path::new(&from.namespace), move || msgpath_agent::route::to((to, 0)).map(drop))
             .map_err(|problem| problem.what)
             .and_then(|found| found)
     };

@@ -33,7 +33,7 @@ pub(crate) fn place(plan: &Plan, pair: &mut Pair) -> Result<(), Problem> {
         let far = &mut pair.far;
         far.environment = Environment { host: address.clone(), ..Environment::default() };
         (far.cpus, far.counters, far.events) = (Vec::new(), Vec::new(), EventFacts::default());
-        (far.peer, pair.away) = (Some(ip), true);
+        (far.peer, pair.away) = (Some((ip, 0).into()), true);
     }
     Ok(())
 }

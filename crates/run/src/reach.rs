@@ -4,12 +4,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use msgpath_agent::team::UNANSWERED;
 use msgpath_core::plan::{ChannelOptions, Family, Plan};
 use msgpath_core::schema::DataRoute;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, PathName, Problem, Target, Unavailable, Workload};
 use msgpath_paths::registry::traits;
+use msgpath_paths::transports::tcp::NO_CONNECTION;
 use msgpath_paths::{meta, transport};
+use msgpath_sys::address::{canonical, shown};
 
 use crate::link::{Link, Pair};
 use crate::orders::Orders;
@@ -48,10 +51,12 @@ impl Blocked {
 pub(crate) fn data(pair: &Pair, local: &str, seen: Option<std::net::IpAddr>) -> Option<DataRoute> {
     let near: SocketAddr = local.parse().ok()?;
     Some(DataRoute {
-        far: pair.far.peer?.to_string(),
+        far: shown(pair.far.peer?),
         found: pair.far.found.map(|found| found.to_string()),
-        near: near.ip().to_canonical().to_string(),
-        near_seen: seen?.to_string(),
+        near: shown(canonical(near)),
+        near_seen: seen
+            .map(|seen| if seen == near.ip().to_canonical() { shown(canonical(near)) } else { seen.to_string() })?,
+        more: pair.far.more,
     })
 }
 
@@ -60,12 +65,7 @@ pub(crate) fn data(pair: &Pair, local: &str, seen: Option<std::net::IpAddr>) -> 
 ///
 /// # Errors
 /// E72: nothing of the plan passes. As the ends otherwise.
-pub(crate) fn probe(
-    pair: &mut Pair,
-    target: &Target,
-    plan: &Plan,
-    stop: &AtomicBool,
-) -> Result<Vec<Blocked>, Problem> {
+pub(crate) fn probe(pair: &mut Pair, target: &Target, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Blocked>, Problem> {
     if pair.far.peer.is_none() || !plan.programs.is_empty() {
         return Ok(Vec::new());
     }
@@ -97,9 +97,8 @@ pub(crate) fn probe(
     match blocked.first().filter(|_| all) {
         None => Ok(blocked),
         Some(first) => {
-            let mut problem = tunnel(pair).unwrap_or_else(|| {
-                Problem::new("E72", Exit::CannotStart, &first.reason.why).hint(&first.reason.hint)
-            });
+            let mut problem = tunnel(pair)
+                .unwrap_or_else(|| Problem::new("E72", Exit::CannotStart, &first.reason.why).hint(&first.reason.hint));
             if problem.why.is_empty() {
                 problem.why = between(pair);
             }
@@ -116,16 +115,16 @@ fn right_family(pair: &Pair, host: &str, plan: &Plan) -> Result<(), Problem> {
         Family::V6 => far.is_ipv4(),
     });
     let Some(far) = wrong else { return Ok(()) };
-    let what = format!("{host} was found at {far}, which is not an address of the family asked for");
+    let what = format!("{host} was found at {}, which is not an address of the family asked for", shown(far));
     Err(Problem::new("E72", Exit::CannotStart, what).hint("--address ADDR, or without -o ip"))
 }
 
 /// From where to where data connections would go.
 fn between(pair: &Pair) -> String {
     let Some(far) = pair.far.peer else { return String::new() };
-    let near = msgpath_agent::route::source(far).map_or("an unknown address".into(), |near| near.to_string());
+    let near = msgpath_agent::route::source(far.ip()).map_or("an unknown address".into(), |near| near.to_string());
     let found = pair.far.found.map(|found| format!(" ({found})")).unwrap_or_default();
-    format!("from {near} here to {far}{found}")
+    format!("from {near} here to {}{found}", shown(far))
 }
 
 struct Probe<'a> {
@@ -151,13 +150,15 @@ impl Probe<'_> {
         let order = orders.round(&case, MESSAGES, 0);
         let why = match orders.measure(pair, &order, &orders.own(&case, 1, 0, 0), None) {
             Ok(round) if round.near().delivery.received > 0 => return Ok(None),
-            Ok(_) => format!("{} to {}: dropped, nothing came back", path.transport, self.host(pair)),
+            Ok(_) => format!("over {} to {}: dropped, nothing came back", path.transport, self.host(pair)),
             Err(RoundError::Unavailable(reason)) => {
                 let prefix = format!("{path}: ");
-                return Ok(Some(Unavailable {
-                    why: self.with_what_passes(reason.why.strip_prefix(&prefix).unwrap_or(&reason.why)),
-                    hint: self.hint(),
-                }));
+                let why = reason.why.strip_prefix(&prefix).unwrap_or(&reason.why);
+                // What this machine itself refuses is said when the case is tried.
+                if !why.starts_with(NO_CONNECTION) && !why.starts_with(UNANSWERED) {
+                    return Ok(None);
+                }
+                why.to_owned()
             }
             Err(RoundError::Problem(problem)) => return Err(problem),
             Err(RoundError::Stopped) => {
@@ -183,27 +184,30 @@ impl Probe<'_> {
             self.host(pair),
             seen.why
         );
-        Ok((passes.into(), Unavailable { why, hint: format!("-l {passes}, or mend the MTU on the way: ping -M do -s SIZE HOST") }))
+        Ok((
+            passes.into(),
+            Unavailable { why, hint: format!("-l {passes}, or mend the MTU on the way: ping -M do -s SIZE HOST") },
+        ))
     }
 
     fn host(&self, pair: &Pair) -> String {
-        pair.far.peer.map_or_else(|| self.target.to_string(), |far| far.to_string())
+        pair.far.peer.map_or_else(|| self.target.to_string(), shown)
     }
 
     /// With the port of the control channel, which is not kept away.
     fn with_what_passes(&self, what: &str) -> String {
         match (self.target, &self.plan.options.launch) {
-            (Target::Host { port, .. }, None) if what.starts_with("connection to") || what.ends_with("came back") => {
-                format!("data {what} ({port} passes)")
-            }
-            _ if what.starts_with("connection to") => format!("data {what}"),
-            _ => what.to_owned(),
+            _ if what.starts_with(UNANSWERED) => what.to_owned(),
+            (Target::Host { port, .. }, None) => format!("data {what} ({port} passes)"),
+            _ => format!("data {what}"),
         }
     }
 
     fn hint(&self) -> String {
         match self.plan.options.launch {
-            Some(_) => "--address ADDR   another address of that host; -o bind=ADDRESS   another one of this end".into(),
+            Some(_) => {
+                "--address ADDR   another address of that host; -o bind=ADDRESS   another one of this end".into()
+            }
             None => "there msgpath serve --data-ports 5211-5219, and let this machine in at these ports".into(),
         }
     }
@@ -217,7 +221,7 @@ fn tunnel(pair: &Pair) -> Option<Problem> {
         let number: u64 = text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()?;
         Some((link.environment.boot_id.clone(), number))
     };
-    let peer = pair.far.peer.filter(std::net::IpAddr::is_loopback)?;
+    let peer = pair.far.peer.map(|peer| peer.ip()).filter(std::net::IpAddr::is_loopback)?;
     if pair.far.found.is_some() || network(&pair.near)? == network(&pair.far)? {
         return None;
     }

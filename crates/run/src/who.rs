@@ -89,7 +89,7 @@ impl fmt::Display for Who {
 /// # Errors
 /// E01: nobody listens.
 pub fn who(host: &str, port: u16, options: &ChannelOptions) -> Result<Who, Problem> {
-    let mut stream = connect(host, port, options)?;
+    let mut stream = connect(host, port, options)?.0;
     let Ok(found) = by_line(&mut stream) else { return Ok(Who::Closes) };
     let attends = match found {
         Some(found) => return Ok(found),
@@ -99,7 +99,7 @@ pub fn who(host: &str, port: u16, options: &ChannelOptions) -> Result<Who, Probl
     match attends {
         // Some answer only when they know that nothing follows.
         Ok((heard, _)) if !heard.is_empty() => Ok(by_words(&heard)),
-        Ok((_, true)) => match connect(host, port, options).map(|mut stream| pings(&mut stream)) {
+        Ok((_, true)) => match connect(host, port, options).map(|(mut stream, _)| pings(&mut stream)) {
             Ok(Ok(true)) => Ok(Who::Lab),
             _ => Ok(Who::Silent),
         },

@@ -4,6 +4,7 @@
 //! the standard library. Each `unsafe` block says why it is sound; the contract of the manual page stands beside the
 //! argument it governs.
 
+pub mod address;
 pub mod affinity;
 pub mod area;
 pub mod bell;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::{self, sockopt};
 
 use crate::check_int;
@@ -278,6 +279,88 @@ pub fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io:
     Ok(fd)
 }
 
+/// Between two attempts, the second begins while the first waits (RFC 8305, 5: Connection Attempt Delay).
+const STAGGER: Duration = Duration::from_millis(250);
+
+/// Connects to the first of these addresses that answers. The next one is tried where the one before has failed, or has not answered
+/// within 250 ms. `prepare` gets each socket before it connects. The socket then blocks.
+///
+/// # Errors
+/// That of the address that failed last; `TimedOut` where one has not answered within `timeout`.
+pub fn connect_any(
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    prepare: impl Fn(&OwnedFd) -> io::Result<()>,
+) -> io::Result<OwnedFd> {
+    let begun = Instant::now();
+    let mut waiting: Vec<OwnedFd> = Vec::new();
+    let (mut next, mut due) = (0, begun);
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    while begun.elapsed() < timeout {
+        if next < addresses.len() && (waiting.is_empty() || Instant::now() >= due) {
+            match begin(addresses[next], &prepare) {
+                Ok(fd) => waiting.push(fd),
+                Err(error) => last = error,
+            }
+            (next, due) = (next + 1, Instant::now() + STAGGER);
+        }
+        if waiting.is_empty() && next == addresses.len() {
+            return Err(last);
+        }
+        let until = if next < addresses.len() { due } else { begun + timeout };
+        let wait = until.saturating_duration_since(Instant::now()).as_millis() as i64 + 1;
+        let wait = rustix::time::Timespec { tv_sec: wait / 1000, tv_nsec: wait % 1000 * 1_000_000 };
+        let mut polled: Vec<_> = waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)).collect();
+        match rustix::event::poll(&mut polled, Some(&wait)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+        for at in (0..ready.len()).rev().filter(|at| ready[*at]) {
+            let fd = waiting.remove(at);
+            match net::sockopt::socket_error(&fd)? {
+                Ok(()) => {
+                    crate::set_nonblocking(fd.as_fd(), false)?;
+                    return Ok(fd);
+                }
+                Err(error) => last = error.into(),
+            }
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// A socket that is connecting.
+fn begin(address: SocketAddr, prepare: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+    let flags = net::SocketFlags::CLOEXEC | net::SocketFlags::NONBLOCK;
+    let fd = net::socket_with(family, net::SocketType::STREAM, flags, None)?;
+    prepare(&fd)?;
+    match net::connect(&fd, &address) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(fd),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// TCP_MAXSEG before a connection is made: neither end sends larger segments.
+///
+/// # Errors
+/// Not a TCP socket, or a size below 88.
+pub fn limit_segments(fd: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
+    let value = libc::c_int::from(bytes);
+    // SAFETY: the pointer and length describe `value`.
+    check_int(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +384,24 @@ mod tests {
         // Loopback keeps the order; a kernel before 5.4 does not count.
         assert_eq!((near.rcv_ooopack.unwrap_or(0), far.rcv_ooopack.unwrap_or(0)), (0, 0));
         assert!(near.segs_out >= 9 && near.snd_mss > 500 && near.snd_cwnd > 0 && near.min_rtt_us < 1_000_000);
+    }
+
+    #[test]
+    fn the_next_address_is_tried_where_one_is_refused_or_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let answers = listener.local_addr().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let connect = |addresses: &[SocketAddr]| connect_any(addresses, Duration::from_secs(20), |_| Ok(()));
+        let peer = |fd: OwnedFd| TcpStream::from(fd).peer_addr().unwrap();
+        assert_eq!(peer(connect(&[closed, answers]).unwrap()), answers);
+        assert_eq!(connect(&[closed]).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(connect(&[]).unwrap_err().kind(), io::ErrorKind::AddrNotAvailable);
+        // A listener whose queue is full drops what comes: it is silent.
+        let full = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_backlog(full.as_fd(), 0).unwrap();
+        let silent = full.local_addr().unwrap();
+        let _queued = TcpStream::connect(silent).unwrap();
+        assert_eq!(peer(connect(&[silent, answers]).unwrap()), answers);
     }
 
     #[test]

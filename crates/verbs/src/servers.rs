@@ -1,6 +1,6 @@
 //! What `msgpath serve` can be instead of the far end of a run: servers of features, each with options of its own.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub struct Listen {
     /// In front of all options.
     pub address: Option<Target>,
     /// An address alone.
-    pub bind: Option<IpAddr>,
+    pub bind: Option<String>,
     /// A port alone.
     pub port: Option<u16>,
 }
@@ -79,7 +79,7 @@ impl Listen {
     /// # Errors
     /// The three do not fit together.
     pub fn address(&self) -> Result<ServeAddress, Problem> {
-        match (&self.address, self.bind) {
+        match (&self.address, &self.bind) {
             (Some(Target::Host { host, port, .. }), _) => {
                 if let Some(other) = self.port.filter(|other| *port != DEFAULT_PORT && other != port) {
                     return Err(
@@ -94,10 +94,9 @@ impl Listen {
             (Some(named), _) if self.port.is_some() => Err(usage(format!("{named} has no port")).hint("leave out -p")),
             (Some(Target::Socket { path, .. }), _) => Ok(ServeAddress::Unix(path.into())),
             (Some(Target::Name { name, .. }), _) => Ok(ServeAddress::Name(name.clone())),
-            (Some(Target::Local) | None, bind) => Ok(ServeAddress::Tcp {
-                host: bind.map(|address| address.to_string()),
-                port: self.port.unwrap_or(DEFAULT_PORT),
-            }),
+            (Some(Target::Local) | None, bind) => {
+                Ok(ServeAddress::Tcp { host: bind.clone(), port: self.port.unwrap_or(DEFAULT_PORT) })
+            }
         }
     }
 }

@@ -202,8 +202,9 @@ pub static KEYS: [Key; 31] = [
         doc: "Local address of the client's sockets",
         paths: Some(|_, traits| traits.inet),
         set: |settings, text| {
-            let address: std::net::IpAddr = text.parse().map_err(|_| "an IP address")?;
-            settings.channel.bind = Some(address.to_string());
+            let address = msgpath_sys::address::parse(text)
+                .ok_or("an IP address, with a device of this machine if it is link-local (fe80::1%eth0)")?;
+            settings.channel.bind = Some(msgpath_sys::address::shown(address));
             Ok(())
         },
     },

@@ -65,6 +65,12 @@ pub fn port(text: &str) -> Result<u16, Problem> {
     parse_port(text).map_err(|error| problems::bad_target(text, &error))
 }
 
+/// `-B`: an address, with the device of its link if it has one.
+pub fn local_address(text: &str) -> Result<String, Problem> {
+    let none = || problems::bad_value("-B", format!("an address such as 10.0.0.2 or fe80::1%eth0, got {text:?}"));
+    msgpath_sys::address::parse(text).map(msgpath_sys::address::shown).ok_or_else(none)
+}
+
 /// `--data-ports`.
 pub fn port_range(text: &str) -> Result<PortRange, Problem> {
     text.parse().map_err(|_| problems::bad_value("--data-ports", format!("ports such as 5211-5219, got {text:?}")))

@@ -180,7 +180,7 @@ impl RpcArguments {
                 .why("one serve answers either msgpath's own sessions or the lab's calls")
                 .hint(format!("msgpath serve --rpc {address}")));
         }
-        if let (Some(place), Some(bind)) = (place, listen.bind) {
+        if let (Some(place), Some(bind)) = (place, &listen.bind) {
             return Err(usage(format!("--rpc names {}, -B names {bind}", place.host)).hint("name the address once"));
         }
         let named = place.and_then(|place| place.port);
@@ -197,7 +197,7 @@ impl RpcArguments {
                 .hint(format!("-p {LAB_PORT}, or fewer --ports")));
         }
         Ok(ServerOptions {
-            host: place.map(|place| place.host.clone()).or_else(|| listen.bind.map(|address| address.to_string())),
+            host: place.map(|place| place.host.clone()).or_else(|| listen.bind.clone()),
             port,
             ports,
             threads: self.threads.map_or(ours.threads, |threads| threads as usize),

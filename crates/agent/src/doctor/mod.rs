@@ -131,8 +131,12 @@ mod tests {
 
     #[test]
     fn every_check_says_what_it_saw() {
-        let order =
-            Examine { end: "near".into(), peer: Some([127, 0, 0, 1].into()), other_cpu: Some(1), ..Examine::default() };
+        let order = Examine {
+            end: "near".into(),
+            peer: Some(([127, 0, 0, 1], 0).into()),
+            other_cpu: Some(1),
+            ..Examine::default()
+        };
         let start = std::time::Instant::now();
         let checks = examine(&order, &AtomicBool::new(false));
         assert!(start.elapsed().as_secs() < 60);

@@ -12,7 +12,7 @@ mod tests;
 mod tracing;
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -314,7 +314,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
 
     fn examine(&mut self, mut order: Examine) -> FromEnd {
         let named = order.peer.filter(|_| self.peer.may(Privilege::OtherAddress));
-        order.peer = named.or(self.peer.address).or(Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        order.peer = named.or(self.peer.address).or(Some((Ipv4Addr::LOCALHOST, 0).into()));
         if self.peer.reach != Reach::Own {
             // Each costs a thread: those that there are.
             let allowed = affinity::allowed();

@@ -38,7 +38,7 @@ pub(super) fn watch(
     }
     let Some(wanted) = &order.program else { return Err(Unavailable::new("no program", "")) };
     let host = host_of(&order, peer);
-    let facts = programs.ready(&wanted.program, &order.cpus, host, order.options.family, stop)?;
+    let facts = programs.ready(&wanted.program, &order.cpus, host.ip(), order.options.family, stop)?;
     let addresses = vec![facts.address.clone(); order.connections as usize];
     let offered = FromEnd::Offered { addresses, program: Some(Box::new(facts)) };
     let (speed_ns, before) = (speed::probe(), kernel().read());

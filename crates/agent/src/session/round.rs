@@ -1,7 +1,7 @@
 //! A round on its way: prepared by the far end, dialled by the near end, going on at either.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -148,10 +148,10 @@ fn allow_descriptors(order: &RoundOrder) {
 }
 
 /// The address of this end.
-pub(super) fn host_of(order: &RoundOrder, peer: Peer) -> IpAddr {
+pub(super) fn host_of(order: &RoundOrder, peer: Peer) -> SocketAddr {
     peer.host.unwrap_or(match order.options.family {
-        Family::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        Family::V6 => (Ipv6Addr::LOCALHOST, 0).into(),
+        _ => (Ipv4Addr::LOCALHOST, 0).into(),
     })
 }
 
@@ -182,7 +182,7 @@ pub(super) fn dial(order: Dial, lease: &Lease, presence: &Presence) -> Result<(D
     allow_descriptors(&order);
     let speed_ns = speed::probe();
     let abort = presence.round();
-    let need = need(&order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), peer, Arc::clone(&abort));
+    let need = need(&order, &entry, (Ipv4Addr::LOCALHOST, 0).into(), peer, Arc::clone(&abort));
     let (mut channels, mut locals, mut connect_ns) = (Vec::new(), Vec::new(), 0);
     for address in &addresses {
         let start = clock::now();

@@ -65,7 +65,7 @@ impl Near {
         let FromEnd::Offered { addresses, .. } = self.orders(order) else { panic!("{}: no offer", order.path) };
         let order = &on(order, DEVICES[0]);
         let entry = Entry::find(&order.path).unwrap();
-        let need = need(order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), None, Arc::default());
+        let need = need(order, &entry, (Ipv4Addr::LOCALHOST, 0).into(), None, Arc::default());
         let connected = addresses.iter().map(|address| entry.transport.connect(address, &need).unwrap());
         let (channels, locals) = connected.unzip();
         let ready = self.asks(&ToEnd::Connect { locals });
@@ -247,7 +247,7 @@ fn near_ends_with_its_control_channel(order: &RoundOrder, load: Option<Load>, mo
         _ => Does::Answers,
     };
     let entry = Entry::find(&order.path).unwrap();
-    let need = need(order, &entry, IpAddr::V4(Ipv4Addr::LOCALHOST), None, Arc::default());
+    let need = need(order, &entry, (Ipv4Addr::LOCALHOST, 0).into(), None, Arc::default());
     let mut offer = entry.transport.offer(&need).unwrap();
     let own = Own { near: true, cpus: Vec::new(), batch: 1, keep: 0, load };
     let mut near = Near::new(Reach::Own, Terms::default());
@@ -453,7 +453,7 @@ fn orders() -> Vec<(String, Begins)> {
             let need = need(
                 &order("unix:send"),
                 &Entry::find(&order("unix:send").path).unwrap(),
-                IpAddr::V4(Ipv4Addr::LOCALHOST),
+                (Ipv4Addr::LOCALHOST, 0).into(),
                 None,
                 Arc::default(),
             );

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use msgpath_sys::address::{self, with_port};
 use msgpath_sys::poll::{Interest, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
@@ -96,21 +97,20 @@ fn socket_of(
 /// The address of `-o bind`, port chosen by the kernel.
 pub(crate) fn bind_address(need: &Need) -> io::Result<Option<SocketAddr>> {
     let Some(text) = &need.options.bind else { return Ok(None) };
-    let ip =
-        text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is not an address")))?;
-    Ok(Some(SocketAddr::new(ip, 0)))
+    let none = || io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is not an address of this machine"));
+    address::parse(text).map(Some).ok_or_else(none)
 }
 
 /// What `open` makes at a port of the server: one that the kernel chooses, or the first free one of those that it may take. Each call
 /// begins behind the port that the last one got, so that what comes late for a round does not reach the next one.
 pub(crate) fn at_data_port<T>(need: &Need, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let Some(range) = need.data_ports else { return open(SocketAddr::new(need.host, 0)) };
+    let Some(range) = need.data_ports else { return open(with_port(need.host, 0)) };
     let count = u32::from(range.last - range.first) + 1;
     let start = NEXT.load(Ordering::Relaxed);
     for step in 0..count {
         let at = start.wrapping_add(step);
-        match open(SocketAddr::new(need.host, range.first + (at % count) as u16)) {
+        match open(with_port(need.host, range.first + (at % count) as u16)) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             opened => {
                 NEXT.store(at.wrapping_add(1), Ordering::Relaxed);
@@ -127,10 +127,12 @@ pub(crate) fn parse(address: &str) -> io::Result<SocketAddr> {
 }
 
 /// The place of an offer as the near end sees it: behind the address at which it reached the far end, where that is not the
-/// one that the far end knows of itself (NAT).
+/// one that the far end knows of itself (NAT), or belongs to a link that has another number there.
 pub(crate) fn as_seen(place: SocketAddr, need: &Need) -> SocketAddr {
-    match need.peer {
-        Some(seen) if seen.to_canonical() != place.ip().to_canonical() => SocketAddr::new(seen, place.port()),
+    match need.peer.map(address::canonical) {
+        Some(seen) if seen.ip() != place.ip().to_canonical() || address::scope(seen) > 0 => {
+            with_port(seen, place.port())
+        }
         _ => place,
     }
 }
@@ -154,6 +156,9 @@ fn connect(fd: &OwnedFd, address: SocketAddr, limits: &Limits) -> io::Result<()>
     Ok(sockopt::set_socket_timeout(fd, sockopt::Timeout::Send, None)?)
 }
 
+/// How it begins where the network or the other end kept a connection from being made.
+pub const NO_CONNECTION: &str = "connection to";
+
 /// What became of a handshake, by the port it went to.
 fn no_connection(address: SocketAddr, error: Errno, waited: Duration) -> io::Error {
     let what = match error {
@@ -162,7 +167,7 @@ fn no_connection(address: SocketAddr, error: Errno, waited: Duration) -> io::Err
         error => io::Error::from(error).to_string(),
     };
     let kind = if error == Errno::INPROGRESS { io::ErrorKind::TimedOut } else { io::Error::from(error).kind() };
-    io::Error::new(kind, format!("connection to {}, port {}: {what}", address.ip(), address.port()))
+    io::Error::new(kind, format!("{NO_CONNECTION} {}, port {}: {what}", address::shown(address), address.port()))
 }
 
 /// Waits for a connection that is being made.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use msgpath_sys::address;
 use rustix::net::{self, SocketType};
 
 use super::admission::{self, Keys};
@@ -60,14 +61,22 @@ impl Offer for Bound {
 
     fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
         // Nobody is sent anything but the machine at the other end of the control channel: a source can be forged.
-        let may = |from: SocketAddr| self.need.peer.is_none_or(|near| near == from.ip().to_canonical());
-        let learnt = self.keys.learn(&self.door, timeout.min(LEARN).min(self.need.limits.stall), &self.need.limits, may)?;
+        let near = self.need.peer.map(address::canonical);
+        let may = |from: SocketAddr| near.is_none_or(|near| near.ip() == from.ip().to_canonical());
+        // The number of the link is this end's, not the one that the near end has for it.
+        let at_link = |text: &str| -> io::Result<SocketAddr> {
+            let local = parse(text)?;
+            let scoped = near.filter(|near| near.ip() == local.ip() && address::scope(*near) > 0);
+            Ok(scoped.map_or(local, |near| address::with_port(near, local.port())))
+        };
+        let learnt =
+            self.keys.learn(&self.door, timeout.min(LEARN).min(self.need.limits.stall), &self.need.limits, may)?;
         let sockets = std::mem::take(&mut self.sockets);
         sockets
             .into_iter()
             .zip(learnt.into_iter().zip(locals))
-            .map(|(fd, (learnt, local))| {
-                let peer = learnt.map_or_else(|| parse(local), Ok)?;
+            .map(|(fd, (learnt, text))| {
+                let peer = learnt.map_or_else(|| at_link(text), Ok)?;
                 if !may(peer) {
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not the address of the near end"));
                 }
@@ -106,7 +115,7 @@ impl Transport for Udp {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is not an offer"));
         let (door, port) = places.rsplit_once(' ').ok_or_else(invalid)?;
         let door = as_seen(parse(door)?, need);
-        let address = SocketAddr::new(door.ip(), port.parse().map_err(|_| invalid())?);
+        let address = address::with_port(door, port.parse().map_err(|_| invalid())?);
         let fd = socket(door, SocketType::DGRAM, bind_address(need)?)?;
         set_buffers(fd.as_fd(), &need.options)?;
         admission::introduce_to(&fd, door, &key)?;

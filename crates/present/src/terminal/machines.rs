@@ -25,7 +25,7 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
         let differs = format!("{differs}{}", resumed.differs.join("; "));
         line(&mut page, 0, &format!("resumed {} after {} rounds{differs}", resumed.at, resumed.rounds));
     }
-    if let Some(DataRoute { far, found, near, near_seen }) = &header.data {
+    if let Some(DataRoute { far, found, near, near_seen, .. }) = &header.data {
         let found = found.as_ref().map(|found| format!(" ({found})")).unwrap_or_default();
         let seen = if near == near_seen {
             String::new()

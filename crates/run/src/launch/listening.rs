@@ -1,8 +1,9 @@
 //! An agent that somebody started by hand: `msgpath serve`, over TCP or a Unix socket.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -20,6 +21,10 @@ use msgpath_sys::socket;
 use super::{Launcher, Stream};
 use crate::link::vanished;
 
+/// How long a host may take to answer.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Bytes of a segment of the control channel: what IPv4 carries everywhere (RFC 9293, 3.7.1).
+const SEGMENT: u16 = 536;
 /// How long the first words of a far end are waited for.
 const ANSWER: Duration = Duration::from_secs(15);
 
@@ -51,14 +56,14 @@ impl Launcher for Listening<'_> {
                 Err(Problem::new("E10", Exit::Usage, what).hint("msgpath echo, or msgpath compare"))
             }
             Target::Host { host, port, .. } => {
-                let mut stream = connect(host, *port, self.options)?;
+                let (mut stream, more) = connect(host, *port, self.options)?;
                 greeting::expect(&mut stream, self.target)?;
                 let _ = stream.set_nodelay(true);
                 let own = Addresses::of(&stream, true).map_err(|error| vanished("far end", error))?;
                 let seals = admitted(&mut stream, Some(own), credential.as_ref())?;
                 let read = stream.try_clone().map_err(|error| vanished("far end", error))?;
-                let peer = stream.peer_addr().ok().map(|address| address.ip());
-                Ok(Stream { peer, seals, ..Stream::new(read, stream) })
+                let peer = stream.peer_addr().ok();
+                Ok(Stream { peer, more, seals, ..Stream::new(read, stream) })
             }
             Target::Socket { path, .. } => over(UnixStream::connect(path)),
             Target::Name { name, .. } => {
@@ -146,38 +151,61 @@ fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
         .hint(format!("on the far machine run   {serve}"))
 }
 
-/// A connection to a host.
+/// A connection to a host, and how many other addresses its name has.
 ///
 /// # Errors
 /// E01.
-pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<TcpStream, Problem> {
+pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<(TcpStream, usize), Problem> {
     let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let addresses = addresses(host, port, options.family)?;
+    // Small segments pass where the network drops those of its own MTU: the far end can still say what it has seen.
+    let prepare = |fd: &OwnedFd| socket::limit_segments(fd.as_fd(), SEGMENT);
+    match socket::connect_any(&addresses, CONNECT, prepare) {
+        Ok(fd) => Ok((fd.into(), addresses.len() - 1)),
+        Err(error) => {
+            let local = host == "localhost" || host.starts_with("127.") || host == "::1";
+            let serve = match local {
+                true => "msgpath serve".to_owned(),
+                false => format!("msgpath serve {host} --token-file FILE"),
+            };
+            Err(nobody(&place, &error, &serve))
+        }
+    }
+}
+
+/// What a name means here, each address once, in the order in which they are tried: the resolver's (RFC 6724), with the families in
+/// turn (RFC 8305).
+///
+/// # Errors
+/// E01: nothing, or nothing of this family.
+fn addresses(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, Problem> {
     let resolved = (host, port).to_socket_addrs().map_err(|error| {
         Problem::new("E01", Exit::CannotStart, format!("{host:?} is not a host that this machine knows"))
             .why(error.to_string())
     })?;
-    let addresses: Vec<SocketAddr> = resolved
-        .filter(|address| match options.family {
+    let (mut first, mut other): (VecDeque<SocketAddr>, VecDeque<SocketAddr>) = Default::default();
+    for address in resolved {
+        let wanted = match family {
             Family::Any => true,
             Family::V4 => address.is_ipv4(),
             Family::V6 => address.is_ipv6(),
-        })
-        .collect();
-    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "no address of this family");
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, Duration::from_secs(5)) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+        };
+        let queue = match first.front() {
+            Some(one) if one.is_ipv4() != address.is_ipv4() => &mut other,
+            _ => &mut first,
+        };
+        if wanted && !queue.contains(&address) {
+            queue.push_back(address);
         }
     }
-    if last.kind() == io::ErrorKind::AddrNotAvailable {
+    let mut out = Vec::new();
+    while let Some(address) = first.pop_front().or_else(|| other.pop_front()) {
+        out.push(address);
+        std::mem::swap(&mut first, &mut other);
+    }
+    if out.is_empty() {
         return Err(Problem::new("E01", Exit::CannotStart, format!("{host} has no address of the family asked for"))
             .hint("without -o ip, or an address instead of the name"));
     }
-    let serve = if host == "localhost" || host.starts_with("127.") || host == "::1" {
-        "msgpath serve".to_owned()
-    } else {
-        format!("msgpath serve {host} --token-file FILE")
-    };
-    Err(nobody(&place, &last, &serve))
+    Ok(out)
 }

@@ -10,7 +10,7 @@ mod namespace;
 mod on_host;
 
 use std::io::{Read, Write};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,9 @@ pub struct Stream {
     /// What was started for it and is ended where it does not end by itself: the agent, or what carries the stream.
     pub process: Option<Child>,
     /// Its address, where it was reached over IP: where its data connections go.
-    pub peer: Option<IpAddr>,
+    pub peer: Option<SocketAddr>,
+    /// Other addresses that its name has.
+    pub more: usize,
     /// Its frames are sealed: both ends have proven to have a token.
     pub seals: Option<Seals>,
     /// How that was found, by an agent that a launcher started on a host.
@@ -56,7 +58,17 @@ impl Stream {
     /// A stream, and nothing else that is known of the agent.
     pub fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Self {
         let (to, from) = (Box::new(to), Box::new(from));
-        Self { to, from, process: None, peer: None, seals: None, found: None, errors: None, started_here: false }
+        Self {
+            to,
+            from,
+            process: None,
+            peer: None,
+            more: 0,
+            seals: None,
+            found: None,
+            errors: None,
+            started_here: false,
+        }
     }
 }
 

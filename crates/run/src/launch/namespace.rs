@@ -1,5 +1,7 @@
 //! An agent in a network namespace of this machine: a child of this process that moves there before anything else.
 
+use std::net::IpAddr;
+
 use msgpath_core::Problem;
 use msgpath_core::plan::Between;
 use msgpath_core::schema::{FAR, NEAR};
@@ -13,6 +15,7 @@ impl Launcher for Namespace<'_> {
     fn launch(&self) -> Result<Stream, Problem> {
         let [near, far] = [NEAR, FAR].map(|end| self.0.of(end));
         let stream = local::end("far", Some([far.clone(), near.clone()]))?;
-        Ok(Stream { peer: far.address.parse().ok(), ..stream })
+        let peer = far.address.parse::<IpAddr>().ok().map(|address| (address, 0).into());
+        Ok(Stream { peer, ..stream })
     }
 }

@@ -232,7 +232,7 @@ impl OnHost<'_> {
         let to = child.stdin.take().expect("piped");
         Ok(Stream {
             process: Some(child),
-            peer: Some(address),
+            peer: Some((address, 0).into()),
             found: Some(by),
             errors: Some(errors),
             ..Stream::new(from, to)

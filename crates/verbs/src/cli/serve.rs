@@ -1,7 +1,6 @@
 //! `msgpath serve`: the far end, started by hand on another machine; or a server of a feature.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -34,8 +33,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'p', long, value_name = "PORT", value_parser = typed::port)]
     port: Option<u16>,
     /// Address to listen on; 0.0.0.0 or :: for all
-    #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "address")]
-    bind: Option<IpAddr>,
+    #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "address", value_parser = typed::local_address)]
+    bind: Option<String>,
     /// Let in only near ends that have the token in FILE; FILE is made if it does not exist.
     /// An address that is not loopback takes this, or --insecure
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -92,7 +91,7 @@ impl Arguments {
     }
 
     fn listen(&self) -> Listen {
-        Listen { address: self.address.clone(), bind: self.bind, port: self.port }
+        Listen { address: self.address.clone(), bind: self.bind.clone(), port: self.port }
     }
 
     /// The server of a feature that was asked for, and what was typed for it.

@@ -8,7 +8,7 @@ mod schedules;
 pub use layers::{ladder, layers};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use msgpath_core::Workload;
 use msgpath_core::path::PathSpec;
@@ -486,16 +486,18 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
 /// Two of them contradict each other.
 pub fn channel_of(settings: &Settings) -> Result<ChannelOptions, Problem> {
     let channel = &settings.channel;
-    let bind: Option<IpAddr> = channel.bind.as_ref().and_then(|address| address.parse().ok());
-    let differs = |address: IpAddr| match channel.family {
+    let bind = channel.bind.as_deref().and_then(msgpath_sys::address::parse);
+    let differs = |address: SocketAddr| match channel.family {
         Family::V4 => address.is_ipv6(),
         Family::V6 => address.is_ipv4(),
         Family::Any => false,
     };
     match bind.filter(|address| differs(*address)) {
-        Some(address) => {
-            Err(usage(format!("-o bind={address} is not an address of the family asked for")).hint("leave out -o ip"))
-        }
+        Some(address) => Err(usage(format!(
+            "-o bind={} is not an address of the family asked for",
+            msgpath_sys::address::shown(address)
+        ))
+        .hint("leave out -o ip")),
         None => Ok(channel.clone()),
     }
 }

@@ -470,7 +470,7 @@ fn greeted(
     let (to, says) = to.into_parts();
     let seals = says.zip(hears).map(|(says, hears)| Seals { says, hears, veil });
     let mut stream = Stream::new(from, to);
-    (stream.peer, stream.found, stream.seals) = (Some(address), Some(by), seals);
+    (stream.peer, stream.found, stream.seals) = (Some((address, 0).into()), Some(by), seals);
     Link::of_host(name, stream)
 }
 

@@ -109,8 +109,9 @@ fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), Fro
         msgpath_agent::namespace::enter(namespace).map_err(|problem| failed(problem.what))?;
     }
     if let (Some((_, beyond)), true) = (&order.place, order.path.transport == "eth") {
-        let beyond = beyond.parse().map_err(failed)?;
-        let route = msgpath_agent::route::to(beyond).map_err(|why| failed(format!("no way to {beyond}: {why}")))?;
+        let beyond: std::net::IpAddr = beyond.parse().map_err(failed)?;
+        let route =
+            msgpath_agent::route::to((beyond, 0)).map_err(|why| failed(format!("no way to {beyond}: {why}")))?;
         order.options.interface = route.device;
     }
     end_after(Duration::from_nanos(order.life_ns))?;

@@ -214,7 +214,8 @@ pub fn execute(
     plan.declare(msgpath_paths::traits);
     let mut unavailable = Vec::new();
     if let Some(between) = &plan.options.between
-        && let Some(route) = between.of(FAR).address.parse().ok().and_then(|address| route::to(address).ok())
+        && let Some(route) =
+            between.of(FAR).address.parse::<std::net::IpAddr>().ok().and_then(|address| route::to((address, 0)).ok())
     {
         plan.options.interface = route.device;
     }

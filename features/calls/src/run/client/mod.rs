@@ -170,7 +170,9 @@ fn order(request: &RpcRequest, address: SocketAddr, (begin, begin_unix_us): (u64
         Protocol::Lab => Speaks::Lab { pad: if request.plain || seed1 { 0 } else { Header::ASK } },
         Protocol::Redis => Speaks::Redis(login.clone()),
         Protocol::Http => {
-            let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+            // A device of this machine means nothing to the server (RFC 6874).
+            let host = host.split('%').next().unwrap_or_default();
+            let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
             Speaks::Http {
                 host: format!("{host}:{}", request.target.port()),
                 path: path.clone(),
@@ -218,7 +220,7 @@ pub fn call(
     let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(request.connections);
     let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
     let Ok(Answer::Calling { from, counters }) = Answer::of(had(answer)?) else { return Err(out_of_turn()) };
-    let connected = Connected { to: address, from, route: route::to(address.ip()), between: request.between.clone() };
+    let connected = Connected { to: address, from, route: route::to(address), between: request.between.clone() };
     listener.connected(&connected);
     let here = connected.between.is_none() && connected.same_machine().is_some();
     let server = request.server.or_else(|| who_listens(address).filter(|_| here));
@@ -306,7 +308,7 @@ fn header(
     let link = nic.and_then(|route| Some((route.bits_per_s?, format!("link speed of {}", route.device))));
     let expected = |(at, step): (usize, &Step)| Some((at as u32, step.expect_ns?));
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
-    let peer = Some(connected.to.ip());
+    let peer = Some(connected.to);
     let (end, cpus) = ("near".to_owned(), request.cpus.clone());
     let started = clock::now();
     agent.send(&ToEnd::Examine(Examine { end, cpus, full: false, peer, spin: false, other_cpu: None }))?;
