@@ -448,6 +448,12 @@ pub struct ChannelOptions {
     pub family: Family,
     /// Local address of the near end's sockets.
     pub bind: Option<String>,
+    /// Traffic class of the packets of both ends (IP_TOS, IPV6_TCLASS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_class: Option<u8>,
+    /// Device that packets of the near end take (SO_BINDTODEVICE).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
     /// The network namespaces of the two ends; `None`: both in that of the user.
     pub between: Option<Between>,
     /// What starts the far end on its host; `None`: it is started here, or was started by hand.
@@ -500,6 +506,8 @@ impl Default for ChannelOptions {
             congestion: None,
             family: Family::Any,
             bind: None,
+            traffic_class: None,
+            through: None,
             between: None,
             launch: None,
             token_file: None,
@@ -824,7 +832,7 @@ impl Plan {
         }
         // As the kernel takes them: IFNAMSIZ and TCP_CA_NAME_MAX, each with a zero at its end.
         let short = |name: &str| (1..=15).contains(&name.len()) && !name.contains(['/', '\0', ' ']);
-        if !short(&options.interface) {
+        if !short(&options.interface) || options.through.as_deref().is_some_and(|name| !short(name)) {
             return Err(usage(format!("{:?} is not the name of a device", options.interface)));
         }
         match options.congestion.as_ref().filter(|name| !short(name)) {

@@ -675,6 +675,9 @@ pub struct ClockFacts {
     pub step_ns: u64,
 }
 
+/// The option of [`Granted`] that says with which traffic class the first packet of the other end came.
+pub const ARRIVED: &str = "traffic class on arrival";
+
 /// An option, as asked for and as the kernel granted it.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Granted {

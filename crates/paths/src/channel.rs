@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
-use msgpath_core::schema::{Granted, TcpInfo};
+use msgpath_core::schema::{ARRIVED, Granted, TcpInfo};
 use msgpath_core::{CallCounts, Unavailable};
 use msgpath_sys::sockmap::Sockmap;
-use msgpath_sys::{clock, mqueue, msg, ring, socket, sysvmsg};
+use msgpath_sys::{clock, mark, mqueue, msg, ring, socket, sysvmsg};
 use rustix::net::sockopt;
 
 use crate::layer::Layered;
@@ -217,6 +217,8 @@ pub struct Socket {
     begun: Option<usize>,
     /// What joins it with the other end's socket, past TCP.
     joined: Option<Sockmap>,
+    /// The traffic class with which the first packet came, where one was asked for.
+    arrived: Option<u8>,
 }
 
 impl Socket {
@@ -228,7 +230,23 @@ impl Socket {
         if limits.timed {
             socket::set_timeouts(fd.as_fd(), limits.slice, limits.slice)?;
         }
-        Ok(Self { fd, framed, counts: CallCounts::default(), limits, ends: true, begun: None, joined: None })
+        Ok(Self {
+            fd,
+            framed,
+            counts: CallCounts::default(),
+            limits,
+            ends: true,
+            begun: None,
+            joined: None,
+            arrived: None,
+        })
+    }
+
+    /// Remembers the traffic class with which the first packet came.
+    #[must_use]
+    pub fn with_arrived(mut self, arrived: Option<u8>) -> Self {
+        self.arrived = arrived;
+        self
     }
 
     /// Keeps what joins it with the other end's socket as long as this.
@@ -324,6 +342,22 @@ impl Channel for Socket {
             list.push(grant(end, "SO_BUSY_POLL", Some(options.busy_poll_us.to_string()), busy.to_string()));
             // As far as anything has come by now.
             list.push(grant(end, NAPI, None, queue.to_string()));
+        }
+        if let Some(class) = options.traffic_class {
+            // Of TCP the lower two bits are the kernel's: congestion notification.
+            let bits = if self.framed { 0xff } else { 0xfc };
+            let text = |class: u8| format!("{:#04x}", class & bits);
+            if let Ok(granted) = mark::traffic_class(self.fd()) {
+                list.push(grant(end, "traffic class", Some(text(class)), text(granted)));
+            }
+            if let Some(arrived) = self.arrived {
+                list.push(grant(end, ARRIVED, Some(text(class)), text(arrived)));
+            }
+        }
+        if let Ok(device) = mark::bound_device(self.fd())
+            && !device.is_empty()
+        {
+            list.push(grant(end, "SO_BINDTODEVICE", options.through.clone(), device));
         }
         if let Ok(Some(is)) = socket::is_mptcp(self.fd()) {
             list.push(grant(end, MPTCP, Some("1".into()), u8::from(is).to_string()));
@@ -671,6 +705,7 @@ impl AnyChannel {
                 ends: false,
                 begun: None,
                 joined: None,
+                arrived: None,
             }),
             AnyChannel::Pipe(Pipe { read, write, limits, packets, .. }) => AnyChannel::Pipe(Pipe {
                 packets: *packets,

@@ -141,6 +141,7 @@ impl Probe<'_> {
         let options = ChannelOptions {
             family: self.plan.options.family,
             bind: self.plan.options.bind.clone(),
+            through: self.plan.options.through.clone(),
             stall_timeout_ns: HANDSHAKE.as_nanos() as u64,
             loss_timeout_ns: DATAGRAM.as_nanos() as u64,
             ..Default::default()

@@ -26,6 +26,7 @@ pub mod limits;
 pub mod listening;
 pub mod mapped_receive;
 mod mapping;
+pub mod mark;
 pub mod memory;
 pub mod mqueue;
 pub mod msg;

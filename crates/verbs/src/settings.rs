@@ -122,7 +122,7 @@ impl std::fmt::Debug for Key {
 }
 
 /// All of them, those of sockets and paths first.
-pub static KEYS: [Key; 31] = [
+pub static KEYS: [Key; 32] = [
     Key {
         name: "nodelay",
         value: "yes|no",
@@ -211,9 +211,24 @@ pub static KEYS: [Key; 31] = [
     Key {
         name: "device",
         value: "NAME",
-        doc: "Network device that frames go through [default: lo]",
-        paths: Some(|_, traits| traits.device),
-        set: |settings, text| put(&mut settings.channel.interface, word(text)),
+        doc: "Network device of the client that packets and frames go through (packets: SO_BINDTODEVICE) [default: the route's; for frames \
+              lo]",
+        paths: Some(|_, traits| traits.device || traits.inet),
+        set: |settings, text| {
+            settings.channel.interface = word(text)?;
+            settings.channel.through = Some(settings.channel.interface.clone());
+            Ok(())
+        },
+    },
+    Key {
+        name: "tos",
+        value: "CLASS",
+        doc: "Traffic class of the packets of both ends: ef, cs1, af41, or the whole byte 0xb8 (IP_TOS, IPV6_TCLASS) [default: 0]",
+        paths: Some(|_, traits| traits.inet),
+        set: |settings, text| {
+            let bad = || "a class such as ef, cs1, af41 or 0xb8".into();
+            put(&mut settings.channel.traffic_class, traffic_class(text).map(Some).ok_or_else(bad))
+        },
     },
     Key {
         name: "ethertype",
@@ -427,6 +442,25 @@ pub fn ethertype(text: &str) -> Option<u16> {
     }
 }
 
+/// A name of a DSCP (RFC 4594, RFC 8622), or the byte.
+fn traffic_class(text: &str) -> Option<u8> {
+    let digit = |text: &str, most: u8| text.parse::<u8>().ok().filter(|digit| *digit <= most);
+    match text {
+        "ef" => Some(46 << 2),
+        "le" => Some(1 << 2),
+        _ => match (text.strip_prefix("cs"), text.strip_prefix("af"), text.strip_prefix("0x")) {
+            (Some(class), ..) => digit(class, 7).map(|class| class << 5),
+            (_, Some(both), _) if both.len() == 2 && both.is_ascii() => {
+                let (class, drop) = both.split_at(1);
+                let (class, drop) = (digit(class, 4)?, digit(drop, 3)?);
+                (class > 0 && drop > 0).then_some((8 * class + 2 * drop) << 2)
+            }
+            (.., Some(digits)) => u8::from_str_radix(digits, 16).ok(),
+            _ => None,
+        },
+    }
+}
+
 /// `5us`, or `exp:5us`.
 fn service_time(text: &str) -> Option<ServiceTime> {
     let (distribution, time) = match text.split_once(':') {
@@ -613,6 +647,9 @@ mod tests {
             ("ip=5", "4 or 6"),
             ("bind=here", "an IP address"),
             ("ethertype=0x10000", "0x88b5"),
+            ("tos=af40", "af41"),
+            ("tos=cs8", "cs1"),
+            ("tos=0x100", "0xb8"),
             ("mac=02:00", "broadcast"),
             ("frame=words", "bytes, line or length"),
             ("restarts=0", "whole number"),
@@ -632,6 +669,9 @@ mod tests {
         assert_eq!((channel.nodelay, channel.cork, channel.hold_cork), (true, false, true));
         assert_eq!((channel.send_buffer, channel.busy_poll_us, channel.ethertype), (Some(64 << 10), 7, Some(2048)));
         assert_eq!(all.stamps, Stamps::Both);
+        for (text, class) in [("ef", 0xb8), ("cs1", 0x20), ("af41", 0x88), ("le", 4), ("0x2e", 0x2e), ("cs0", 0)] {
+            assert_eq!(set(&format!("tos={text}")).unwrap().channel.traffic_class, Some(class), "{text}");
+        }
         let exponential = set("service-time=exp:1.5ms").unwrap().service_time;
         let time = ServiceTime { mean_ns: 1_500_000, distribution: Distribution::Exponential };
         assert_eq!(exponential, Some(time));

@@ -11,7 +11,9 @@
 //!
 //! ## What it is computed from
 //!
-//! Every option is read back after it was set (`getsockopt`, `fcntl`, `mq_getattr`); asked and granted are in the record for each case. Busy
+//! Every option is read back after it was set (`getsockopt`, `fcntl`, `mq_getattr`); asked and granted are in the record for each case. With
+//! `-o tos` the server also reads the traffic class of the first packet that came (UDP: the datagram with the key of the connection; TCP: the
+//! handshake). Busy
 //! polling: SO_INCOMING_NAPI_ID after the last message, 0 where a packet came from no queue; SO_BUSY_POLL itself is granted in any case.
 //! MPTCP: TCP_IS_MPTCP (kernel 6.9), else whether MPTCP_INFO can be had, before the first message; every call succeeds, and SO_PROTOCOL still
 //! says 262. AF_XDP: XDP_OPTIONS after bind(2), and how the program could be attached. The verdict program counts its runs in a map, one counter
@@ -25,7 +27,8 @@
 //!
 //! ## What to do
 //!
-//! * An option: usually raise a limit (`net.core.wmem_max`, `net.core.rmem_max`, `fs.mqueue.msg_max`), or ask for less.
+//! * An option: usually raise a limit (`net.core.wmem_max`, `net.core.rmem_max`, `fs.mqueue.msg_max`), or ask for less. For a traffic class that did not arrive look at
+//!   routers, switches, `tc` filters and firewall rules on the way.
 //! * Busy polling: a link with queues (`--between lab --link napi=on`, [paths on a device](docs/paths.md#a-queue-that-is-polled)), a NIC whose
 //!   driver has them, or the wait `spin`.
 //! * MPTCP: the other end must listen with an MPTCP socket (`sysctl net.mptcp.enabled`, `mptcpize run`). A firewall or NAT that strips TCP
@@ -37,7 +40,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::schema::Granted;
+use msgpath_core::schema::{ARRIVED, Granted};
 
 use super::other_size::too_small;
 use super::wording::{evidence, list, measured, warning};
@@ -177,6 +180,10 @@ fn meaning(option: &str) -> (&'static str, &'static str) {
             "the pipe holds another number of bytes than planned, so its writer blocks at another point",
             "ask for a power of two of at most fs.pipe-max-size",
         ),
+        ARRIVED => (
+            "something on the way cleared or changed it, so nothing behind that treats the packets as asked",
+            "look at the routers and switches between the ends, and at tc filters and firewall rules of both machines",
+        ),
         "TCP_CORK" => {
             ("pieces of a message leave in other packets than planned", "use tcp:writev, which needs no cork")
         }
@@ -223,6 +230,23 @@ mod tests {
         assert_eq!(
             texts("8388608", false),
             ["SO_SNDBUF on the far end and the near end: asked for 8388608, got 425984 (tcp:send and tcp:writev)"]
+        );
+    }
+
+    #[test]
+    fn a_traffic_class_that_was_cleared_on_the_way_is_named() {
+        let mut run = Build::echo(&["udp:send"], &[64]).run();
+        let arrived = Granted {
+            end: "far".into(),
+            option: msgpath_core::schema::ARRIVED.into(),
+            asked: "0xb8".into(),
+            granted: "0x00".into(),
+            same: false,
+        };
+        run.end.as_mut().unwrap().granted.insert(0, vec![arrived]);
+        assert_eq!(
+            sentences(&run, &super::DETECTOR),
+            ["traffic class on arrival on the far end: asked for 0xb8, got 0x00 (udp:send)"]
         );
     }
 

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use msgpath_sys::mark::take_with_traffic_class;
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::ready::{Direction, Events, ReadySet};
 use rustix::net::{self, RecvFlags, SendFlags, SocketFlags};
@@ -57,6 +58,9 @@ impl std::fmt::Display for Key {
     }
 }
 
+/// From where a datagram with a key came, and with which traffic class.
+pub(crate) type Learnt = (SocketAddr, Option<u8>);
+
 /// The keys of an offer, in the order of its connections.
 pub(crate) struct Keys(Vec<Key>);
 
@@ -86,7 +90,7 @@ impl Keys {
         timeout: Duration,
         limits: &Limits,
         may: impl Fn(SocketAddr) -> bool,
-    ) -> io::Result<Vec<Option<SocketAddr>>> {
+    ) -> io::Result<Vec<Option<Learnt>>> {
         let mut learnt = vec![None; self.0.len()];
         let start = Instant::now();
         while learnt.contains(&None) {
@@ -102,10 +106,12 @@ impl Keys {
                 Err(error) => return Err(error),
             }
             let mut bytes = [0_u8; Key::LENGTH + 1];
-            let Ok((got, _, from)) = net::recvfrom(door, &mut bytes, RecvFlags::DONTWAIT) else { continue };
+            let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+            let Ok((got, _, from)) = net::recvfrom(door, &mut bytes, peek) else { continue };
+            let Ok(class) = take_with_traffic_class(door.as_fd()) else { continue };
             let from = from.and_then(|from| SocketAddr::try_from(from).ok()).filter(|from| may(*from));
             if let (Some(from), Some(at)) = (from, self.position(&bytes[..got.min(bytes.len())])) {
-                learnt[at].get_or_insert(from);
+                learnt[at].get_or_insert((from, class));
             }
         }
         Ok(learnt)

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::poll::{Interest, poll};
-use msgpath_sys::random;
+use msgpath_sys::{mark, random};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 pub use admission::Admission;
@@ -45,6 +45,18 @@ pub(crate) fn set_buffers(fd: BorrowedFd<'_>, options: &ChannelOptions) -> io::R
         sockopt::set_socket_recv_buffer_size(fd, bytes as usize)?;
     }
     Ok(())
+}
+
+/// Marks what a socket of IP sends, as asked. At the near end it is also bound to the device that was asked for.
+pub(crate) fn mark(fd: BorrowedFd<'_>, options: &ChannelOptions, near: bool) -> io::Result<()> {
+    if let Some(class) = options.traffic_class {
+        mark::set_traffic_class(fd, class)?;
+    }
+    match &options.through {
+        Some(device) if near => mark::bind_to_device(fd, device)
+            .map_err(|error| io::Error::new(error.kind(), format!("-o device={device}: {error}"))),
+        _ => Ok(()),
+    }
 }
 
 /// A name that no other run uses and that nobody can guess: [`check_name`] has its form.

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use msgpath_sys::address::{self, with_port};
+use msgpath_sys::mark::traffic_class_of_handshake;
 use msgpath_sys::poll::{Interest, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
 
-use super::{BACKLOG, LOOK_MS, Listening, admission, set_buffers};
+use super::{BACKLOG, LOOK_MS, Listening, admission, mark, set_buffers};
 use crate::channel::{AnyChannel, Limits, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -211,6 +212,7 @@ pub(super) fn offer(need: &Need, protocol: Option<Protocol>) -> io::Result<Box<d
     let fd = at_data_port(need, |address| {
         let fd = socket_of(address, SocketType::STREAM, protocol, None)?;
         set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
+        mark(fd.as_fd(), &need.options, false)?;
         // Connections of the round before may be in TIME_WAIT at this port. A port on which another socket listens stays taken.
         sockopt::set_socket_reuseaddr(&fd, need.data_ports.is_some())?;
         net::bind(&fd, &address)?;
@@ -220,7 +222,8 @@ pub(super) fn offer(need: &Need, protocol: Option<Protocol>) -> io::Result<Box<d
     let place = local_address(&fd)?.to_string();
     let channel = |fd: OwnedFd, need: &Need| {
         tune(&fd, need)?;
-        Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?))
+        let class = need.options.traffic_class.and_then(|_| traffic_class_of_handshake(fd.as_fd()).ok().flatten());
+        Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?.with_arrived(class)))
     };
     Ok(Box::new(Listening::at(fd, place, need, |_| true, channel)?))
 }
@@ -259,6 +262,7 @@ pub(super) fn connect_to_program(address: &str, need: &Need, protocol: Option<Pr
 /// A socket that is to connect.
 fn unconnected(address: SocketAddr, need: &Need, protocol: Option<Protocol>) -> io::Result<OwnedFd> {
     let fd = socket_of(address, SocketType::STREAM, protocol, bind_address(need)?)?;
+    mark(fd.as_fd(), &need.options, true)?;
     set_buffers(fd.as_fd(), &need.options)?; // before connect: the window scale is fixed at the handshake
     Ok(fd)
 }

@@ -6,11 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use msgpath_sys::address;
+use msgpath_sys::mark::report_traffic_class;
 use rustix::net::{self, SocketType};
 
 use super::admission::{self, Keys};
-use super::set_buffers;
 use super::tcp::{as_seen, at_data_port, bind_address, local_address, parse, socket};
+use super::{mark, set_buffers};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
@@ -76,13 +77,16 @@ impl Offer for Bound {
             .into_iter()
             .zip(learnt.into_iter().zip(locals))
             .map(|(fd, (learnt, text))| {
-                let peer = learnt.map_or_else(|| at_link(text), Ok)?;
+                let (peer, class) = match learnt {
+                    Some(learnt) => learnt,
+                    None => (at_link(text)?, None),
+                };
                 if !may(peer) {
                     return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not the address of the near end"));
                 }
                 net::connect(&fd, &peer)?;
                 admission::drain(&fd);
-                Ok(AnyChannel::Socket(Socket::new(fd, true, self.need.limits.clone())?))
+                Ok(AnyChannel::Socket(Socket::new(fd, true, self.need.limits.clone())?.with_arrived(class)))
             })
             .collect()
     }
@@ -103,10 +107,12 @@ impl Transport for Udp {
             .map(|_| {
                 let fd = bound()?;
                 set_buffers(fd.as_fd(), &need.options)?;
+                mark(fd.as_fd(), &need.options, false)?;
                 Ok(fd)
             })
             .collect::<io::Result<_>>()?;
         let door = bound()?;
+        report_traffic_class(door.as_fd())?;
         Ok(Box::new(Bound { sockets, door, keys: Keys::new(need.connections)?, need: need.clone() }))
     }
 
@@ -118,6 +124,7 @@ impl Transport for Udp {
         let address = address::with_port(door, port.parse().map_err(|_| invalid())?);
         let fd = socket(door, SocketType::DGRAM, bind_address(need)?)?;
         set_buffers(fd.as_fd(), &need.options)?;
+        mark(fd.as_fd(), &need.options, true)?;
         admission::introduce_to(&fd, door, &key)?;
         net::connect(&fd, &address)?;
         admission::drain(&fd);
