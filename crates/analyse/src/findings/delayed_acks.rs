@@ -13,7 +13,7 @@
 //! ## What it is computed from
 //!
 //! **Delayed acknowledgements**: `TcpExt.DelayedACKs`, against the messages that were sent, trimmed ones included; `tcpi_ato` and `tcpi_rwnd_limited`
-//! of TCP_INFO; the share of round trips between 32 and 48 ms (or 64 and 96 ms). One sentence stands for all cases.
+//! of TCP_INFO; the segments that carried data, both ways (`tcpi_data_segs_in`, `tcpi_data_segs_out`); the share of round trips between 32 and 48 ms (or 64 and 96 ms). One sentence stands for all cases.
 //!
 //! **Autocorking**: `TcpExt.TCPAutoCorking` against the messages that were sent, trimmed ones included. It fits where it rose by at least 49
 //! in 50 messages and not by more than the send calls. One sentence stands for all cases: that with the largest share.
@@ -29,7 +29,11 @@
 //!
 //! ## What to do
 //!
-//! **Delayed acknowledgements**: Where messages wait: reply within the timer, so that the acknowledgement travels with the reply, or set TCP_QUICKACK
+//! **Delayed acknowledgements**: Where the sentence names the server's sends: the request left in one segment, so the server had all of it; its
+//! reply came in more than one although it fits, so the server wrote it in several sends, and with Nagle's algorithm the second leaves when the
+//! first is acknowledged, which this side delays. At the server: TCP_NODELAY, or one call for the whole reply.
+//!
+//! Where messages wait otherwise: reply within the timer, so that the acknowledgement travels with the reply, or set TCP_QUICKACK
 //! again after each receive call (the kernel switches it off by itself). Where they do not: nothing; each costs a packet.
 //!
 //! **Autocorking**: Hand the message over in one call (`tcp:writev`), or `sysctl net.ipv4.tcp_autocorking=0`. TCP_NODELAY does not switch

@@ -2,13 +2,13 @@
 //!
 //! ## What it says
 //!
-//! Which share of the calls of a kind failed, with which status, and how many had no answer. A call that the server answered
+//! Which share of the calls of a kind failed, with which error of the server or which status, and how many had no answer. A call that the server answered
 //! and whose T4 is not known, as all of a server's log, is neither: it is counted apart. With `--strict` it ends the run with
 //! exit 5.
 //!
 //! ## What it is computed from
 //!
-//! The status of every reply in the log, the client's or the server's. client4 never looks at it and counts such calls as successes.
+//! The status of every reply in the log, the texts that the server gave, the client's or the server's. client4 never looks at it and counts such calls as successes.
 //!
 //! ## When it stays silent
 //!
@@ -17,8 +17,10 @@
 //! ## What to do
 //!
 //! What the method and the status tell: Fail of `read` or `delete` is a key that was not written, of `quit` (the sentence says so) a msgpath server
-//! without `--allow-quit`, of an unknown method the method; TooBusy is a server without room. Otherwise no cause is named. Failed calls are
-//! often the fastest; the parts are those of successful calls where there are any.
+//! without `--allow-quit`, of an unknown method the method; TooBusy is a server without room. Errors of Redis are explained by their first word:
+//! NOAUTH, WRONGPASS, NOPERM, MOVED, ASK, LOADING, OOM, READONLY, WRONGTYPE and others. Otherwise no cause is named. Failed calls are often the
+//! fastest: all times of a run of calls are those of calls that succeeded, and those of the others stand in a line of their own. No value under a
+//! key is an answer.
 
 use std::collections::BTreeMap;
 

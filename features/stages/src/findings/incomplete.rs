@@ -27,7 +27,7 @@
 //! **Not shown, or joined**: What the sentence says: a capability for the better back end (`CAP_BPF` and `CAP_PERFMON`), fewer messages in flight,
 //! a larger `-o message-log`.
 //!
-//! **Tracing costs more**: `--stages light` records fewer events. The BPF back end costs a third of perf's: `known by` says which one was used
+//! **Tracing costs more**: `--stages light` records fewer events. The BPF back end costs a third of perf's: `known by` (`explain -v`) says which one was used
 //! and what the better one needs.
 
 use super::growth::traced;
