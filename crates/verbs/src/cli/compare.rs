@@ -13,7 +13,9 @@ use crate::request::{Request, Verb, ladder, request};
 use crate::typed::{self, List, PathArg};
 use crate::verb::{Asked, Group};
 
-/// Paths × sizes × threads, crossover; without -x the usual carriers of this machine, in under a minute
+/// Paths × sizes × threads, crossover
+///
+/// Without -x the usual carriers of this machine, in under a minute
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Where the far end is [default: started here, on another CPU]

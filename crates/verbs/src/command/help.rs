@@ -12,7 +12,7 @@ const TITLE: &str = "msgpath: how long does a message take, and where does the t
 const EXAMPLES: [(&str, &str); 3] = [
     ("msgpath echo", "this machine, right now"),
     ("msgpath echo HOST --launch ssh", "to another machine"),
-    ("msgpath compare -x tcp:send,unix:send,shm:ring/spin", "which path is fastest here"),
+    ("msgpath compare -x tcp,unix,shm", "which path is fastest here"),
 ];
 
 /// What `--help` adds to `-h`, and the manual to its synopsis.

@@ -400,7 +400,8 @@ fn a_path_has_a_setting_of_its_own() {
 #[test]
 fn a_setting_has_a_meaning_for_a_path() {
     refused("echo -x unix:send -o nodelay=no", "E51", "-o nodelay has no meaning for unix:send");
-    refused("echo -x tcp:send -o device=lo", "E51", "eth");
+    refused("echo -x unix:send -o device=lo", "E51", "-o device has no meaning for unix:send");
+    refused("echo -x shm:ring/spin -o tos=ef", "E51", "-o tos has no meaning for shm:ring/spin");
     refused("echo -x shm:ring/spin -o sndbuf=64K", "E51", "has no meaning for shm:ring/spin");
     assert!(!plan("compare -x tcp:send,unix:send -l 64 -o nodelay=no").options.nodelay);
     refused("echo -o nodealy=no", "E11", "nodelay=yes|no");

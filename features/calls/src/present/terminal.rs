@@ -176,7 +176,8 @@ fn latencies(page: &mut Page, summary: &Summary, facts: Option<&RpcFacts>, kinds
     whys.iter().for_each(|why| page.text(2, why, Paint::Dim));
     let what = CALLS.duration(open).what;
     let room = page.style.columns() - 2;
-    page.text(2, if page.style.verbose { what } else { first_statements(what, room) }, Paint::Dim);
+    let what = if page.style.verbose { what } else { &format!("{}.", first_statements(what, room)) };
+    page.text(2, what, Paint::Dim);
     kinds.iter().for_each(|kind| replies(page, facts, kind));
 }
 
