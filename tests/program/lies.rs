@@ -165,7 +165,12 @@ fn a_far_end_cannot_lie_about_one_of_its_threads() {
     let home = Home::new();
     let (_running, address) = serve(&home);
     for (says, lie) in lies {
-        let liar = Liar::new(address, of_a_round(lie));
+        let lie = of_a_round(lie);
+        let liar = Liar::new(address, move |message| match message {
+            // A probe of one thread lists none.
+            FromEnd::Done { threads, .. } if threads.is_empty() => (),
+            message => lie(message),
+        });
         let line = format!("echo {} -x tcp:send -l 4K -P 2 -T 2 -c 100 -r 3 -w 0 --no-save", liar.address);
         let output = home.run(&line);
         liar.talk.join().unwrap();

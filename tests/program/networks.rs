@@ -88,8 +88,9 @@ fn doctor_names_closed_data_ports() {
     if !may_have_namespaces() {
         return;
     }
-    let text = format!("{ROUTER}{}serve\n\"$0\" doctor 10.8.2.2", passes(5210, 5210));
+    let text = format!("{ROUTER}{}serve\n\"$0\" doctor 10.8.2.2 -v", passes(5210, 5210));
     let output = in_namespaces(&Home::new(), &text).ends_with(0);
+    assert!(output.out.contains("STOP  A/A resolution"), "{}", output.out);
     let plain = output.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(plain.contains("data connection to 10.8.2.2, port ") && plain.contains("(5210 passes)"), "{plain}");
 }
@@ -138,7 +139,7 @@ fn a_link_local_address_carries_control_and_data_and_is_shown_by_device() {
     let text = format!(
         "{LINK}ip netns exec b \"$0\" serve -B $B%v1 --token-file token -q 2>serve.log & until_serves
         until [ -s token ]; do sleep 0.1; done
-        \"$0\" compare tcp:send,udp:send \"[$B%v0]:5210\" -o bind=$A%v0 --token-file token {SHORT}
+        \"$0\" compare -x tcp:send,udp:send \"[$B%v0]:5210\" -o bind=$A%v0 --token-file token {SHORT}
         cat data/msgpath/one/run.json"
     );
     let header = in_namespaces(&home, &text).ends_with(0).json();
@@ -183,7 +184,7 @@ fn the_traffic_class_is_set_at_both_ends_and_read_on_arrival() {
     let text = format!(
         "{LINK}ip addr add fd00::1/64 dev v0 nodad; ip -n b addr add fd00::2/64 dev v1 nodad
         ip netns exec b \"$0\" serve fd00::2 --insecure -q 2>serve.log & until_serves
-        \"$0\" compare tcp:send,udp:send fd00::2 -o tos=ef,device=v0 {SHORT}
+        \"$0\" compare -x tcp:send,udp:send fd00::2 -o tos=ef,device=v0 {SHORT}
         \"$0\" show one --json"
     );
     let value = in_namespaces(&home, &text).ends_with(0).json();

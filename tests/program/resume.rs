@@ -82,7 +82,7 @@ fn a_run_that_is_killed_again_and_again_has_every_round_once() {
     let measured = run.header.resumed.iter().filter(|resumed| (resumed.rounds as usize) < run.rounds.len()).count();
     assert_eq!(last(&run.rounds), Some(1 + measured as u32));
     assert!(run.rounds.is_sorted_by_key(|round| round.restart));
-    assert!(!home.run("show cut").ends_with(0).out.contains("W49"));
+    assert!(!home.run("show cut -W").ends_with(0).out.contains("the run was resumed although"));
 }
 
 /// Copies of a whole run, cut as a program leaves them that is killed.

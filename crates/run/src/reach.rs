@@ -60,13 +60,13 @@ pub(crate) fn data(pair: &Pair, local: &str, seen: Option<std::net::IpAddr>) -> 
     })
 }
 
-/// Sends a few messages by each transport over IP of a plan to a far end on another host, small ones first: nobody has tried yet what
-/// the network lets through beside the control channel.
+/// Sends a few messages by each transport over IP of a plan to a far end that this run did not put on its own link, small ones first:
+/// nobody has tried yet what the network lets through beside the control channel.
 ///
 /// # Errors
 /// E72: nothing of the plan passes. As the ends otherwise.
 pub(crate) fn probe(pair: &mut Pair, target: &Target, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Blocked>, Problem> {
-    if pair.far.peer.is_none() || !plan.programs.is_empty() {
+    if pair.far.peer.is_none() || !plan.programs.is_empty() || plan.options.between.is_some() {
         return Ok(Vec::new());
     }
     if let Some(launch) = &plan.options.launch {

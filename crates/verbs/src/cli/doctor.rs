@@ -159,6 +159,8 @@ fn add_resolution(
 /// Check 21: what two equal cases differ by (docs/method/doctor.md#resolution).
 fn check(measured: Result<(PathName, Option<f64>), Problem>) -> Check {
     let (state, what) = match &measured {
+        // Nothing gets through to the far end.
+        Err(problem) if problem.code == "E72" => (CheckState::Stop, problem.what.clone()),
         Err(problem) => (CheckState::NotAvailable, format!("n/a: {}", problem.what)),
         Ok((path, None)) => (CheckState::NotAvailable, format!("n/a: too few rounds of {path} were measured")),
         Ok((path, Some(resolution))) => (
@@ -169,13 +171,16 @@ fn check(measured: Result<(PathName, Option<f64>), Problem>) -> Check {
             ),
         ),
     };
-    let cure = match state {
-        CheckState::Warn => "what the other checks name; more rounds (-r) and longer runs (-t) resolve more",
-        _ => "",
+    let cure = match (state, &measured) {
+        (CheckState::Stop, Err(problem)) => problem.hint.clone(),
+        (CheckState::Warn, _) => {
+            "what the other checks name; more rounds (-r) and longer runs (-t) resolve more".into()
+        }
+        _ => String::new(),
     };
     let resolution = measured.ok().and_then(|(_, resolution)| resolution);
     let evidence = resolution.map(|share| ("resolution_ratio".to_string(), share)).into_iter().collect();
-    Check::new("both", Observation { number: 21, state, what, cure: cure.into(), remedies: Vec::new(), evidence })
+    Check::new("both", Observation { number: 21, state, what, cure, remedies: Vec::new(), evidence })
 }
 
 /// What two equal cases on the cheapest path differ by. Nothing is kept.

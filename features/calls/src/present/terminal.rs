@@ -52,6 +52,7 @@ pub(super) fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
         latencies(&mut page, summary, facts, kinds);
         page.limits(run, summary, &cases);
         at_the_server(&mut page, run, kinds);
+        estimates(&mut page, run, kinds);
         if style.verbose {
             in_detail(&mut page, run, summary, rpc);
         }
@@ -77,7 +78,6 @@ fn in_detail(page: &mut Page, run: &Run, summary: &Summary, rpc: &RpcSummary) {
     let kinds = &rpc.kinds;
     page.gap();
     rates(page, kinds);
-    estimates(page, run, kinds);
     ends::copies(page, run, kinds);
     kinds.iter().for_each(|kind| parts(page, facts, kind));
     ends::processes(page, summary, kinds);
@@ -277,7 +277,7 @@ fn at_the_server(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
     );
 }
 
-/// Estimate, measured, factor, and where it went.
+/// Estimate, measured, factor; with `-v` where it went.
 fn estimates(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
     let glyphs = page.style.glyphs;
     let facts = run.header.parts.get::<RpcFacts>();
@@ -288,10 +288,17 @@ fn estimates(page: &mut Page, run: &Run, kinds: &[RpcKind]) {
     if lines.is_empty() {
         return;
     }
-    page.heading("estimate first, then look");
+    page.gap();
+    if page.style.verbose {
+        page.heading("estimate first, then look");
+    }
     for (kind, text) in lines {
+        let text = if page.style.verbose { &text } else { first_statements(&text, 0) };
         let lead = format!("{}  ", kind.method);
-        page.hanging(&["  ".into(), Paint::Bold.span(lead)], 4, &text, Paint::Plain);
+        page.hanging(&["  ".into(), Paint::Bold.span(lead)], 4, text, Paint::Plain);
+    }
+    if !page.style.verbose {
+        return;
     }
     let wired = kinds.iter().any(|kind| kind.expected.is_some() && kind.wire_ns.is_some());
     if let Some(wire) = facts.and_then(own::wire_of).filter(|_| wired) {
@@ -426,7 +433,8 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= style.columns()), "{text}");
             assert!(style.glyphs != Glyphs::Ascii || (text.is_ascii() && !text.contains('?')), "{text}");
             assert!(!text.contains('\x1b') && !text.contains("NaN"), "{text}");
-            assert!(text.lines().count() <= if style.columns() < 80 { 28 } else { 25 }, "{text}");
+            // Three of them are estimates.
+            assert!(text.lines().count() <= if style.columns() < 80 { 33 } else { 28 }, "{text}");
             insta::assert_snapshot!(format!("rpc_{name}"), text);
         }
         for width in [80, 60] {

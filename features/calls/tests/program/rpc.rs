@@ -237,7 +237,7 @@ fn what_was_written_is_read_and_recorded() {
     let home = Home::new();
     let output = home
         .run(&format!(
-            "rpc 127.0.0.1 {port} -k 100 write -key k00 + -value v 5000 --expect 2ms --then -k 100 read -key k00 + --verify"
+            "rpc 127.0.0.1 {port} -k 100 write -key k00 + -value v 5000 --expect 2ms --then -k 100 read -key k00 + --verify -v"
         ))
         .ends_with(0);
     output.shows(&[
@@ -315,7 +315,7 @@ fn our_client_calls_our_server_and_every_verb_reads_the_run() {
     let parts = &value["rpc"]["kinds"][0]["bands"][0];
     let sum: f64 = parts["parts"].as_array().unwrap().iter().map(|part| part["ns"].as_f64().unwrap()).sum();
     assert!((sum - parts["latency_ns"].as_f64().unwrap()).abs() < 1.0, "{parts}");
-    home.run("show @last").ends_with(0).shows(&["server work", "same machine"]);
+    home.run("show @last -v").ends_with(0).shows(&["server work", "same machine"]);
     home.run("verify @last").ends_with(0);
     let report = home.path().join("calls.html");
     home.run(&format!("report @last -o {}", report.display())).ends_with(0);
@@ -534,10 +534,10 @@ fn a_status_is_a_column_and_a_wrong_byte_an_error() {
     // The text is the lab's, the exit code is ours.
     rpc(port, "-k 4 read -key nobody + --legacy --no-save").ends_with(4).says(&["E38", "none of 4 calls succeeded"]);
     // One that failed is a warning, an error with --strict, and against --max-loss.
-    let line = "write -key k -value v --then read -key nobody --no-save";
+    let line = "write -key k00 -value v --then -k 2 read -key k00 + --no-save";
     rpc(port, line).ends_with(0);
     rpc(port, &format!("{line} --strict")).ends_with(5).says(&["W71"]);
-    rpc(port, &format!("{line} --max-loss 10%")).ends_with(1).says(&["E16", "1 of 2 calls failed"]);
+    rpc(port, &format!("{line} --max-loss 10%")).ends_with(1).says(&["E16", "1 of 3 calls failed"]);
     let mut served = lab();
     let (port, _requests) = server(move |at, asked| match served(at, asked) {
         Do::Reply(mut bytes) if asked.header.method.bytes() == b"read" => {
