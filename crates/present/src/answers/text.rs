@@ -178,7 +178,7 @@ mod tests {
     fn the_answers_of_a_preset_fit_on_forty_lines() {
         for count in [0, 1, 5, 30, 200] {
             let answer = |at: usize| {
-                let confidence = if at % 2 == 0 { Confidence::Sure } else { Confidence::CantTell };
+                let confidence = if at.is_multiple_of(2) { Confidence::Sure } else { Confidence::CantTell };
                 Answer::new("Does it depend on the size?", confidence, "It does, by 3 %, at all sizes. ".repeat(9))
             };
             let page = Answers {
