@@ -53,7 +53,8 @@ fn running_threads(process: u32) -> u64 {
 }
 
 fn judge_runnable(others: u64, cpus: u64, measuring: u64, spin: bool) -> Verdict {
-    let what = format!("{others} other runnable tasks on {cpus} CPUs");
+    let tasks = if others == 1 { "task" } else { "tasks" };
+    let what = format!("{others} other runnable {tasks} on {cpus} CPUs");
     let cure = "stop what else runs: a task that spins takes turns with it and is slower than one that sleeps";
     let verdict = if others > cpus && spin {
         Verdict::stop(format!("{what}: spin waits cannot be measured"), cure)

@@ -107,7 +107,10 @@ fn run(arguments: &Arguments, words: &[String]) -> Result<ExitCode> {
     let text = match (arguments.look.json, arguments.fix) {
         (true, _) => json::doctor(&doctor, resolution) + "\n",
         (false, true) => terminal::doctor_fix(&doctor, style),
-        (false, false) => terminal::doctor(&doctor, resolution, &command_again(words), style),
+        (false, false) => {
+            let words: Vec<String> = std::iter::once("msgpath".into()).chain(words.iter().cloned()).collect();
+            terminal::doctor(&doctor, resolution, &command_again(&words), style)
+        }
     };
     output::print(text)?;
     match stopped(&doctor).filter(|_| arguments.strict) {

@@ -46,7 +46,7 @@ impl crate::verb::Verb for Arguments {
     const SHORT: Option<(&str, &str)> = Some((
         "path len pieces time rounds connections reverse launch between cpu json verbose",
         "Examples:
-  msgpath stream                             128 KiB messages over TCP, here
+  msgpath stream                             messages of 128 KiB over TCP, here
   msgpath stream HOST -R                     the other machine sends
   msgpath stream --pieces 15x100             15 buffers of 100 bytes a message",
     ));

@@ -45,6 +45,8 @@ const QUICK_BUDGET: u64 = 2 * SECOND;
 const QUICK_ROUNDS: u32 = 8;
 /// Size of a stream's message, and of the reference's.
 const STREAM_SIZE: u64 = 128 << 10;
+/// The same where one message is one packet: IPv4 or IPv6, tunnels and all, carry it whole where the MTU is 1500.
+const STREAM_PACKET: u64 = 1400;
 
 /// The measuring verbs, with what only they take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +122,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     }
     let baseline = baseline(options, &paths, &target)?;
     let all = options.message.paths.as_ref().is_some_and(|List(typed)| typed.contains(&PathArg::All));
-    let shapes = programs.shapes(options, shapes(verb, options, all)?)?;
+    let shapes = programs.shapes(options, shapes(verb, options, &paths, all)?)?;
     let (mut cases, too_large) = cases(options, &paths, &shapes, all, &mut notes)?;
     // Where paths are compared, what one of them cannot carry is listed as not measured, and the others go on.
     if let Some(problem) = too_large.filter(|_| !verb.is_compare() || !cases.iter().any(fits)) {
@@ -351,7 +353,7 @@ pub(crate) fn fits(case: &Case) -> bool {
 }
 
 /// The messages: sizes, or pieces. `all` paths are measured at one size unless more are asked for: they are many.
-fn shapes(verb: Verb, options: &Options, all: bool) -> Result<Vec<Pieces>, Problem> {
+fn shapes(verb: Verb, options: &Options, paths: &[PathName], all: bool) -> Result<Vec<Pieces>, Problem> {
     let mut shapes = match (&options.message.pieces, &options.message.len) {
         (Some(List(pieces)), _) => pieces.clone(),
         (None, Some(List(sizes))) => sizes.iter().map(|size| whole(*size)).collect::<Result<_, _>>()?,
@@ -360,12 +362,21 @@ fn shapes(verb: Verb, options: &Options, all: bool) -> Result<Vec<Pieces>, Probl
             QUICK_SIZES.into_iter().map(whole).collect::<Result<_, _>>()?
         }
         _ if verb.is_compare() => COMPARED_SIZES.into_iter().map(whole).collect::<Result<_, _>>()?,
-        _ if verb == Verb::Stream => vec![whole(STREAM_SIZE)?],
+        _ if verb == Verb::Stream => vec![whole(stream_size(paths))?],
         _ => vec![whole(64)?],
     };
     let mut seen = std::collections::HashSet::new();
     shapes.retain(|shape| seen.insert(*shape));
     Ok(shapes)
+}
+
+/// The size of a stream's message that all paths carry.
+fn stream_size(paths: &[PathName]) -> u64 {
+    let of = |path| match limit(path) {
+        Some(_) if traits(path).inet => STREAM_PACKET,
+        limit => limit.unwrap_or(STREAM_SIZE).min(STREAM_SIZE),
+    };
+    paths.iter().map(of).min().unwrap_or(STREAM_SIZE)
 }
 
 fn whole(size: u64) -> Result<Pieces, Problem> {

@@ -75,6 +75,11 @@ fn sizes_and_pieces() {
     assert_eq!(cases("echo -l 64..1K").iter().map(|case| case.1).collect::<Vec<_>>(), [64, 256, 1024]);
     assert_eq!(cases("echo --pieces 15x100,30x50").iter().map(|case| case.1).collect::<Vec<_>>(), [1500, 1500]);
     assert_eq!(cases("stream")[0].1, 128 << 10);
+    assert_eq!(cases("stream -x udp")[0].1, 1400);
+    assert!(cases("stream -x tcp,udp").iter().all(|case| case.1 == 1400), "all carry the same");
+    for path in msgpath_paths::all().into_iter().map(|entry| entry.name.to_string()) {
+        assert!(typed(&format!("stream -x {path}")).is_ok(), "{path} has a size by default");
+    }
     assert_eq!(plan("echo -l 64 --reply 1K").cases[0].reply, 1024);
     refused("echo -l 0", "E11", "0 bytes");
     refused("echo --reply 0", "E11", "0 bytes");
