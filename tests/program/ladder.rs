@@ -7,7 +7,7 @@ fn the_copy_ladder_leaves_its_page_its_csv_its_script_and_its_pictures() {
     let home = Home::new();
     let folder = home.path().join("out");
     let line = format!(
-        "preset copy-ladder -o {} -- --pieces 8x8,8x64 --threads 1 --time 60ms --warmup 5ms --rounds 6",
+        "preset copy-ladder -v -o {} -- --pieces 8x8,8x64 --threads 1 --time 60ms --warmup 5ms --rounds 6",
         folder.display()
     );
     let output = home.run(&line);

@@ -84,6 +84,21 @@ fn datagrams_that_are_dropped_cost_their_cases_alone() {
 }
 
 #[test]
+fn ports_that_are_used_up_are_named_with_their_range() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = format!(
+        "ip link set lo up; echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range
+        \"$0\" serve -q & until ss -Hltn sport = 5210 | grep -q .; do kill -0 $!; sleep 0.1; done
+        \"$0\" echo 127.0.0.1 -x tcp:send/epoll -P 30 -T 1 {SHORT}"
+    );
+    let output = in_namespaces(&Home::new(), &text);
+    assert_eq!(output.code, Some(3), "{}", output.err);
+    output.says(&["no local port is left: 40000 to 40009", "in TIME_WAIT"]);
+}
+
+#[test]
 fn doctor_names_closed_data_ports() {
     if !may_have_namespaces() {
         return;

@@ -39,6 +39,7 @@ pub mod packet_ring;
 pub mod perf;
 pub mod pidfd;
 pub mod poll;
+pub mod ports;
 pub mod priority;
 pub mod process;
 mod program;

@@ -273,7 +273,7 @@ pub fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io:
                 _ => {}
             }
         },
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(crate::ports::explained(error)),
     }
     crate::set_nonblocking(fd.as_fd(), false)?;
     Ok(fd)
@@ -338,7 +338,7 @@ fn begin(address: SocketAddr, prepare: impl Fn(&OwnedFd) -> io::Result<()>) -> i
     prepare(&fd)?;
     match net::connect(&fd, &address) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(fd),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(crate::ports::explained(error)),
     }
 }
 

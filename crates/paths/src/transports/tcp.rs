@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use msgpath_sys::address::{self, with_port};
 use msgpath_sys::mark::traffic_class_of_handshake;
 use msgpath_sys::poll::{Interest, poll};
+use msgpath_sys::ports;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
 
@@ -90,7 +91,7 @@ fn socket_of(
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let fd = net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
     if let Some(local) = bind {
-        net::bind(&fd, &local)?;
+        net::bind(&fd, &local).map_err(ports::explained)?;
     }
     Ok(fd)
 }
@@ -163,6 +164,8 @@ pub const NO_CONNECTION: &str = "connection to";
 /// What became of a handshake, by the port it went to.
 fn no_connection(address: SocketAddr, error: Errno, waited: Duration) -> io::Error {
     let what = match error {
+        // Nothing of the network kept it.
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => return ports::explained(error),
         Errno::INPROGRESS | Errno::TIMEDOUT => format!("dropped, no answer within {:.1} s", waited.as_secs_f64()),
         Errno::CONNREFUSED => "refused".to_owned(),
         error => io::Error::from(error).to_string(),
@@ -215,7 +218,7 @@ pub(super) fn offer(need: &Need, protocol: Option<Protocol>) -> io::Result<Box<d
         mark(fd.as_fd(), &need.options, false)?;
         // Connections of the round before may be in TIME_WAIT at this port. A port on which another socket listens stays taken.
         sockopt::set_socket_reuseaddr(&fd, need.data_ports.is_some())?;
-        net::bind(&fd, &address)?;
+        net::bind(&fd, &address).map_err(ports::explained)?;
         net::listen(&fd, BACKLOG)?;
         Ok(fd)
     })?;

@@ -125,7 +125,7 @@ fn frames_of_a_periodic_run_cross_the_link() {
 #[test]
 fn the_preset_of_calls_answers_where_their_time_went() {
     let home = Home::new();
-    let output = home.run("preset rpc-timeline -o out");
+    let output = home.run("preset rpc-timeline -v -o out");
     // Without namespaces its runs cannot be made, and each says why.
     if output.code != Some(0) && output.err.contains("E40") {
         return eprintln!("skipped: no lab here");

@@ -34,7 +34,7 @@ fn a_file_of_ones_own_is_carried_out_and_written() {
     let home = Home::new();
     let file = own(&home, TWO);
     let out = home.path().join("out");
-    let output = home.run(&format!("preset {file} -o {}", out.display())).ends_with(0);
+    let output = home.run(&format!("preset {file} -v -o {}", out.display())).ends_with(0);
     output.says(&["2 runs", "run 1 of 2: first", "run 2 of 2: second"]).shows(&["own: two runs", "pipe there"]);
     for name in
         ["answers.html", "answers.txt", "answers.json", "published.csv", "first/report.html", "second/rounds.csv"]

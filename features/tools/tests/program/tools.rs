@@ -197,7 +197,7 @@ fn tools_that_can_do_nothing_here_are_refused_before_anything_runs() {
 fn the_preset_answers_with_what_is_there() {
     let Some(home) = home() else { return };
     let out = home.path().join("out");
-    let line = format!("preset peers -o {} -- -t 200ms -w 0 -r 5 -o extend=no --progress none", out.display());
+    let line = format!("preset peers -v -o {} -- -t 200ms -w 0 -r 5 -o extend=no --progress none", out.display());
     let output = with_tools(&home, &line).ends_with(0);
     output.shows(&[
         "Do the tools agree on a round trip?",
