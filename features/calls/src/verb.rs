@@ -42,7 +42,7 @@ use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{cli, gates, looks, progress, runs, typed, verdict as held_to};
 
-use crate::agent::client::login::Secret;
+use crate::agent::client::orders::Secret;
 use crate::agent::client::redis;
 use crate::findings::failed::QUIT;
 use crate::serve;

@@ -16,9 +16,9 @@ use msgpath_agent::{counters, speed};
 
 use super::connection::{Connection, Server};
 use super::http::Http;
-use super::login::Login;
 use super::loops::{Line, Shared};
 use super::maker::Draws;
+use super::orders::Login;
 use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Order, ROLE, Speaks};
 use super::part::Part;
 use super::team::Team;

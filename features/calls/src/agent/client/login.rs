@@ -1,45 +1,15 @@
 //! What is said to Redis on a new connection before the first call: who calls, and which database.
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
-use serde::{Deserialize, Serialize};
 
+use super::orders::{Login, Secret};
 use super::redis;
 use super::wire::Frame;
-
-/// Who calls, and which database.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Login {
-    /// A user of the server's access list; `None`: its default user.
-    pub user: Option<String>,
-    /// Their password.
-    pub password: Option<Secret>,
-    /// The database; 0 is chosen on every new connection.
-    pub database: u32,
-}
-
-/// A password. It goes to the end that calls and to the server, and is never printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// This password.
-    pub fn new(password: String) -> Self {
-        Self(password)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
 
 impl Login {
     /// The commands, each with its name.

@@ -1,5 +1,6 @@
 //! What an end that calls a server is told and what it brings home, in the frames of [`msgpath_agent::wire`].
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -11,7 +12,6 @@ use msgpath_rpc::log::{self, DATA_BYTES, RECORD_BYTES};
 use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::login::Login;
 use msgpath_agent::failure::Failure;
 use msgpath_agent::wire::{Body, FromEnd, ToEnd};
 
@@ -109,6 +109,35 @@ pub enum Speaks {
         /// More fields of the head, each with its line end.
         fields: String,
     },
+}
+
+/// Who calls, and which database.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Login {
+    /// A user of the server's access list; `None`: its default user.
+    pub user: Option<String>,
+    /// Their password.
+    pub password: Option<Secret>,
+    /// The database; 0 is chosen on every new connection.
+    pub database: u32,
+}
+
+/// A password. It goes to the end that calls and to the server, and is never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub(super) String);
+
+impl Secret {
+    /// This password.
+    pub fn new(password: String) -> Self {
+        Self(password)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// Everything that holds for all rounds of a run of calls.

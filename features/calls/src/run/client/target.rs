@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::agent::client::login::{Login, Secret};
+use crate::agent::client::orders::{Login, Secret};
 use msgpath_core::target::{BadTarget, parse_port};
 
 /// The port of the lab's servers.
