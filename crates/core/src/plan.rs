@@ -392,6 +392,17 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// Whether an address is of this family.
+    pub fn admits(self, address: std::net::IpAddr) -> bool {
+        match self {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        }
+    }
+}
+
 /// Where an end runs on this machine: a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndPlace {
@@ -816,12 +827,7 @@ impl Plan {
             if place.name.starts_with('-') || place.name.contains('/') || !place.namespace.starts_with('/') {
                 return Err(usage(format!("{:?} is no network namespace", place.name)));
             }
-            let other = match options.family {
-                Family::Any => false,
-                Family::V4 => place.address.contains(':'),
-                Family::V6 => place.address.contains('.'),
-            };
-            if other {
+            if place.address.parse().is_ok_and(|address| !options.family.admits(address)) {
                 let what =
                     format!("-o ip asks for another family than {}, the address of {}", place.address, place.name);
                 return Err(usage(what).hint("leave out -o ip, or name places that have such an address"));

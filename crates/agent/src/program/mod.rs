@@ -73,12 +73,7 @@ fn resolve(address: &str, family: Family) -> Result<SocketAddr, Unavailable> {
     let found = address.to_socket_addrs().map_err(|error| {
         Unavailable::new(format!("{address} is not known: {error}"), "an address such as raw://127.0.0.1:7")
     })?;
-    let fits = |address: &SocketAddr| match family {
-        Family::Any => true,
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6(),
-    };
-    let mut found: Vec<SocketAddr> = found.filter(fits).collect();
+    let mut found: Vec<SocketAddr> = found.filter(|address| family.admits(address.ip())).collect();
     // Where a name has both, most servers listen for IPv4 alone.
     found.sort_by_key(SocketAddr::is_ipv6);
     found.first().copied().ok_or_else(|| {

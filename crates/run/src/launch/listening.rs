@@ -185,16 +185,11 @@ fn addresses(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, P
     })?;
     let (mut first, mut other): (VecDeque<SocketAddr>, VecDeque<SocketAddr>) = Default::default();
     for address in resolved {
-        let wanted = match family {
-            Family::Any => true,
-            Family::V4 => address.is_ipv4(),
-            Family::V6 => address.is_ipv6(),
-        };
         let queue = match first.front() {
             Some(one) if one.is_ipv4() != address.is_ipv4() => &mut other,
             _ => &mut first,
         };
-        if wanted && !queue.contains(&address) {
+        if family.admits(address.ip()) && !queue.contains(&address) {
             queue.push_back(address);
         }
     }

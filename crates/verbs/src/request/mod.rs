@@ -8,12 +8,11 @@ mod schedules;
 pub use layers::{ladder, layers};
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::SocketAddr;
 
 use msgpath_core::Workload;
 use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{
-    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, FEWEST_ROUNDS, Family, Load,
+    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, FEWEST_ROUNDS, Load,
     MAX_ROUNDS, MAX_SIZE, MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
 };
 use msgpath_core::settling::State;
@@ -498,12 +497,7 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
 pub fn channel_of(settings: &Settings) -> Result<ChannelOptions, Problem> {
     let channel = &settings.channel;
     let bind = channel.bind.as_deref().and_then(msgpath_sys::address::parse);
-    let differs = |address: SocketAddr| match channel.family {
-        Family::V4 => address.is_ipv6(),
-        Family::V6 => address.is_ipv4(),
-        Family::Any => false,
-    };
-    match bind.filter(|address| differs(*address)) {
+    match bind.filter(|address| !channel.family.admits(address.ip())) {
         Some(address) => Err(usage(format!(
             "-o bind={} is not an address of the family asked for",
             msgpath_sys::address::shown(address)

@@ -368,7 +368,7 @@ fn options_of_the_connection_arrive() {
          -o stamps=both,seed=9",
     );
     let options = &plan.options;
-    assert_eq!((options.nodelay, options.cork, options.family), (false, true, Family::V6));
+    assert_eq!((options.nodelay, options.cork, options.family), (false, true, msgpath_core::plan::Family::V6));
     assert_eq!((options.send_buffer, options.receive_buffer, options.busy_poll_us), (Some(64 << 10), Some(1 << 20), 7));
     assert_eq!((options.congestion.as_deref(), plan.seed), (Some("bbr"), 9));
     assert_eq!((plan.placement.of(NEAR), plan.placement.of(FAR)), (&[0][..], &[1][..]));
