@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use msgpath_agent::team::UNANSWERED;
-use msgpath_core::plan::{ChannelOptions, Family, Plan};
+use msgpath_core::plan::{ChannelOptions, Plan};
 use msgpath_core::schema::DataRoute;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, PathName, Problem, Target, Unavailable, Workload};
@@ -74,12 +74,15 @@ pub(crate) fn probe(pair: &mut Pair, target: &Target, plan: &Plan, stop: &Atomic
     }
     let probe = Probe { target, plan, stop };
     let mut blocked: Vec<Blocked> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for case in plan.cases.iter().filter(|case| traits(&case.path).inet) {
-        let Some(meta) = transport(&case.path.transport).map(|found| found.meta()) else { continue };
-        let name = meta.meta.name;
-        if meta.family != meta::Family::Socket || blocked.iter().any(|one| one.transport == name) {
-            continue;
+        if !names.contains(&case.path.transport.as_str()) {
+            names.push(&case.path.transport);
         }
+    }
+    let found = names.into_iter().filter_map(transport).map(|transport| transport.meta());
+    for meta in found.filter(|meta| meta.family == meta::Family::Socket) {
+        let name = meta.meta.name;
         let path = PathName::new(name, meta.default_method, meta.default_wait);
         let sizes = plan.cases.iter().filter(|case| case.path.transport == name).map(|case| case.size.max(case.reply));
         let largest = sizes.max().unwrap_or_default();
@@ -109,11 +112,7 @@ pub(crate) fn probe(pair: &mut Pair, target: &Target, plan: &Plan, stop: &Atomic
 
 /// E72: a launcher found an address of another family than the one asked for.
 fn right_family(pair: &Pair, host: &str, plan: &Plan) -> Result<(), Problem> {
-    let wrong = pair.far.peer.filter(|far| match plan.options.family {
-        Family::Any => false,
-        Family::V4 => far.is_ipv6(),
-        Family::V6 => far.is_ipv4(),
-    });
+    let wrong = pair.far.peer.filter(|far| !plan.options.family.admits(far.ip()));
     let Some(far) = wrong else { return Ok(()) };
     let what = format!("{host} was found at {}, which is not an address of the family asked for", shown(far));
     Err(Problem::new("E72", Exit::CannotStart, what).hint("--address ADDR, or without -o ip"))
