@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, set_child_subreaper};
 
@@ -71,10 +72,24 @@ pub fn holder(inode: u64) -> Option<u32> {
 
 /// Whether a process was started with this in its environment, `NAME=value`, as far as this one may look; one that has ended has none.
 pub fn has_variable(pid: u32, entry: &str) -> bool {
-    /// In the midst of execve(2) it is empty for a moment.
-    const LOOKS: usize = 50;
-    let read = || fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let environment = (0..LOOKS).map(|_| read()).find(|bytes| !bytes.is_empty()).unwrap_or_default();
+    /// How long execve(2) may take, during which a process shows neither variables nor words.
+    const EXECUTES: Duration = Duration::from_millis(200);
+    let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    let is_executing = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        TaskStat::parse(&stat).is_some_and(|stat| stat.field(3) != Some("Z")) && read("cmdline").is_empty()
+    };
+    let asked = Instant::now();
+    let mut environment = read("environ");
+    while environment.is_empty() && asked.elapsed() < EXECUTES {
+        let executes = is_executing();
+        // What was executed meanwhile shows them now.
+        environment = read("environ");
+        if !executes {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
     environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())
 }
 

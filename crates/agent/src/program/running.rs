@@ -172,12 +172,8 @@ impl Running {
                 _ => return None,
             }
         };
-        // A process that is just being executed shows no variables.
-        while status.success() && asked.elapsed() < LAST_STEP {
-            if self.goes_on() {
-                return None;
-            }
-            std::thread::sleep(LOOK);
+        if status.success() && self.goes_on() {
+            return None;
         }
         self.output.settle();
         Some(format!("it {}{}", ending(status), self.text()))
