@@ -256,24 +256,18 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
 pub fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io::Result<OwnedFd> {
     /// How often `stop` is looked at.
     const LOOK: Duration = Duration::from_millis(50);
-    let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
-    let flags = net::SocketFlags::CLOEXEC | net::SocketFlags::NONBLOCK;
-    let fd = net::socket_with(family, net::SocketType::STREAM, flags, None)?;
     let begun = Instant::now();
-    match net::connect(&fd, &address) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::INPROGRESS) => loop {
-            let left = timeout.saturating_sub(begun.elapsed());
-            let wait = left.min(LOOK).as_millis() as i32 + 1;
-            match crate::poll::poll(fd.as_fd(), crate::poll::Interest::Write, wait) {
-                Ok(true) => break net::sockopt::socket_error(&fd)??,
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ if stop.load(Ordering::Relaxed) => return Err(io::ErrorKind::Interrupted.into()),
-                _ if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
-                _ => {}
-            }
-        },
-        Err(error) => return Err(crate::ports::explained(error)),
+    let fd = begin(address, |_| Ok(()))?;
+    loop {
+        let left = timeout.saturating_sub(begun.elapsed());
+        let wait = left.min(LOOK).as_millis() as i32 + 1;
+        match crate::poll::poll(fd.as_fd(), crate::poll::Interest::Write, wait) {
+            Ok(true) => break net::sockopt::socket_error(&fd)??,
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ if stop.load(Ordering::Relaxed) => return Err(io::ErrorKind::Interrupted.into()),
+            _ if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
+            _ => {}
+        }
     }
     crate::set_nonblocking(fd.as_fd(), false)?;
     Ok(fd)
@@ -330,7 +324,7 @@ pub fn connect_any(
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// A socket that is connecting.
+/// A socket that is connecting, or connected.
 fn begin(address: SocketAddr, prepare: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
     let flags = net::SocketFlags::CLOEXEC | net::SocketFlags::NONBLOCK;
