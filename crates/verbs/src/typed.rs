@@ -231,12 +231,13 @@ pub enum Offered {
 
 /// Whether `text` is `all`, a transport, or a transport with a send method, which is no address.
 fn is_path(text: &str) -> bool {
-    let (transport, rest) = text.split_once(':').unwrap_or((text, ""));
-    let method = rest.split(['/', '+']).next().unwrap_or_default();
-    text == "all"
-        || msgpath_paths::all()
+    let named = |spec: PathSpec| {
+        let is = |part: &Option<String>, name: &str| part.as_deref().is_none_or(|part| part == name);
+        msgpath_paths::all()
             .iter()
-            .any(|entry| entry.name.transport == transport && (rest.is_empty() || entry.name.method == method))
+            .any(|entry| is(&spec.transport, &entry.name.transport) && is(&spec.method, &entry.name.method))
+    };
+    text == "all" || text.parse().is_ok_and(named)
 }
 
 /// `--rate`.

@@ -13,8 +13,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::{clock, socket};
 
-use super::orders::Broken;
-use super::orders::Login;
+use super::orders::{Broken, Login};
 use super::wire::{Frame, Wire};
 
 /// Bytes that one receive call asks for at least.
