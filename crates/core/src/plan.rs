@@ -593,8 +593,12 @@ pub struct Plan {
     pub restarts: u32,
     /// Reproduces the order of every pass.
     pub seed: u64,
-    /// How long each case is measured.
+    /// How long each case is measured. A time is what the user waits for a case ([`Plan::wait_ns`]).
     pub extent: Extent,
+    /// Of the time of each case what its rounds may take, ns: what pilots, what-ifs and the work around rounds leave of it
+    /// (docs/method/rounds.md#the-time-you-wait). `None`: all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds_ns: Option<u64>,
     /// Warm-up of each case before its first round, in ns.
     pub warmup_ns: u64,
     /// Messages dropped at the start of each connection.
@@ -672,6 +676,7 @@ impl Plan {
             restarts: 1,
             seed: 1,
             extent: Extent::Time(10_000_000_000),
+            rounds_ns: None,
             warmup_ns: 0,
             trim: DEFAULT_TRIM,
             options: ChannelOptions::default(),

@@ -61,10 +61,24 @@ pub struct Spans {
 }
 
 impl Plan {
+    /// How long the user waits for the rounds of the plan and all that is around them, ns: the time of each case that was asked for.
+    /// An open loop sends for all of it, after its warm-up. `None`: a number of messages takes what it takes.
+    pub fn wait_ns(&self) -> Option<u64> {
+        let Extent::Time(ns) = self.extent else { return None };
+        let asked = self.cases.iter().filter(|case| case.ablation.is_none() && case.phase == 0).count();
+        let each = if self.has_schedules() { ns.saturating_add(self.warmup_ns) } else { ns };
+        Some(each.saturating_mul(asked as u64))
+    }
+
+    /// What all rounds of a case may take together, ns.
+    pub fn time_of_rounds(&self) -> Option<u64> {
+        let Extent::Time(ns) = self.extent else { return None };
+        Some(self.rounds_ns.unwrap_or(ns))
+    }
+
     /// How the rounds of a case are spent; `None`: they hold a count. At least half of a round is measured.
     pub fn spans(&self, case: &Case, settling: Option<Settling>) -> Option<Spans> {
-        let Extent::Time(ns) = self.extent else { return None };
-        let round = ns / u64::from(self.rounds.max(1));
+        let round = self.time_of_rounds()? / u64::from(self.rounds.max(1));
         let settling = settling.map_or(0, Settling::ns);
         let (thrown, measured) = match self.state {
             State::Steady => (settling.min(round / 2), round - settling.min(round / 2)),
@@ -83,7 +97,7 @@ impl Plan {
     /// How many rounds the time of a case is cut into where its load settles like this: fewer and longer ones before short
     /// ones, as far as the plan lets them be fewer.
     pub fn rounds_for(&self, settling: Settling) -> u32 {
-        let Extent::Time(ns) = self.extent else { return self.rounds };
+        let Some(ns) = self.time_of_rounds() else { return self.rounds };
         if self.fewest_rounds == 0 || self.state == State::Burst {
             return self.rounds;
         }

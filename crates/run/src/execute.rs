@@ -30,7 +30,7 @@ use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
 use crate::settling::kind;
-use crate::{capacity, places, program, reach, replicas, simulate, suspects, traces};
+use crate::{budget, capacity, places, program, reach, replicas, simulate, suspects, traces};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -87,9 +87,11 @@ pub fn execute(
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
     let Request { mut plan, target, verb, command, name, folder, kept } = request;
+    let started = clock::now();
     plan.validate()?;
     plan.declare(traits);
     let mut pair = Pair::open(&target, &plan.options)?;
+    let restart_ns = clock::now() - started;
     let blocked = reach::probe(&mut pair, &target, &plan, stop)?;
     program::place(&plan, &mut pair)?;
     let (one_machine, one_clock) = (pair.one_machine(), pair.one_clock());
@@ -157,6 +159,8 @@ pub fn execute(
     let between = run.header.plan.options.between.clone();
     let explain = |problem| places::explain(between.as_ref(), problem);
     run.pilot_all(progress, stop).map_err(explain)?;
+    let restarts_ns = restart_ns * u64::from(run.header.plan.restarts - 1);
+    run.keep_time(clock::now() - started + restarts_ns);
     run.open_tracer()?;
     run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
@@ -470,6 +474,17 @@ impl<'a> Run<'a> {
         let settling = self.paces.iter().filter_map(|pace| pace.settling);
         let rounds = settling.map(|settling| plan.rounds_for(settling)).min().unwrap_or(plan.rounds);
         self.header.plan.rounds = rounds.max(plan.restarts);
+    }
+
+    /// The rounds get what is left of the time that the user waits.
+    fn keep_time(&mut self, spent_ns: u64) {
+        let Some(wait_ns) = self.header.plan.wait_ns() else { return };
+        let left_ns = wait_ns.saturating_sub(spent_ns);
+        // Shorter rounds may have to be fewer, and fewer have less around them.
+        for _ in 0..2 {
+            self.header.plan.rounds_ns = budget::rounds_ns(&self.header.plan, &self.paces, left_ns);
+            self.lengthen_rounds();
+        }
     }
 
     /// What is known of every case before its first round.

@@ -45,6 +45,7 @@
 //! of another.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod capacity;
 mod diagnose;
 pub mod examples;

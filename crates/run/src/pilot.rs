@@ -135,6 +135,8 @@ pub struct Pace {
     pub granted: Vec<Granted>,
     /// Median of the last pilot round, ns (echo).
     pub median_ns: Option<u64>,
+    /// Around the messages of a round, ns: orders, connections, threads, counters. Of a run that goes on it is not known, and 0.
+    pub around_ns: u64,
 }
 
 impl Pace {
@@ -184,6 +186,7 @@ impl Pace {
             batch: pilot.batch,
             granted: pilot.granted.clone(),
             median_ns: pilot.median_ns,
+            around_ns: 0,
         };
         (fits && pace.messages(plan, case, 0) == pilot.messages).then_some(pace)
     }
@@ -214,6 +217,13 @@ impl Pace {
         // What is traced is traced message by message.
         let batch = if Plan::traced(case).is_some() { 1 } else { self.batch };
         Self { batch, ..self.clone() }
+    }
+
+    /// How long a round of the case is expected to take, ns.
+    pub fn round_ns(&self, plan: &Plan, case: &Case) -> u64 {
+        let messages = self.messages(plan, case, 0);
+        let each = messages + self.trim(plan, case, messages);
+        (each as f64 * f64::from(case.connections) * self.message_ns) as u64 + self.around_ns
     }
 
     /// Messages before them that are not measured.
@@ -283,7 +293,7 @@ pub fn pilot(
     let median_ns = last.latency.quantile(0.5).flatten();
     // Trimmed messages go in whole batches as well, so that numbering goes on where they end.
     let trim = trim.next_multiple_of(batch);
-    Ok(Pace { message_ns, trim, settling, batch, granted: last.granted, median_ns })
+    Ok(Pace { message_ns, trim, settling, batch, granted: last.granted, median_ns, around_ns: tries.around_ns() })
 }
 
 /// Rounds of a pilot: none is recorded.
@@ -294,13 +304,15 @@ pub(crate) struct Tries<'a, 'b> {
     case: &'a Case,
     /// Time per message of all connections together, ns, as far as it is known.
     pub(crate) message_ns: f64,
+    /// What was around the messages of each round, ns.
+    around: Vec<u64>,
 }
 
 impl<'a, 'b> Tries<'a, 'b> {
     /// Ever more messages until they last for a pilot. A count that is shorter needs no pace.
     fn begin(pair: &'a mut Pair, orders: &'a Orders<'b>, case: &'a Case) -> Result<(Self, Round), RoundError> {
         let plan = orders.plan;
-        let mut tries = Self { pair, orders, case, message_ns: 1.0 };
+        let mut tries = Self { pair, orders, case, message_ns: 1.0, around: Vec::new() };
         let most = match plan.extent {
             Extent::Count(count) if count <= 1_000 => count.min(8),
             _ => 1 << 20,
@@ -344,7 +356,17 @@ impl<'a, 'b> Tries<'a, 'b> {
             let expected = 2.0 * self.message_ns * messages as f64 * f64::from(self.case.connections);
             order.patience_ns = PILOT_PATIENCE_NS.max((expected as u64).min(MOST_PATIENCE_NS));
         }
-        self.orders.measure(self.pair, &order, &self.orders.own(self.case, 1, keep, 0), None)
+        let begun = clock::now();
+        let round = self.orders.measure(self.pair, &order, &self.orders.own(self.case, 1, keep, 0), None)?;
+        let messages_ns = [round.near(), round.far()].map(|end| end.trimmed_ns + end.elapsed_ns);
+        self.around.push((clock::now() - begun).saturating_sub(messages_ns[0].max(messages_ns[1])));
+        Ok(round)
+    }
+
+    /// The median of what was around the messages of a round, ns.
+    fn around_ns(&mut self) -> u64 {
+        self.around.sort_unstable();
+        self.around.get(self.around.len() / 2).copied().unwrap_or(0)
     }
 
     /// The time per message of the measured part of a round, ns.
@@ -429,7 +451,7 @@ mod tests {
     use msgpath_core::units::Pieces;
 
     fn pace(message_ns: f64, trim: u64, batch: u64) -> Pace {
-        Pace { message_ns, trim, settling: None, batch, granted: Vec::new(), median_ns: None }
+        Pace { message_ns, trim, settling: None, batch, granted: Vec::new(), median_ns: None, around_ns: 0 }
     }
 
     fn cases() -> (Plan, [Case; 4]) {

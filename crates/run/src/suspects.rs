@@ -129,7 +129,15 @@ mod tests {
             granted: congestion.into(),
             same: true,
         };
-        Pace { message_ns: 1e4, trim: 0, settling: None, batch: 1, granted: vec![granted], median_ns: Some(median_ns) }
+        Pace {
+            message_ns: 1e4,
+            trim: 0,
+            settling: None,
+            batch: 1,
+            granted: vec![granted],
+            median_ns: Some(median_ns),
+            around_ns: 0,
+        }
     }
 
     fn tried(header: &RunHeader, pace: &Pace) -> Vec<Change> {

@@ -171,13 +171,13 @@ pub struct ComparedOptions {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Evidence")]
 pub struct EvidenceOptions {
-    /// Measuring time of each case; a bare number means seconds [default: 10s, compare 2s]
+    /// The time you wait for each case, warm-up and what-ifs included; a bare number means seconds [default: 10s, compare 2s]
     #[arg(short = 't', long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
     pub time: Option<u64>,
     /// Messages of each case, instead of a time
     #[arg(short = 'c', long, value_name = "N", value_parser = typed::count, conflicts_with = "time")]
     pub count: Option<u64>,
-    /// Warm-up of each case [default: 1s, compare a tenth of -t]
+    /// Warm-up of each case [default: a tenth of -t, at most 1s]
     #[arg(short = 'w', long, value_name = "TIME", value_parser = units::parse_time_or_seconds)]
     pub warmup: Option<u64>,
     /// Rounds of each case: the unit of evidence [default: 40, stream 10; fewer and longer where it takes time to settle]

@@ -162,11 +162,9 @@ pub fn affected(cases: usize) -> String {
 
 /// Seconds for which a case was measured: as planned, or (a number of messages) as it took.
 pub fn seconds_measured(input: &Input, case: &CaseSummary) -> f64 {
-    match input.plan.extent {
-        Extent::Time(ns) => ns as f64 * case.rounds as f64 / f64::from(input.plan.rounds.max(1)) / 1e9,
-        Extent::Count(_) => {
-            input.all[case.case.id as usize].iter().map(|round| round.near().elapsed_ns as f64).sum::<f64>() / 1e9
-        }
+    match input.plan.time_of_rounds() {
+        Some(ns) => ns as f64 * case.rounds as f64 / f64::from(input.plan.rounds.max(1)) / 1e9,
+        None => input.all[case.case.id as usize].iter().map(|round| round.near().elapsed_ns as f64).sum::<f64>() / 1e9,
     }
 }
 
@@ -190,9 +188,13 @@ const SET: [&str; 2] = ["-o", "--set"];
 /// The option that names the run: a name is taken once.
 const NAME: &str = "--name";
 
-/// The command of the run once more, measuring each case for `seconds`.
+/// The command of the run once more, measuring each case for `seconds`: what is around its rounds comes on top, as in this run.
 pub fn again_for(header: &RunHeader, seconds: f64) -> String {
-    let seconds = seconds.ceil().max(1.0) as u64;
+    let whole = match (header.plan.extent, header.plan.rounds_ns) {
+        (Extent::Time(ns), Some(rounds_ns)) => ns as f64 / rounds_ns.max(1) as f64,
+        _ => 1.0,
+    };
+    let seconds = (whole * seconds).ceil().max(1.0) as u64;
     let time = match seconds {
         0..120 => format!("{seconds}s"),
         120..7200 => format!("{}m", seconds.div_ceil(60)),
@@ -205,7 +207,7 @@ pub fn again_for(header: &RunHeader, seconds: f64) -> String {
 /// in more time.
 pub fn again_with_rounds(header: &RunHeader, rounds: u64) -> String {
     let plan = &header.plan;
-    if let (Extent::Time(ns), 1..) = (plan.extent, plan.fewest_rounds) {
+    if let (Some(ns), 1..) = (plan.time_of_rounds(), plan.fewest_rounds) {
         return again_for(header, ns as f64 / 1e9 * rounds as f64 / f64::from(plan.rounds));
     }
     again(header, &ROUNDS, &format!("-r {rounds}"))

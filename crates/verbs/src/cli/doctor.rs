@@ -33,7 +33,7 @@ use crate::{looks, progress, request, typed};
 /// Rounds of each of the two equal cases.
 const ROUNDS: u32 = 20;
 /// Length of a round, ns.
-const ROUND_NS: u64 = 50_000_000;
+const ROUND_NS: u64 = 75_000_000;
 /// A resolution above this is worth a warning.
 const COARSE: f64 = 0.05;
 

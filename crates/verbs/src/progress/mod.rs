@@ -123,6 +123,7 @@ impl Progress for Block {
 
     fn planned(&mut self, plan: &Plan) {
         self.so_far.planned(plan);
+        self.so_far.begun.get_or_insert_with(Instant::now);
     }
 
     fn warming(&mut self, case: &Case, done: usize, of: usize) {
@@ -186,6 +187,7 @@ impl Progress for Line {
 
     fn planned(&mut self, plan: &Plan) {
         self.so_far.planned(plan);
+        self.so_far.begun.get_or_insert_with(Instant::now);
     }
 
     fn warming(&mut self, case: &Case, done: usize, of: usize) {

@@ -58,11 +58,16 @@ impl SoFar {
         lines.iter().fold(String::new(), |out, line| out + "\n" + line)
     }
 
+    /// What is measured, and how long that takes: `echo   this machine   run unsaved   takes 10 s`.
     pub(super) fn head(&self) -> String {
-        self.header
-            .as_ref()
-            .map(|header| shown(&format!("{}   {}   run {}", header.verb, header.target, header.name)).into_owned())
-            .unwrap_or_default()
+        let Some(header) = &self.header else { return String::new() };
+        let plan = &header.plan;
+        let takes = plan.wait_ns().map_or_else(String::new, |ns| {
+            let goes_on = plan.extend && !plan.has_schedules() || plan.refine;
+            let longer = if goes_on { ", up to twice that on busy CPUs" } else { "" };
+            format!("   takes {}{longer}", duration(ns as f64 / 1e9))
+        });
+        shown(&format!("{}   {}   run {}{takes}", header.verb, header.target, header.name)).into_owned()
     }
 
     pub(super) fn add(&mut self, round: &RoundRecord) {
@@ -283,6 +288,19 @@ mod tests {
             assert!(table.contains("so far against tcp:send") && table.lines().all(|line| line.chars().count() <= 100));
         }
         assert!(!compared(0, 1).table().contains("tcp:writev   ≈"), "no round, no mark");
+    }
+
+    #[test]
+    fn how_long_it_takes_is_said_before_it_starts() {
+        let head = |line: &str| {
+            let mut so_far = SoFar::default();
+            so_far.start(&RunHeader::new("test", "echo", typed(line).unwrap().plan));
+            so_far.head()
+        };
+        assert!(head("echo -t 4s").ends_with("   run test   takes 4 s"));
+        assert!(head("echo -x tcp:send,unix:send -t 90s").ends_with("takes 3 min 00 s"));
+        assert!(head("echo").ends_with("takes 10 s, up to twice that on busy CPUs"));
+        assert!(head("echo -c 100").ends_with("   run test"), "a number of messages takes what it takes");
     }
 
     #[test]

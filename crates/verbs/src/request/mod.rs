@@ -36,10 +36,10 @@ const COMPARED: [&str; 5] = ["tcp:send", "tcp:zerocopy", "unix:send", "pipe:writ
 const COMPARED_SIZES: [u64; 4] = [64, 1 << 10, 8 << 10, 64 << 10];
 /// Those of a quick one.
 const QUICK_SIZES: [u64; 2] = [64, 64 << 10];
-/// Measuring time of `compare` without arguments, all cases together: the command stays under a minute.
-const COMPARE_BUDGET: u64 = 32 * SECOND;
+/// Time of `compare` without arguments, all cases together: the command stays under a minute.
+const COMPARE_BUDGET: u64 = 45 * SECOND;
 /// The same of `--quick`: with warm-up and pilots the command takes about 3 s.
-const QUICK_BUDGET: u64 = 2 * SECOND;
+const QUICK_BUDGET: u64 = 3 * SECOND;
 /// Rounds of each case of `--quick`.
 const QUICK_ROUNDS: u32 = 8;
 /// Size of a stream's message, and of the reference's.
@@ -176,8 +176,9 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
             && programs.each.is_empty()
             && measured == 1
             && effort.rounds >= MIN_ROUNDS_FOR_CLAIMS,
-        // Who says how many rounds, or of how many messages, gets them. The log of traced rounds has no room for more.
+        // Who says how long, how many rounds or messages, gets them. The log of traced rounds has no room for more.
         extend: settings.extend
+            && (options.evidence.time.is_none() || settings.is_typed("extend"))
             && verb.each().is_none()
             && options.evidence.rounds.is_none()
             && options.timed.stages == StagesArg::default()
@@ -483,7 +484,7 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
     let warmup_ns = typed.warmup.unwrap_or(match (verb.each(), extent) {
         (Some(_), _) => 0, // the first exchange is one of the trials
         (None, Extent::Time(time)) if typed.quick => time / 8,
-        (None, Extent::Time(time)) if verb.is_compare() => (time / 10).min(SECOND),
+        (None, Extent::Time(time)) => (time / 10).min(SECOND),
         (None, _) if verb.is_compare() => SECOND / 5,
         _ => SECOND,
     });

@@ -148,9 +148,8 @@ fn compare_without_a_word_fits_into_a_minute() {
         plan.cases.iter().filter(|case| case.role == CaseRole::Control).map(|case| case.size).collect();
     assert_eq!(controls, [64, 64 << 10]);
     assert_eq!(plan.rounds, 40);
-    let Extent::Time(each) = plan.extent else { panic!("{:?}", plan.extent) };
-    let total = (each + plan.warmup_ns) * plan.cases.len() as u64;
-    assert!((30 * SECOND..40 * SECOND).contains(&total), "{total}");
+    let wait = plan.wait_ns().unwrap();
+    assert!((44 * SECOND..=45 * SECOND).contains(&wait), "{wait}");
     assert!(plan.cases.iter().enumerate().all(|(id, case)| case.id == id as u32));
     assert_eq!(plan.baseline.to_string(), "tcp:send");
 }
@@ -160,9 +159,8 @@ fn quick_is_rough_and_says_so() {
     for words in ["echo --quick", "stream --quick", "compare --quick", "compare -x tcp:send,unix:send -l 64 --quick"] {
         let request = typed(words).unwrap();
         let plan = &request.plan;
-        let Extent::Time(each) = plan.extent else { panic!("{:?}", plan.extent) };
-        let total = (each + plan.warmup_ns) * plan.cases.len() as u64;
-        assert!((2 * SECOND..3 * SECOND).contains(&total), "{words}: {total}");
+        let wait = plan.wait_ns().unwrap();
+        assert!((2 * SECOND..=3 * SECOND).contains(&wait), "{words}: {wait}");
         assert_eq!((plan.rounds, plan.fewest_rounds), (8, 0), "{words}");
         assert!(!plan.try_causes && !plan.extend && !plan.refine && !plan.events, "{words}");
         assert!(request.notes.iter().any(|note| note.starts_with("a rough answer")), "{words}: {:?}", request.notes);

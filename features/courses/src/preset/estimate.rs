@@ -62,6 +62,8 @@ const RUN: u64 = 500_000_000;
 const RESTART: u64 = 100_000_000;
 /// What a round is trimmed by at most, ns, where a schedule says how long that takes.
 const TRIM: u64 = 20_000_000;
+/// Rounds have at least this share of the time of a case.
+const LEAST: u64 = 4;
 /// Rounds of an ablation and of a traced replica are at most so long, ns.
 const ABLATION: u64 = 10_000_000;
 const TRACED: u64 = 30_000_000;
@@ -70,7 +72,7 @@ const COUNTED: u64 = 4;
 /// Ablations of a single case whose ends sleep.
 const ABLATIONS: u64 = 2;
 
-/// How long a plan will take, ns. A count without a rate takes as long as its path makes it: a round trip for each message, or part of
+/// How long a plan will take, ns. A time is what it says, unless pilots and all that is around the shortest rounds take longer. A count without a rate takes as long as its path makes it: a round trip for each message, or part of
 /// it, a part for each further call, and 1 ns a byte. Sizes that are added near a crossing are not in it: nobody knows
 /// whether there is one; nor are the rounds for which a run with too few calm ones goes on.
 pub fn planned_ns(plan: &Plan, pace: Pace) -> u64 {
@@ -95,9 +97,11 @@ pub fn planned_ns(plan: &Plan, pace: Pace) -> u64 {
     let traced = |case: &Case| if plan.stages.is_some() { stage(TRACED, case) } else { 0 };
     let counted = |case: &Case| if plan.events_forced { stage(ABLATION, case) / COUNTED } else { 0 };
     let tried = |case: &Case| if plan.try_causes { ABLATIONS * (pilot(case) + stage(ABLATION, case)) } else { 0 };
-    RUN + u64::from(plan.restarts - 1) * RESTART
+    let least = RUN
+        + u64::from(plan.restarts - 1) * RESTART
         + plan.cases.iter().map(of).sum::<u64>()
-        + measured().map(|case| traced(case) + counted(case) + tried(case)).sum::<u64>()
+        + measured().map(|case| traced(case) + counted(case) + tried(case)).sum::<u64>();
+    least.max(plan.wait_ns().map_or(0, |wait| RUN + wait))
 }
 
 /// The messages of a round, with those that are trimmed where they take long.
@@ -105,7 +109,8 @@ fn round_ns(plan: &Plan, case: &Case, pace: Pace) -> u64 {
     let rounds = u64::from(plan.rounds);
     let gap_ns = case.load.rate().map(|rate| rate.gap_ns());
     let messages = match (plan.extent, gap_ns) {
-        (Extent::Time(ns), _) => ns / rounds,
+        (Extent::Time(ns), Some(_)) => ns / rounds,
+        (Extent::Time(ns), None) => ns / LEAST / rounds,
         (Extent::Count(count), Some(gap)) => (count as f64 * gap) as u64 / rounds,
         (Extent::Count(count), None) => {
             let message = if plan.workload.timed { pace.message } else { pace.message / OF_A_STREAM };
@@ -141,10 +146,12 @@ mod tests {
 
     #[test]
     fn rounds_pilots_and_the_start_are_counted() {
-        // 1 s of messages, 40 rounds of 40 ms around them; the pilot has 5 growing rounds (0.21 s), three slices that are
-        // longer than the 0.1 s of warm-up (0.15 s), and one round (0.065 s); the run 0.5 s.
-        assert!((seconds(&plan(1)) - (0.5 + 2.6 + 0.425)).abs() < 1e-9);
-        assert!((seconds(&plan(10)) - (0.5 + 26.0 + 4.25)).abs() < 1e-9);
+        // A quarter of a second of messages, 40 rounds of 40 ms around them; the pilot has 5 growing rounds (0.21 s), three slices
+        // that are longer than the 0.1 s of warm-up (0.15 s), and one round (0.04625 s); the run 0.5 s.
+        assert!((seconds(&plan(1)) - (0.5 + 1.85 + 0.40625)).abs() < 1e-9);
+        assert!((seconds(&plan(10)) - (0.5 + 18.5 + 4.0625)).abs() < 1e-9);
+        let long = Plan { extent: Extent::Time(10 * SECOND), ..plan(1) };
+        assert!((seconds(&long) - 10.5).abs() < 1e-9, "the time that was asked for");
         let warm = Plan { warmup_ns: SECOND, ..plan(1) };
         assert!((seconds(&warm) - seconds(&plan(1)) - 0.85).abs() < 1e-9);
         let restarted = Plan { restarts: 5, ..plan(1) };
@@ -155,11 +162,11 @@ mod tests {
     fn a_control_has_no_pilot_and_an_ablation_short_rounds() {
         let mut with = plan(2);
         with.cases[1].role = CaseRole::Control;
-        assert!((seconds(&with) - seconds(&plan(1)) - 2.6).abs() < 1e-9);
+        assert!((seconds(&with) - seconds(&plan(1)) - 1.85).abs() < 1e-9);
         let ablations = Plan { try_causes: true, ..plan(1) };
-        assert!((seconds(&ablations) - seconds(&plan(1)) - 2.0 * (0.425 + 40.0 * 0.05)).abs() < 1e-9);
+        assert!((seconds(&ablations) - seconds(&plan(1)) - 2.0 * (0.40625 + 40.0 * 0.04625)).abs() < 1e-9);
         let traced = Plan { stages: Some(StageSet::Light), ..plan(1) };
-        assert!((seconds(&traced) - seconds(&plan(1)) - 40.0 * 0.065).abs() < 1e-9, "25 ms, no more than untraced");
+        assert!((seconds(&traced) - seconds(&plan(1)) - 40.0 * 0.04625).abs() < 1e-9, "no more than untraced");
     }
 
     #[test]
@@ -168,11 +175,14 @@ mod tests {
         let at = |rate: f64| Load::Open { rate: Rate::per_second(rate).unwrap(), arrivals: Arrivals::Constant };
         open.cases[0].load = at(1_000.0);
         assert!(
-            (seconds(&open) - seconds(&plan(1)) - (40.0 * 0.02 - 0.065)).abs() < 1e-9,
+            (seconds(&open) - seconds(&plan(1)) - (40.0 * (0.02 + 0.01875) - 0.04625)).abs() < 1e-9,
             "100 messages would be 100 ms"
         );
         open.cases[0].load = at(100_000.0);
-        assert!((seconds(&open) - seconds(&plan(1)) - (40.0 * 0.0025 - 0.065)).abs() < 1e-9, "a tenth of 25 ms");
+        assert!(
+            (seconds(&open) - seconds(&plan(1)) - (40.0 * (0.0025 + 0.01875) - 0.04625)).abs() < 1e-9,
+            "a tenth of 25 ms"
+        );
     }
 
     #[test]
