@@ -241,6 +241,7 @@ impl Running {
     ///
     /// # Panics
     /// It does not come.
+    #[cfg(feature = "courses")]
     #[track_caller]
     pub(crate) fn until_it_prints(&self, part: &str) {
         assert!(within(LIMIT, || self.out.text().contains(part)), "{part:?} is not in:\n{}", self.out.text());
