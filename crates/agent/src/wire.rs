@@ -342,6 +342,42 @@ impl PartialEq for Body {
     }
 }
 
+impl ToEnd {
+    /// An order to a role.
+    ///
+    /// # Errors
+    /// As [`Body::of`].
+    pub fn role(role: &str, order: &impl Serialize) -> io::Result<Self> {
+        Ok(Self::For { role: role.into(), body: Body::of(order)? })
+    }
+}
+
+impl FromEnd {
+    /// What a role says.
+    ///
+    /// # Errors
+    /// As [`Body::of`].
+    pub fn role(said: &impl Serialize) -> io::Result<Self> {
+        Ok(Self::For { body: Body::of(said)? })
+    }
+
+    /// A role has made a round ready.
+    pub fn ready() -> Self {
+        Self::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() }
+    }
+
+    /// What a role has said.
+    ///
+    /// # Errors
+    /// Anything else, as it is.
+    pub fn of_role<T: DeserializeOwned>(self) -> Result<T, Self> {
+        match &self {
+            Self::For { body } => body.read().map_err(|_| self),
+            _ => Err(self),
+        }
+    }
+}
+
 impl Body {
     /// What a role says.
     ///

@@ -11,13 +11,13 @@ use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
 use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, LOOPBACK, Load, MAX_ROUNDS, Stamps};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
-    EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
+    EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, UnavailableCase,
 };
 use msgpath_core::settling::Settling;
 use msgpath_core::shuffle::order_in_blocks;
 use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
-use msgpath_paths::registry::{Entry, traits};
+use msgpath_paths::registry::traits;
 use msgpath_record::RunWriter;
 use msgpath_sys::{address, clock};
 
@@ -30,6 +30,7 @@ use crate::placement::{concerns, placement};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
 use crate::settling::kind;
+use crate::written::{self, carrier, flags, held, leave_out, renumber};
 use crate::{budget, capacity, places, program, reach, replicas, simulate, suspects, traces};
 
 /// What to execute.
@@ -109,21 +110,20 @@ pub fn execute(
         plan.placement.set(FAR, chosen.of(FAR).to_vec());
     }
     let spare = spare(&order, &plan, one_machine);
-    let unavailable = leave_out_unavailable(&mut plan, &spare, &blocked)?;
+    let (options, stream) = (plan.options.clone(), !plan.workload.is_echoed());
+    let through = |case: &Case| blocked.iter().find_map(|blocked| blocked.reason(case)).map_or(Ok(()), Err);
+    let unavailable = leave_out(&mut plan, |case| {
+        available(case, &options, stream, &spare)?;
+        through(case)
+    })?;
     let (mut near_events, mut far_events) = if plan.events {
         (pair.near.events.clone(), pair.far.events.clone())
     } else {
         (EventFacts::default(), EventFacts::default())
     };
     plan.events = plan.events && replicas::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
-    let mut header = RunHeader {
-        started: msgpath_record::utc::now(),
-        command,
-        version: env!("CARGO_PKG_VERSION").into(),
-        target: target_of(&target, &plan, &pair.far),
-        unavailable,
-        ..RunHeader::new(name.clone(), verb, plan)
-    };
+    let target_name = target_of(&target, &plan, &pair.far);
+    let mut header = RunHeader { unavailable, ..written::header(name.clone(), &verb, command, target_name, plan) };
     header.set_hosts([&pair.near, &pair.far].map(|link| link.environment.clone()));
     let measuring = header.plan.placement.of(NEAR);
     let near_counters = pair.near.counters.iter().filter(|name| concerns(name, measuring)).cloned().collect();
@@ -194,27 +194,9 @@ pub(crate) fn carry_out(
         header.simulated = simulate::cases(&header.plan, target, stop);
         writer.replace_header(&header).map_err(Problem::from)?;
     }
-    let (status, problem) = match &result {
-        Ok(true) => (Status::Ok, None),
-        Ok(false) => (Status::Partial, None),
-        Err(problem) => (Status::Failed, Some(problem.clone())),
-    };
     let granted: BTreeMap<u32, Vec<Granted>> =
         header.plan.cases.iter().zip(paces).map(|(case, pace)| (case.id, pace.granted)).collect();
-    let end = RunEnd {
-        status,
-        ended: msgpath_record::utc::now(),
-        problem,
-        messages_not_kept: 0,
-        granted,
-        header_crc32: None,
-    };
-    // A disk that is full cannot take the last block either; the first error is the one that matters.
-    let end = match (writer.finish(end), &result) {
-        (Ok(end), _) => end,
-        (Err(_), Err(problem)) => return Err(problem.clone()),
-        (Err(error), Ok(_)) => return Err(error.into()),
-    };
+    let end = written::ended(&mut writer, &result, granted)?;
     result.map(|_| end)
 }
 
@@ -253,39 +235,8 @@ fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
     order.iter().copied().filter(|cpu| !taken(cpu)).collect()
 }
 
-/// Takes the cases that this machine cannot measure out of the plan.
-fn leave_out_unavailable(
-    plan: &mut Plan,
-    spare: &[u32],
-    blocked: &[reach::Blocked],
-) -> Result<Vec<UnavailableCase>, Problem> {
-    let mut out = Vec::new();
-    let (options, stream) = (plan.options.clone(), !plan.workload.is_echoed());
-    let through = |case: &Case| blocked.iter().find_map(|blocked| blocked.reason(case)).map_or(Ok(()), Err);
-    plan.cases.retain(|case| match available(case, &options, stream, spare).and_then(|()| through(case)) {
-        Ok(()) => true,
-        Err(reason) => {
-            out.push(UnavailableCase { case: case.clone(), reason });
-            false
-        }
-    });
-    let left: Vec<u32> = plan.cases.iter().map(|case| case.id).collect();
-    plan.cases.retain(|case| case.ablation.as_ref().is_none_or(|ablation| left.contains(&ablation.of)));
-    renumber(plan, &out)?;
-    Ok(out)
-}
-
 fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32]) -> Result<(), Unavailable> {
-    let entry = Entry::find(&case.path)
-        .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
-    let largest = case.size.max(case.reply);
-    if let Some(limit) = entry.transport.max_message().filter(|limit| largest > *limit) {
-        let transport = entry.transport.meta().meta.name;
-        return Err(Unavailable::new(
-            format!("{largest} bytes do not fit in one {transport} message (largest here: {limit} bytes)"),
-            "a smaller -l",
-        ));
-    }
+    let entry = carrier(case)?;
     if stream {
         entry.transport.streams()?;
     }
@@ -338,7 +289,7 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
             "--interface with the device of the link: mp0 in a lab",
         ));
     }
-    entry.transport.suits(options, largest)?;
+    entry.transport.suits(options, case.size.max(case.reply))?;
     entry.probe()
 }
 
@@ -354,34 +305,6 @@ fn goes_back_untouched(case: &Case, stream: bool) -> Result<(), Unavailable> {
         return Ok(());
     };
     Err(Unavailable::new(why, hint))
-}
-
-/// Gives the cases that are left their ids, and the ablations those of the cases that they explain.
-///
-/// # Errors
-/// None is left.
-fn renumber(plan: &mut Plan, unavailable: &[UnavailableCase]) -> Result<(), Problem> {
-    let ids: Vec<u32> = plan.cases.iter().map(|case| case.id).collect();
-    for (id, case) in plan.cases.iter_mut().enumerate() {
-        case.id = id as u32;
-        if let Some(ablation) = &mut case.ablation
-            && let Some(of) = ids.iter().position(|id| *id == ablation.of)
-        {
-            ablation.of = of as u32;
-        }
-    }
-    if !plan.cases.iter().any(|case| case.path == plan.baseline)
-        && let Some(first) = plan.cases.first()
-    {
-        plan.baseline = first.path.clone();
-    }
-    match (plan.cases.is_empty(), unavailable.first()) {
-        (true, Some(first)) => {
-            let what = format!("{} cannot be measured here: {}", first.case.path, first.reason.why);
-            Err(Problem::new("E05", Exit::CannotStart, what).hint(first.reason.hint.clone()))
-        }
-        _ => Ok(()),
-    }
 }
 
 pub(crate) struct Run<'a> {
@@ -735,10 +658,6 @@ impl<'a> Run<'a> {
         near_kernel.retain(|name, _| concerns(name, plan.placement.of(NEAR)));
         let counted = self.header.end(NEAR).counters.iter().any(|name| name == STEAL);
         let steal_ticks = counted.then(|| near_kernel.get(STEAL).copied().unwrap_or(0));
-        if measured.latency.beyond() + measured.service.beyond() > 0 {
-            return Err(Problem::new("E20", Exit::Unfinished, "a message took longer than 18 minutes")
-                .why("no histogram holds it, and nothing is clipped"));
-        }
         let (mut trace, mut events) = measured.trace.take().unzip();
         let start_ns = self.since_start(measured.start);
         for event in events.iter_mut().flatten() {
@@ -748,8 +667,8 @@ impl<'a> Run<'a> {
             let since_start = self.before.start_ns.wrapping_sub(self.begin) as i64;
             trace.apart.push(traces::add(events, far, start_ns, since_start));
         }
-        let flags = flags(&measured, messages * u64::from(case.connections), steal_ticks);
-        let record = RoundRecord {
+        let sent = measured.near().delivery.sent.max(measured.far().delivery.sent);
+        let mut record = RoundRecord {
             case: case.id,
             pass: place.pass,
             restart: place.restart,
@@ -759,7 +678,7 @@ impl<'a> Run<'a> {
             connect_ns: case.traits.connects.then_some(measured.connect_ns),
             ends: std::mem::take(&mut measured.ends).into(),
             steal_ticks,
-            flags,
+            flags: Vec::new(),
             latency: measured.latency.to_sparse(),
             one_way: measured.one_way.to_sparse(),
             service: measured.service.to_sparse(),
@@ -768,6 +687,8 @@ impl<'a> Run<'a> {
             open: measured.open.clone(),
             trace,
         };
+        held(&record)?;
+        record.flags = flags(&record, sent < messages * u64::from(case.connections));
         let numbering = Numbering { first: trim, step: pace.batch };
         let messages = self.message_rows(case, place.pass, numbering, &measured, keep);
         match record.trace {
@@ -860,21 +781,6 @@ pub fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
         _ => return 0,
     };
     (span as u64).max(1_000_000_000)
-}
-
-/// Conditions that were lost while the round ran.
-fn flags(round: &Round, planned: u64, steal_ticks: Option<u64>) -> Vec<String> {
-    let mut flags = Vec::new();
-    if round.near().delivery.sent.max(round.far().delivery.sent) < planned {
-        flags.push("cut short".into());
-    }
-    // USER_HZ is 100 on Linux: a tick is 10 ms. One tick of a short round says nothing.
-    let stolen_ns = steal_ticks.unwrap_or(0) * 10_000_000;
-    let watched = round.ends[NEAR].watched_ns.unwrap_or(0);
-    if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * watched as f64 {
-        flags.push("steal".into());
-    }
-    flags
 }
 
 #[cfg(test)]

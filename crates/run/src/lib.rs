@@ -13,6 +13,7 @@
 //! | `link`, `placement` | the coordinator's end of the stream to an agent; which CPUs the ends use |
 //! | `program` | a far end of others: where it is, whether it is the same one, what is made of its CPU time |
 //! | `round` | one round: an order to each end, a report of each, brought together |
+//! | `written` | what every run writes alike, those of features as well: header, conditions of a round, its end |
 //! | `others` | who else used the CPUs during a round |
 //! | `simulate` | the near end's loop under cachegrind |
 //! | `replicas` | the traced replica of each case: stages come from it, and what tracing costs |
@@ -67,10 +68,11 @@ mod simulate;
 mod suspects;
 mod traces;
 mod who;
+pub mod written;
 
 pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
-pub use link::{Link, Pair, vanished};
+pub use link::{Link, Pair, had, vanished};
 pub use orders::Orders;
 pub use others::Others;
 pub use pilot::{Pace, Sought, pilot};

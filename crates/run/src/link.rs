@@ -13,10 +13,12 @@ use msgpath_agent::seal::{Sealing, Seals, Veil};
 use msgpath_agent::team::no_thread;
 use msgpath_agent::wire::{self, FromEnd, Incoming, ToEnd};
 use msgpath_core::foreign::shown_bytes;
-use msgpath_core::plan::ChannelOptions;
+use msgpath_core::plan::{ChannelOptions, EndPlace};
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::schema::{DataRoute, Environment, EventFacts};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
+
+use serde::Serialize;
 
 use crate::launch::{self, Launcher as _, Stream};
 
@@ -65,6 +67,20 @@ pub fn vanished(name: &str, why: impl std::fmt::Display) -> Problem {
     Problem::new("E17", Exit::Unfinished, format!("the {name} vanished")).why(format!("{why}"))
 }
 
+/// What an end says, if it is neither that something cannot be had, which is said as `what`, nor that it failed.
+///
+/// # Errors
+/// E05, or what it says.
+pub fn had(said: FromEnd, what: impl std::fmt::Display) -> Result<FromEnd, Problem> {
+    match said {
+        FromEnd::Unavailable(Unavailable { why, hint }) => {
+            Err(Problem::new("E05", Exit::CannotStart, format!("{what}: {why}")).hint(hint))
+        }
+        FromEnd::Failed(failure) => Err(failure.into()),
+        said => Ok(said),
+    }
+}
+
 /// E76: what came over the control channel is not what the other end has said.
 fn changed(name: &str, error: &io::Error) -> Problem {
     Problem::new("E76", Exit::Unfinished, format!("the {name} has not said what came over its control channel"))
@@ -91,7 +107,7 @@ impl Link {
     /// # Errors
     /// As [`Link::open`].
     pub fn near_here() -> Result<Self, Problem> {
-        Self::near(launch::local::Local { end: "near" }.launch()?, ANSWER)
+        Self::near(launch::local::Local { end: "near end" }.launch()?, ANSWER)
     }
 
     /// A near end that was started, and takes this long at most to greet.
@@ -110,10 +126,18 @@ impl Link {
         Self::greet(format!("agent of {host}"), stream, ANSWER)
     }
 
-    fn greet(
-        name: impl Into<String>,
+    /// A process that is started here for a role, in the first of two places where there are two, and not greeted: it gets its orders at
+    /// once.
+    ///
+    /// # Errors
+    /// E19, E56.
+    pub fn ungreeted(name: String, places: Option<[EndPlace; 2]>) -> Result<Self, Problem> {
+        Self::on(name.clone(), launch::local::end(&name, places)?)
+    }
+
+    fn on(
+        name: String,
         Stream { to, mut from, process: child, peer, more, seals, found, errors, started_here }: Stream,
-        patience: Duration,
     ) -> Result<Self, Problem> {
         let (says, hears, veil) = match seals {
             Some(Seals { says, hears, veil }) => (Some(says), Some(hears), Some(veil)),
@@ -133,8 +157,8 @@ impl Link {
         if let Err(error) = reader {
             return Err(cannot_start(no_thread(&error)));
         }
-        let mut link = Self {
-            name: name.into(),
+        Ok(Self {
+            name,
             to: Box::new(Sealing::new(to, says)),
             veil,
             frames,
@@ -150,7 +174,11 @@ impl Link {
             started_here,
             last_sent: Instant::now(),
             until: None,
-        };
+        })
+    }
+
+    fn greet(name: impl Into<String>, stream: Stream, patience: Duration) -> Result<Self, Problem> {
+        let mut link = Self::on(name.into(), stream)?;
         let version = env!("CARGO_PKG_VERSION");
         // What takes long to answer, as a program that is simulated does, takes long to listen as well.
         let lease_ms = LEASE.max(patience).as_millis() as u64;
@@ -185,6 +213,15 @@ impl Link {
     pub fn send(&mut self, message: &ToEnd) -> Result<(), Problem> {
         self.last_sent = Instant::now();
         wire::write(&mut self.to, message, &[]).map_err(|error| self.vanished(error))
+    }
+
+    /// Gives an order to a role of it.
+    ///
+    /// # Errors
+    /// E17.
+    pub fn order(&mut self, role: &str, order: &impl Serialize) -> Result<(), Problem> {
+        let order = ToEnd::role(role, order).map_err(|error| self.vanished(error))?;
+        self.send(&order)
     }
 
     /// Keeps the lease while something else goes on.
@@ -286,17 +323,11 @@ impl Link {
     /// system; where it does not answer any more, it is killed.
     pub fn end_child(&mut self) {
         self.to = Box::new(io::sink());
-        if let Some(child) = self.child.as_mut()
-            && !launch::ends_by_itself(child)
-        {
-            match self.found {
-                Some(_) => launch::end_now(child),
-                // An agent of this program ignores what asks it to end.
-                None => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                }
-            }
+        let Some(child) = self.child.as_mut() else { return };
+        match self.found {
+            None => launch::end_child(child),
+            Some(_) if !launch::ends_by_itself(child) => launch::end_now(child),
+            Some(_) => {}
         }
     }
 

@@ -363,12 +363,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
     fn connect(&mut self, locals: Vec<String>) -> io::Result<Answer> {
         if let Some(watched) = &mut self.watched {
             watched.begin(&self.programs);
-            return Ok(Answer::Say(FromEnd::Ready {
-                granted: Vec::new(),
-                room: None,
-                threads: Vec::new(),
-                seen: None,
-            }));
+            return Ok(Answer::Say(FromEnd::ready()));
         }
         let prepared = self.prepared.take().filter(|one| locals.len() == one.order.connections as usize);
         let Some(prepared) = prepared else { return out_of_turn("a connection that was not prepared") };
@@ -527,19 +522,20 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
     }
 
     fn go_in_role(&mut self) -> io::Result<Answer> {
-        let heard = self.role.as_mut().map_or(Ok(Heard::End), |(_, role)| play(role.as_mut(), self.control))?;
+        let Some((_, role)) = &mut self.role else { return Ok(Answer::End) };
+        let (over, heard) = play(role.as_mut(), self.control)?;
         match heard {
             Heard::End => return Ok(Answer::End),
             Heard::Nothing => {}
             // What has ended the round is heard after it.
             Heard::Message(message) => self.next = Some(message),
         }
-        Ok(Answer::Say(FromEnd::Over))
+        Ok(Answer::Say(over))
     }
 }
 
 /// A round of a role: until it is over, or something else than a sign of life is heard, which ends it.
-fn play<F: Read + AsFd>(role: &mut dyn SessionRole, control: &mut Control<'_, F>) -> io::Result<Heard> {
+fn play<F: Read + AsFd>(role: &mut dyn SessionRole, control: &mut Control<'_, F>) -> io::Result<(FromEnd, Heard)> {
     let mut heard = Ok(Heard::Nothing);
     let went = role.go(&mut || {
         if matches!(heard, Ok(Heard::Nothing | Heard::Message(ToEnd::Alive))) {
@@ -552,8 +548,8 @@ fn play<F: Read + AsFd>(role: &mut dyn SessionRole, control: &mut Control<'_, F>
         }
     });
     match went {
-        true => heard,
-        false => out_of_turn("a word to go for a round that was not made ready"),
+        Some(over) => heard.map(|heard| (over, heard)),
+        None => out_of_turn("a word to go for a round that was not made ready"),
     }
 }
 

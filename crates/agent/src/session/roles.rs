@@ -22,8 +22,9 @@ pub trait SessionRole: Send {
     /// `InvalidData` for what is no order, or not now: it ends the session.
     fn order(&mut self, body: &Body, context: &Context<'_>) -> io::Result<FromEnd>;
 
-    /// Measures the round that was made ready, until it is over; `goes` is asked now and then how it goes on. `false`: there is none.
-    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool;
+    /// Measures the round that was made ready, until it is over; `goes` is asked now and then how it goes on. Returns what is said
+    /// then: [`FromEnd::Over`], or why there is nothing to report. `None`: there is no round.
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> Option<FromEnd>;
 
     /// Says what the round has measured. `false`: there is none.
     ///
@@ -100,7 +101,7 @@ pub(super) mod tests {
 
     /// An order of the role below.
     pub fn told(what: &str) -> ToEnd {
-        ToEnd::For { role: ROLES[0].name.into(), body: Body::of(&what).unwrap() }
+        ToEnd::role(ROLES[0].name, &what).unwrap()
     }
 
     /// Waits until nobody waits for it any more: on `wait` at once, after `round` when it goes.
@@ -121,20 +122,20 @@ pub(super) mod tests {
                 "round" => self.ready = true,
                 _ => return Err(io::ErrorKind::InvalidData.into()),
             }
-            Ok(FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() })
+            Ok(FromEnd::ready())
         }
 
-        fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool {
+        fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> Option<FromEnd> {
             while self.ready && goes() == Goes::On {
                 std::thread::sleep(Duration::from_millis(1));
             }
             self.measured = self.ready;
-            std::mem::take(&mut self.ready)
+            std::mem::take(&mut self.ready).then_some(FromEnd::Over)
         }
 
         fn report(&mut self, mut to: &mut dyn Write) -> io::Result<bool> {
             if self.measured {
-                wire::write(&mut to, &FromEnd::For { body: Body::of(&7)? }, &[1, 2, 3])?;
+                wire::write(&mut to, &FromEnd::role(&7)?, &[1, 2, 3])?;
             }
             Ok(std::mem::take(&mut self.measured))
         }
@@ -168,7 +169,7 @@ pub(super) mod tests {
         says(&mut control, &ToEnd::Alive);
         says(&mut control, &ToEnd::Finish);
         assert_eq!(hears(&mut control).0, FromEnd::Over);
-        assert_eq!(hears(&mut control), (FromEnd::For { body: Body::of(&7).unwrap() }, vec![1, 2, 3]));
+        assert_eq!(hears(&mut control), (FromEnd::role(&7).unwrap(), vec![1, 2, 3]));
         says(&mut control, &ToEnd::Finish);
         assert!(ended.join().unwrap().is_err(), "it was reported");
         let (mut control, ended) = session(Reach::Own);
@@ -187,7 +188,7 @@ pub(super) mod tests {
             assert!(ended.join().unwrap().unwrap_err().to_string().contains("only a parent"));
         }
         let (mut control, ended) = session(Reach::Own);
-        says(&mut control, &ToEnd::For { role: "x\u{1b}".repeat(1000), body: Body::of(&()).unwrap() });
+        says(&mut control, &ToEnd::role(&"x\u{1b}".repeat(1000), &()).unwrap());
         let FromEnd::Failed(failure) = hears(&mut control).0 else { panic!("it is there") };
         let problem = Problem::from(failure);
         assert!(problem.what.contains("this end has no role x") && problem.what.len() < 300, "{problem}");

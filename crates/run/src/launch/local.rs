@@ -17,7 +17,7 @@ pub const VERB: &str = "__agent";
 
 /// A child of this process, where this process is.
 pub struct Local {
-    /// Which end it is: `near`.
+    /// Which end it is: `near end`.
     pub end: &'static str,
 }
 
@@ -49,17 +49,17 @@ pub fn start(command: &mut Command, ends: MakerEnds, role: &Role) -> io::Result<
     Ok((child, to, from))
 }
 
-/// An end; `places`: its own, where it moves first, and that of the other end.
+/// An end of this name; `places`: its own, where it moves first, and that of the other end.
 ///
 /// # Errors
 /// E19.
-pub(super) fn end(end: &str, places: Option<[EndPlace; 2]>) -> Result<Stream, Problem> {
+pub(crate) fn end(end: &str, places: Option<[EndPlace; 2]>) -> Result<Stream, Problem> {
     let cannot = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::WouldBlock => no_thread(&error).hint,
             _ => remedy(&error).into(),
         };
-        Problem::new("E19", Exit::CannotStart, format!("the {end} end could not be started: {error}")).hint(hint)
+        Problem::new("E19", Exit::CannotStart, format!("the {end} could not be started: {error}")).hint(hint)
     };
     let role = Role::End { places: places.map(Box::new) };
     let (child, to, from) = start(&mut program(), MakerEnds::ClosesInput, &role).map_err(cannot)?;

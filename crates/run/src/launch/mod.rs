@@ -95,6 +95,15 @@ pub(crate) fn ends_by_itself(child: &mut Child) -> bool {
     ends_within(child, ENDS_BY_ITSELF)
 }
 
+/// Ends a process of this program that this one started. It ignores what asks it to end; where it does not see the end of its input
+/// it is killed.
+pub fn end_child(child: &mut Child) {
+    if !ends_by_itself(child) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
 /// Ends what a launcher started: it is asked, and then killed. srun ends its step when it is asked, and leaves it behind when it is
 /// killed.
 pub(crate) fn end_now(child: &mut Child) {
@@ -108,7 +117,7 @@ pub(crate) fn end_now(child: &mut Child) {
 /// The launcher of a target.
 pub fn of<'a>(target: &'a Target, options: &'a ChannelOptions) -> Box<dyn Launcher + 'a> {
     match (target, &options.between, &options.launch) {
-        (Target::Local, None, _) => Box::new(local::Local { end: "far" }),
+        (Target::Local, None, _) => Box::new(local::Local { end: "far end" }),
         (Target::Local, Some(between), _) => Box::new(namespace::Namespace(between)),
         (Target::Host { .. }, _, Some(launch)) => Box::new(OnHost { launch }),
         (target, _, _) => Box::new(listening::Listening { target, options }),

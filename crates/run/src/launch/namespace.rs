@@ -14,7 +14,7 @@ pub struct Namespace<'a>(pub &'a Between);
 impl Launcher for Namespace<'_> {
     fn launch(&self) -> Result<Stream, Problem> {
         let [near, far] = [NEAR, FAR].map(|end| self.0.of(end));
-        let stream = local::end("far", Some([far.clone(), near.clone()]))?;
+        let stream = local::end("far end", Some([far.clone(), near.clone()]))?;
         let peer = far.address.parse::<IpAddr>().ok().map(|address| (address, 0).into());
         Ok(Stream { peer, ..stream })
     }

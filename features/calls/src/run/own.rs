@@ -18,13 +18,11 @@ use msgpath_agent::namespace;
 use msgpath_agent::role::Role;
 use msgpath_agent::serve::Event;
 use msgpath_agent::team::thread_problem;
-use msgpath_run::launch::local;
+use msgpath_run::launch::{self, local};
 use serde::{Deserialize, Serialize};
 
 /// How long the server may take until it listens, ms.
 const PATIENCE_MS: i32 = 10_000;
-/// How long it may take to end when it was asked to, in steps of 10 ms.
-const FAREWELL: u32 = 100;
 
 /// The server, as its process is named.
 pub const PROCESS: &str = "calls-server";
@@ -98,15 +96,7 @@ impl OwnServer {
 impl Drop for OwnServer {
     fn drop(&mut self) {
         self.input = None;
-        for _ in 0..FAREWELL {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        // It is our own child.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        launch::end_child(&mut self.child);
     }
 }
 

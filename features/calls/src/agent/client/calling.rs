@@ -71,7 +71,7 @@ impl SessionRole for Caller {
                 match Calling::connect(*order, context.gone) {
                     Ok((connected, answer)) => {
                         self.0 = Some(connected);
-                        answer.said()
+                        FromEnd::role(&answer)
                     }
                     Err(refused) => Ok(refused),
                 }
@@ -84,8 +84,8 @@ impl SessionRole for Caller {
         }
     }
 
-    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool {
-        self.0.as_mut().is_some_and(|calling| calling.go(goes))
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> Option<FromEnd> {
+        self.0.as_mut()?.go(goes)
     }
 
     fn report(&mut self, mut to: &mut dyn Write) -> io::Result<bool> {
@@ -129,14 +129,14 @@ impl Calling {
     fn prepare(&mut self, order: CallsOrder) -> Result<FromEnd, &'static str> {
         order.check(&self.shared.order)?;
         self.round = Some(Round { order, speed_ns: speed::probe(), before: self.counters.read(), part: None });
-        Ok(FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() })
+        Ok(FromEnd::ready())
     }
 
-    /// Measures the round that was made ready; see [`Team::round`]. `false`: there is none.
-    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool {
-        let Some(round) = self.round.as_mut().filter(|round| round.part.is_none()) else { return false };
+    /// Measures the round that was made ready; see [`Team::round`].
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> Option<FromEnd> {
+        let round = self.round.as_mut().filter(|round| round.part.is_none())?;
         round.part = Some(self.team.round(&round.order, goes));
-        true
+        Some(FromEnd::Over)
     }
 
     /// Brings the round home. `false`: there is none.
@@ -152,7 +152,7 @@ impl Calling {
         };
         part.in_order(round.order.keep);
         for (batch, bytes) in Batch::all(&part.rows, &part.records, &part.texts) {
-            wire::write(to, &Answer::Calls(batch).said()?, &bytes)?;
+            wire::write(to, &FromEnd::role(&Answer::Calls(batch))?, &bytes)?;
         }
         part.report.elapsed_ns = part.end.saturating_sub(part.begin);
         let mut bytes = Vec::new();
@@ -180,7 +180,7 @@ impl Calling {
             last_status: part.last_status,
             broken: part.broken,
         };
-        wire::write(to, &Answer::Called(Box::new(called)).said()?, &bytes)?;
+        wire::write(to, &FromEnd::role(&Answer::Called(Box::new(called)))?, &bytes)?;
         Ok(true)
     }
 }
@@ -223,11 +223,11 @@ mod tests {
     }
 
     fn call(order: CallOrder) -> ToEnd {
-        Order::Call(Box::new(order)).said().unwrap()
+        ToEnd::role(ROLE, &Order::Call(Box::new(order))).unwrap()
     }
 
     fn calls(calls: std::ops::Range<u64>) -> ToEnd {
-        Order::Calls(CallsOrder { step: 0, calls, pass: 0, keep: 9 }).said().unwrap()
+        ToEnd::role(ROLE, &Order::Calls(CallsOrder { step: 0, calls, pass: 0, keep: 9 })).unwrap()
     }
 
     /// The first round of a run with a server that says nothing, told to go.
@@ -235,7 +235,7 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let (mut control, ended) = session(Reach::Own);
         says(&mut control, call(CallOrder { address: server.local_addr().unwrap(), ..order }));
-        let Ok(Answer::Calling { from, counters }) = Answer::of(hears(&mut control)) else { panic!("not connected") };
+        let Ok(Answer::Calling { from, counters }) = hears(&mut control).of_role() else { panic!("not connected") };
         assert!(from.ip().is_loopback() && !counters.is_empty(), "{from} {counters:?}");
         says(&mut control, calls(0..3));
         assert!(matches!(hears(&mut control), FromEnd::Ready { .. }));
@@ -245,9 +245,9 @@ mod tests {
 
     /// What is reported of one call without a reply.
     fn reported(control: &mut UnixStream) -> Called {
-        let Ok(Answer::Calls(batch)) = Answer::of(hears(control)) else { panic!("no rows") };
+        let Ok(Answer::Calls(batch)) = hears(control).of_role() else { panic!("no rows") };
         assert_eq!((batch.rows, batch.records), (1, 0));
-        let Ok(Answer::Called(called)) = Answer::of(hears(control)) else { panic!("no report") };
+        let Ok(Answer::Called(called)) = hears(control).of_role() else { panic!("no report") };
         let sent = called.near.report.delivery;
         assert_eq!((sent.sent, sent.received, sent.lost), (1, 0, 1));
         *called

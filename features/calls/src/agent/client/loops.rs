@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 
 use msgpath_core::plan::Load;
-use msgpath_core::schema::OpenRound;
 use msgpath_core::{CallCounts, Problem};
 use msgpath_rpc::command::Step;
 use msgpath_rpc::log::first_bytes;
 use msgpath_sys::{clock, timer, usage};
 
 use msgpath_agent::meter::{add_usage, tcp_since};
-use msgpath_agent::open::{Flow, Generator};
+use msgpath_agent::open::{self, Flow, Generator};
 use msgpath_agent::team::thread_problem;
 use msgpath_agent::wire;
 use msgpath_agent::wire::Debt;
@@ -26,8 +25,6 @@ use super::wire::Wire;
 
 /// A pause is looked at for an interruption this often, ns.
 const SLICE_NS: u64 = 100_000_000;
-/// The schedule of a round begins so long after it is made, ns.
-const CALM_NS: u64 = 100_000;
 /// How long the replies to what was sent are awaited when the run is stopped, ns.
 const GRACE_NS: u64 = 1_000_000_000;
 
@@ -358,15 +355,12 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     let Connection { stream, inbox, watch, index, port, .. } = connection;
     let (index, port, stream, watch) = (*index, *port, &*stream, &**watch);
     let mut gone: Vec<Gone> = Vec::with_capacity(count as usize);
-    let mut account = OpenRound { offered: count, ..OpenRound::default() };
-    let begin = clock::now() + CALM_NS;
-    flow.begin(begin);
     let replies = Replies { inbox, stream, watch, wire: wire.clone(), flow, last: &last };
     let taken = std::thread::scope(|scope| {
         let receive = || replies.take(count);
         let receiver = Builder::new().spawn_scoped(scope, receive).map_err(|error| thread_problem(&error))?;
         let mut generator = Generator::new(flow);
-        generator.owes();
+        generator.begin();
         let mut ended = None;
         let calls = &mut part.report.calls;
         for sequence in 0..flow.count() {
@@ -385,10 +379,8 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
                 ended = Some(Broken::Stopped);
                 break;
             }
-            let in_flight = sequence.saturating_sub(flow.settled());
-            account.in_flight_sum += in_flight;
-            account.in_flight_most = account.in_flight_most.max(in_flight + 1);
             let t1 = clock::now();
+            flow.goes(sequence, t1, 0);
             let mut one = Gone { unix_us: shared.unix_us(t1), t1, due: Some(due), ..Gone::default() };
             wire.stamp(out, one.unix_us);
             watch.sends(one.t1);
@@ -398,15 +390,12 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
                 one.sent_at = clock::now();
             }
             one.note(sent, out, port, &shared.order);
-            account.late += u64::from((one.t1 - due) as f64 > gap_ns);
-            account.lateness_ns += one.t1 - due;
             gone.push(one);
             if let Err(broken) = result {
                 ended = Some(broken);
                 break;
             }
         }
-        generator.pacer.finish(&mut account);
         last.store(gone.len() as u64, Ordering::Release);
         if ended.is_some() {
             // Replies to what was sent are taken; a receiver that waits for more is cut off.
@@ -418,10 +407,10 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
                 watch.cut(false);
             }
         }
-        Ok::<_, Problem>((receiver.join().expect("the receiver does not panic"), ended))
+        Ok::<_, Problem>((receiver.join().expect("the receiver does not panic"), ended, generator.finish()))
     });
-    let (received, sent) = match taken {
-        Ok(both) => both,
+    let (received, sent, noted) = match taken {
+        Ok(taken) => taken,
         Err(problem) => {
             part.broken = Some((index, Broken::Lost(problem.into())));
             return;
@@ -431,11 +420,12 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     part.report.calls.add(&calls);
     part.report.user_ns += user_ns;
     part.report.system_ns += system_ns;
-    account.span_ns = flow.schedule().last().copied().unwrap_or(0) + gap_ns as u64;
-    account.sent_ns = gone.last().map_or(0, |last| last.t1.saturating_sub(begin));
-    let answers: Vec<u64> = got.iter().map(|got| got.t4).collect();
-    let quickest = gone.iter().zip(&answers).map(|(gone, answer)| answer.saturating_sub(gone.t1)).min();
-    *debt = flow.close(&mut account, &answers, (gone.len(), quickest));
+    // A server may answer what it was not asked yet; that it did is found out below.
+    let mut arrived: Vec<u64> = gone.iter().zip(&got).map(|(gone, got)| got.t4.max(gone.t1)).collect();
+    arrived.resize(count as usize, 0);
+    let open::Settled { open: mut account, debt: left, .. } = open::settle(flow, &arrived, 0);
+    account.add(&noted);
+    *debt = left;
     part.open = Some(account);
     // What the receiver found out says why the sender had to stop, unless it was cut off because of it.
     let ended = match (receive_ended, sent) {

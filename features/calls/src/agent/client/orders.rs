@@ -1,7 +1,6 @@
 //! What an end that calls a server is told and what it brings home, in the frames of [`msgpath_agent::wire`].
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -13,7 +12,6 @@ use msgpath_rpc::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use serde::{Deserialize, Serialize};
 
 use msgpath_agent::failure::Failure;
-use msgpath_agent::wire::{Body, FromEnd, ToEnd};
 
 use crate::record::{RpcRemark, RpcRow};
 
@@ -31,7 +29,7 @@ const TEXTS_A_FRAME: usize = 64;
 /// The role of an end that calls a server.
 pub const ROLE: &str = "calls";
 
-/// What it is told, in [`ToEnd::For`].
+/// What it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -41,17 +39,7 @@ pub enum Order {
     Calls(CallsOrder),
 }
 
-impl Order {
-    /// As it is said to an end.
-    ///
-    /// # Errors
-    /// As [`Body::of`].
-    pub fn said(&self) -> io::Result<ToEnd> {
-        Ok(ToEnd::For { role: ROLE.into(), body: Body::of(self)? })
-    }
-}
-
-/// What it says, in [`FromEnd::For`].
+/// What it says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -66,27 +54,6 @@ pub enum Answer {
     Calls(Batch),
     /// Answer to `Finish`; the histograms follow.
     Called(Box<Called>),
-}
-
-impl Answer {
-    /// As an end says it.
-    ///
-    /// # Errors
-    /// As [`Body::of`].
-    pub fn said(&self) -> io::Result<FromEnd> {
-        Ok(FromEnd::For { body: Body::of(self)? })
-    }
-
-    /// What an end says in this role. Anything else stays as it is.
-    ///
-    /// # Errors
-    /// Anything else.
-    pub fn of(said: FromEnd) -> Result<Self, FromEnd> {
-        match &said {
-            FromEnd::For { body } => body.read().map_err(|_| said),
-            _ => Err(said),
-        }
-    }
 }
 
 /// What is spoken to the server.
@@ -435,6 +402,7 @@ fn read_record(bytes: &[u8; BOTH_RECORDS]) -> Record {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use msgpath_agent::wire::FromEnd;
     use msgpath_rpc::command::parse;
     use proptest::prelude::*;
 
@@ -500,10 +468,10 @@ pub(crate) mod tests {
         let (mut home, mut frames) = ((Vec::new(), Vec::new(), Vec::new()), 0);
         for (batch, bytes) in Batch::all(&rows, &records, &texts) {
             let mut frame = Vec::new();
-            let message = Answer::Calls(batch).said().unwrap();
+            let message = FromEnd::role(&Answer::Calls(batch)).unwrap();
             msgpath_agent::wire::write(&mut frame, &message, &bytes).expect("it has room in a frame");
-            let (said, bytes) = msgpath_agent::wire::read(&mut frame.as_slice()).unwrap().unwrap();
-            let Answer::Calls(batch) = Answer::of(said).unwrap() else { panic!("something else") };
+            let (said, bytes) = msgpath_agent::wire::read::<FromEnd>(&mut frame.as_slice()).unwrap().unwrap();
+            let Answer::Calls(batch) = said.of_role().unwrap() else { panic!("something else") };
             let (rows, records) = batch.read(&bytes).expect("what it says");
             home.0.extend(rows);
             home.1.extend(records);

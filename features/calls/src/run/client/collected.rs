@@ -28,7 +28,7 @@ impl Collected {
         let (mut rows, mut records, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let (said, bytes) = near.answer()?;
-            match Answer::of(said) {
+            match said.of_role() {
                 Ok(Answer::Calls(batch)) => {
                     let (more, also) = batch.read(&bytes).ok_or_else(out_of_turn)?;
                     rows.extend(more);

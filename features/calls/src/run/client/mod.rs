@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, Speaks};
+use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, ROLE, Speaks};
 use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
@@ -24,9 +24,7 @@ use msgpath_core::doctor::{Check, Doctor, Examine, parse_report};
 use msgpath_core::gate::Gate;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Load};
-use msgpath_core::schema::{
-    DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RunEnd, RunHeader, Status,
-};
+use msgpath_core::schema::{DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Exit, Plan, Problem};
 use msgpath_record::RunWriter;
@@ -42,6 +40,7 @@ use msgpath_run::Link;
 use msgpath_run::Others;
 use msgpath_run::Progress;
 use msgpath_run::out_of_turn;
+use msgpath_run::written;
 
 /// Between two looks at an interruption.
 const LOOK: Duration = Duration::from_millis(50);
@@ -215,11 +214,11 @@ pub fn call(
     let address = resolve(&request.target)?;
     let begin = begin();
     let mut near = Link::near_here()?;
-    send(&mut near, &Order::Call(Box::new(order(&request, address, begin))))?;
+    near.order(ROLE, &Order::Call(Box::new(order(&request, address, begin))))?;
     // Connecting takes as long as it may.
     let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(request.connections);
     let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
-    let Ok(Answer::Calling { from, counters }) = Answer::of(had(answer)?) else { return Err(out_of_turn()) };
+    let Ok(Answer::Calling { from, counters }) = had(answer)?.of_role() else { return Err(out_of_turn()) };
     let connected = Connected { to: address, from, route: route::to(address), between: request.between.clone() };
     listener.connected(&connected);
     let here = connected.between.is_none() && connected.same_machine().is_some();
@@ -244,48 +243,23 @@ pub fn call(
         done: 0,
     };
     run.others.sample();
-    let result = run.steps(stop);
+    let whole = run.steps(stop);
     (run.header.others, run.header.others_unseen) = run.others.finish();
     let mut outcome = run.outcome;
-    let status = match (&result, &outcome.problem) {
-        (Err(_), _) | (_, Some(_)) => Status::Failed,
-        (Ok(true), None) => Status::Ok,
-        (Ok(false), None) => Status::Partial,
-    };
-    outcome.problem = result.err().or(outcome.problem);
+    let result = whole.and_then(|whole| outcome.problem.take().map_or(Ok(whole), Err));
     // What only the replies could tell: their length, and what answered; and who else used the CPUs.
-    let replaced = writer.replace_header(&header);
-    let end = RunEnd {
-        status,
-        ended: msgpath_record::utc::now(),
-        problem: outcome.problem.clone(),
-        messages_not_kept: 0,
-        granted: BTreeMap::new(),
-        header_crc32: None,
-    };
-    let finished = replaced.and_then(|()| writer.finish(end));
-    match (finished, &outcome.problem) {
-        (Err(error), None) => Err(error.into()),
+    let replaced = writer.replace_header(&header).map_err(Problem::from);
+    let ended = replaced.and_then(|()| written::ended(&mut writer, &result, BTreeMap::new()));
+    outcome.problem = result.err();
+    match (ended, &outcome.problem) {
+        (Err(problem), None) => Err(problem),
         _ => Ok(outcome),
     }
 }
 
-/// Gives an order of this role.
-fn send(near: &mut Link, order: &Order) -> Result<(), Problem> {
-    let order = order.said().map_err(|error| near.vanished(error))?;
-    near.send(&order)
-}
-
 /// What an end answers, if it is neither that something is unavailable nor that it failed.
 fn had(answer: FromEnd) -> Result<FromEnd, Problem> {
-    match answer {
-        FromEnd::Unavailable(reason) => {
-            let what = format!("these calls cannot be made here: {}", reason.why);
-            Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint))
-        }
-        FromEnd::Failed(failure) => Err(failure.into()),
-        answer => Ok(answer),
-    }
+    msgpath_run::had(answer, "these calls cannot be made here")
 }
 
 /// The header of the run, as far as it is known before the first call.
@@ -333,15 +307,12 @@ fn header(
         expect: request.script.steps.iter().enumerate().filter_map(expected).collect(),
         ..RpcFacts::default()
     };
+    let (name, command, target) = (request.name.clone(), request.command.clone(), request.target.to_string());
     let mut header = RunHeader {
-        started: msgpath_record::utc::now(),
-        command: request.command.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        target: request.target.to_string(),
         doctor: Some(doctor),
         floors: Some(*floors),
         parts: Parts::default().with(rpc),
-        ..RunHeader::new(request.name.clone(), "rpc", plan)
+        ..written::header(name, "rpc", command, target, plan)
     };
     header.set_hosts([near, far]);
     let end = &mut header.ends[NEAR];
@@ -393,7 +364,7 @@ impl Run<'_> {
 
     /// Has one round measured, and records it. `Ok(false)`: it is the last one.
     fn round(&mut self, order: &CallsOrder, of: u64, stop: &AtomicBool) -> Result<bool, Problem> {
-        send(self.near, &Order::Calls(order.clone()))?;
+        self.near.order(ROLE, &Order::Calls(order.clone()))?;
         let FromEnd::Ready { .. } = had(self.near.answer()?.0)? else { return Err(out_of_turn()) };
         let steal = environment::steal_ticks();
         self.processes.iter_mut().for_each(Watched::begin);
@@ -406,10 +377,7 @@ impl Run<'_> {
         let mut collected = Collected::fetch(self.near)?;
         let (broken, last_status) = (collected.called.broken.take(), collected.called.last_status);
         let (record, rows) = self.record(order, collected, spent, steal_ticks)?;
-        if record.latency.beyond() > 0 {
-            return Err(Problem::new("E20", Exit::Unfinished, "a call took longer than 18 minutes")
-                .why("no histogram holds it, and nothing is clipped"));
-        }
+        written::held(&record)?;
         // A round without a call says nothing.
         if record.near().delivery.sent > 0 {
             self.writer.round(&record, &[]).map_err(Problem::from)?;
@@ -483,20 +451,10 @@ impl Run<'_> {
         self.outcome.answered += delivery.received;
         self.outcome.failed += failed;
         self.outcome.verified += delivery.verified;
-        let mut flags = Vec::new();
-        if delivery.received < order.calls.end - order.calls.start {
-            flags.push("cut short".to_owned());
-        }
-        // USER_HZ is 100 on Linux: a tick is 10 ms. One tick of a short round says nothing.
-        let stolen_ns = steal_ticks.unwrap_or(0) * 10_000_000;
-        if steal_ticks.is_some_and(|ticks| ticks > 1) && stolen_ns as f64 > 0.005 * near.watched_ns.unwrap_or(0) as f64
-        {
-            flags.push("steal".into());
-        }
         let [near_spent, process] = spent;
         near.process = near_spent;
         let [latency, service, lateness] = histograms.map(|histogram| histogram.to_sparse());
-        let record = RoundRecord {
+        let mut record = RoundRecord {
             case: order.step as u32,
             pass: order.pass,
             position: order.step as u32,
@@ -505,13 +463,13 @@ impl Run<'_> {
             connect_ns,
             ends: vec![near, EndRound { process, ..EndRound::default() }],
             steal_ticks,
-            flags,
             latency,
             service,
             lateness,
             open,
             ..RoundRecord::default()
         };
+        record.flags = written::flags(&record, delivery.received < order.calls.end - order.calls.start);
         Ok((record, rows))
     }
 
