@@ -57,22 +57,22 @@ impl CallCounts {
         self.mapped_bytes += other.mapped_bytes;
     }
 
-    /// What was counted since `before`.
+    /// What was counted since `before`; nothing of what another process says to have become fewer.
     pub fn since(&self, before: &CallCounts) -> CallCounts {
         CallCounts {
-            send_calls: self.send_calls - before.send_calls,
-            recv_calls: self.recv_calls - before.recv_calls,
-            wait_calls: self.wait_calls - before.wait_calls,
-            other_calls: self.other_calls - before.other_calls,
-            recv_full: self.recv_full - before.recv_full,
-            recv_short: self.recv_short - before.recv_short,
-            recv_empty: self.recv_empty - before.recv_empty,
-            send_short: self.send_short - before.send_short,
-            copied_bytes: self.copied_bytes - before.copied_bytes,
-            signals: self.signals - before.signals,
-            dropped: self.dropped - before.dropped,
-            redirected: self.redirected - before.redirected,
-            mapped_bytes: self.mapped_bytes - before.mapped_bytes,
+            send_calls: self.send_calls.saturating_sub(before.send_calls),
+            recv_calls: self.recv_calls.saturating_sub(before.recv_calls),
+            wait_calls: self.wait_calls.saturating_sub(before.wait_calls),
+            other_calls: self.other_calls.saturating_sub(before.other_calls),
+            recv_full: self.recv_full.saturating_sub(before.recv_full),
+            recv_short: self.recv_short.saturating_sub(before.recv_short),
+            recv_empty: self.recv_empty.saturating_sub(before.recv_empty),
+            send_short: self.send_short.saturating_sub(before.send_short),
+            copied_bytes: self.copied_bytes.saturating_sub(before.copied_bytes),
+            signals: self.signals.saturating_sub(before.signals),
+            dropped: self.dropped.saturating_sub(before.dropped),
+            redirected: self.redirected.saturating_sub(before.redirected),
+            mapped_bytes: self.mapped_bytes.saturating_sub(before.mapped_bytes),
         }
     }
 

@@ -23,7 +23,7 @@ mod tests;
 mod verb;
 pub mod workload;
 
-use msgpath_verbs::feature::{Feature, NOTHING, Process};
+use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
@@ -33,6 +33,6 @@ pub static FEATURE: Feature = Feature {
     views: &[&present::SECTION],
     schema: present::SCHEMA,
     verbs: &[AnyVerb::of::<verb::Arguments>()],
-    processes: &[Process { name: run::PROCESS, run: |told| Ok(agent::process::process(told.begun)) }],
+    roles: &[agent::process::SESSION],
     ..NOTHING
 };

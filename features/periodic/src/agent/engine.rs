@@ -229,19 +229,18 @@ fn shared(mut reader: Reader, order: &Order, deliver: &mut impl Deliver) -> Resu
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::mac::Mac;
     use super::super::orders::Start;
     use super::*;
 
     /// Three components that talk over UDP, at addresses of the loopback device that only this process uses.
-    fn order(wait: &str) -> Order {
+    pub fn order(wait: &str) -> Order {
         let [low, high, ..] = std::process::id().to_le_bytes();
         let network = [192 + low % 32, high];
         let probe = UdpSocket::bind((Ipv4Addr::new(127, network[0], network[1], 1), 0)).unwrap();
         let port = probe.local_addr().unwrap().port();
         Order {
-            parent: 0,
             process: 0,
             components: 3,
             of: 3,
@@ -259,11 +258,10 @@ mod tests {
             tag: 0,
             port,
             network,
-            place: None,
+            beyond: None,
             border: 0,
             area: None,
             spawned_ns: 0,
-            life_ns: 0,
         }
     }
 

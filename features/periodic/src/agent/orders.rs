@@ -1,13 +1,17 @@
-//! What the processes of a periodic run are told and what they answer, over the frames of [`msgpath_agent::wire`].
+//! What the processes of a periodic run are told in their role, and what they answer.
+
+use std::net::IpAddr;
 
 use msgpath_core::plan::ChannelOptions;
-use msgpath_core::{CallCounts, PathName, Unavailable};
+use msgpath_core::{CallCounts, PathName};
 use msgpath_sys::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::mac::{KEY, Mac};
 use crate::record::Component;
 
+/// The role of such a process.
+pub const ROLE: &str = "periodic";
 /// Bytes at the start of every message: when it was made (ns), by whom (from 1), which one (from 1).
 pub const HEAD: usize = 16;
 /// Most components of all processes together.
@@ -42,8 +46,6 @@ impl Start {
 /// Everything a process does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Process id of the one that gives the order.
-    pub parent: i32,
     /// Number of the process.
     pub process: u32,
     /// Components in each process.
@@ -78,16 +80,14 @@ pub struct Order {
     pub port: u16,
     /// UDP: a and b.
     pub network: [u8; 2],
-    /// The namespace that the process moves to, and an address that is reached through its link.
-    pub place: Option<(String, String)>,
+    /// An address that is reached through the link of the process's namespace.
+    pub beyond: Option<IpAddr>,
     /// Number of the first component at the far side of a link that the messages cross; 0: there is none, and all hear all.
     pub border: u32,
     /// Shared memory: where the parent's descriptor can be opened.
     pub area: Option<String>,
     /// When the process was started, ns of the monotonic clock.
     pub spawned_ns: u64,
-    /// The process ends by itself after so many ns, whatever happens.
-    pub life_ns: u64,
 }
 
 impl Order {
@@ -122,7 +122,7 @@ pub fn slice(number: u64, first: u64, messages: u64, slices: u32) -> u32 {
     }
 }
 
-/// What the parent says.
+/// What the coordinator says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToProcess {
@@ -131,9 +131,7 @@ pub enum ToProcess {
     /// The group's key.
     Key([u8; KEY]),
     /// The first period begins then, ns of the monotonic clock.
-    Go(u64),
-    /// No more: what is received by now counts.
-    Stop,
+    Begin(u64),
 }
 
 /// What a process says.
@@ -142,14 +140,6 @@ pub enum ToProcess {
 pub enum FromProcess {
     /// The key, please.
     Key,
-    /// All components can receive.
-    Ready,
-    /// All components have sent their last message.
-    Sent,
-    /// It does not work here.
-    Unavailable(Unavailable),
-    /// It went wrong.
-    Failed(String),
     /// The end; the rows follow as bytes: for each component its sent ones, then its received ones.
     Done(Vec<Report>),
 }
@@ -265,17 +255,6 @@ impl ReceivedRow {
         let [who, made, received, delivered] = read(bytes);
         Self { sender: (who >> 32) as u32, number: who as u32, made, received, delivered }
     }
-}
-
-// Both ends are processes of this machine, started by one another: frames are bounded, no more.
-impl msgpath_agent::wire::Frame for ToProcess {
-    const MAX_JSON: usize = 2 << 20;
-    const MAX_BYTES: usize = 0;
-}
-
-impl msgpath_agent::wire::Frame for FromProcess {
-    const MAX_JSON: usize = 2 << 20;
-    const MAX_BYTES: usize = msgpath_agent::wire::MAX_BYTES;
 }
 
 #[cfg(test)]

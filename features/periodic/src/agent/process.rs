@@ -1,66 +1,195 @@
-//! One process of a periodic run: sets its components up, lets them send and receive, brings their rows home.
-//!
-//! It ends with its parent, whatever ends that: the kernel kills it (PR_SET_PDEATHSIG), and where the order never came
-//! through, the end of its standard input ends it.
+//! One process of a periodic run, as a role of a session: sets its components up, lets them send and receive, brings their rows home.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use msgpath_core::shuffle::SplitMix64;
-use msgpath_core::{CallCounts, Exit, Unavailable};
-use msgpath_sys::say;
+use msgpath_core::{CallCounts, Unavailable};
 use msgpath_sys::schedstat::RunDelay;
-use msgpath_sys::{affinity, clock, sigio, signal, timer};
+use msgpath_sys::{affinity, clock, sigio, timer};
 
 use super::engine::{self, Deliver, Incoming, Next, Outgoing};
 use super::mac::{KEY, Mac};
-use super::orders::{FromProcess, HEAD, Order, Reading, ReceivedRow, Report, SentRow, Start, ToProcess};
+use super::orders::{FromProcess, HEAD, Order, ROLE, Reading, ReceivedRow, Report, SentRow, Start, ToProcess};
 use crate::record::Component;
+use msgpath_agent::roles::{Context, Goes, ListedRole, SessionRole};
+use msgpath_agent::route;
 use msgpath_agent::team::no_thread;
-use msgpath_agent::wire;
+use msgpath_agent::wire::{self, Body, FromEnd};
 
 /// Calls of the authentication that are timed before the first message: the first of a process is cold.
 const TIMED_CALLS: usize = 17;
-/// How long a process waits for what its parent says next.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at whether the round goes on.
+const LOOK: Duration = Duration::from_millis(20);
+/// How much after the last send of all a message may still arrive: what has not by then is lost.
+const GRACE: Duration = Duration::from_millis(500);
 
-/// The process, which began at `begun`; it is spoken to over standard input and output.
-pub fn process(begun: u64) -> ExitCode {
-    let _ = std::fs::write("/proc/self/comm", "msgpath-vehicle");
-    let (output, orders) = channel();
-    let listen = move || {
-        let mut input = io::stdin().lock();
-        while let Ok(Some((message, _))) = wire::read::<ToProcess>(&mut input) {
-            if output.send(message).is_err() {
-                break;
+/// As a session has it.
+pub const SESSION: ListedRole = ListedRole { name: ROLE, begin: || Box::new(Process::default()) };
+
+/// The process, as far as it has been told what to do.
+#[derive(Default)]
+struct Process {
+    /// Its order, until the key has come.
+    keyless: Option<(Box<Order>, Stages)>,
+    /// When the first period begins, ns; 0: at once.
+    start: u64,
+    team: Option<Team>,
+}
+
+impl SessionRole for Process {
+    fn order(&mut self, body: &Body, context: &Context<'_>) -> io::Result<FromEnd> {
+        match body.read()? {
+            ToProcess::Order(order) => {
+                context.silence_is_fine();
+                let _ = std::fs::write("/proc/self/comm", "msgpath-vehicle");
+                let mut stages = Stages { since: order.spawned_ns, list: Vec::new() };
+                stages.done("process start");
+                if order.mac != Mac::None {
+                    self.keyless = Some((order, stages));
+                    return FromEnd::role(&FromProcess::Key);
+                }
+                Ok(self.set_up(*order, [0; KEY], stages))
+            }
+            ToProcess::Key(key) => {
+                let unasked = || io::Error::new(io::ErrorKind::InvalidData, "a key that nobody asked for");
+                let (order, mut stages) = self.keyless.take().ok_or_else(unasked)?;
+                stages.done("key fetch");
+                Ok(self.set_up(*order, key, stages))
+            }
+            ToProcess::Begin(start) => {
+                self.start = start;
+                Ok(FromEnd::ready())
             }
         }
-        // The parent has gone, or says nonsense: nobody wants what this process would still do.
-        std::process::exit(Exit::Unfinished.code().into());
-    };
-    let listening = Builder::new().name("orders".into()).spawn(listen);
-    let mut out = io::stdout();
-    let mut say =
-        |message: &FromProcess, bytes: &[u8]| wire::write(&mut out, message, bytes).and_then(|()| out.flush());
-    match listening.map_err(|error| failed(no_thread(&error).why)).and_then(|_| run(begun, &orders, &mut say)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(last) => {
-            let _ = say(&last, &[]);
-            // What was said is read before the input ends.
-            std::thread::sleep(Duration::from_millis(100));
-            Exit::Unfinished.code().into()
+    }
+
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> Option<FromEnd> {
+        let team = self.team.as_mut().filter(|team| !team.begins.is_empty())?;
+        Some(team.send(self.start, goes).map_or_else(FromEnd::Unavailable, |()| FromEnd::Over))
+    }
+
+    fn report(&mut self, mut to: &mut dyn Write) -> io::Result<bool> {
+        let Some(team) = self.team.take().filter(|team| team.begins.is_empty()) else { return Ok(false) };
+        match team.home() {
+            Ok((reports, rows)) => wire::write(&mut to, &FromEnd::role(&FromProcess::Done(reports))?, &rows)?,
+            Err(reason) => wire::write(&mut to, &FromEnd::Unavailable(reason), &[])?,
+        }
+        Ok(true)
+    }
+}
+
+impl Process {
+    fn set_up(&mut self, order: Order, key: [u8; KEY], stages: Stages) -> FromEnd {
+        match Team::new(order, key, stages.list) {
+            Ok(team) => {
+                self.team = Some(team);
+                FromEnd::ready()
+            }
+            Err(reason) => FromEnd::Unavailable(reason),
         }
     }
 }
 
-type Say<'a> = &'a mut dyn FnMut(&FromProcess, &[u8]) -> io::Result<()>;
+/// What the threads of a process share.
+struct Shared {
+    order: Order,
+    key: [u8; KEY],
+    /// Nothing more is sent, and what has arrived is all.
+    stop: AtomicBool,
+}
 
-fn failed(what: impl std::fmt::Display) -> FromProcess {
-    FromProcess::Failed(what.to_string())
+/// The components of a process: their receivers are at work, their senders wait for the word to go.
+struct Team {
+    shared: Arc<Shared>,
+    /// Tells each sender when the first period begins; empty once they were told.
+    begins: Vec<Sender<u64>>,
+    /// A word of each sender that has sent its last message.
+    sent: Receiver<()>,
+    finished: Receiver<Result<Finished, Unavailable>>,
+    home: Vec<Finished>,
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Team {
+    fn new(mut order: Order, key: [u8; KEY], mut own: Vec<(String, u64)>) -> Result<Self, Unavailable> {
+        if let Some(beyond) = order.beyond.filter(|_| order.path.transport == "eth") {
+            let route = route::to((beyond, 0));
+            order.options.interface =
+                route.map_err(|why| Unavailable::new(format!("no way to {beyond}: {why}"), ""))?.device;
+        }
+        let ready = (0..order.components).map(|at| set_up(&order, order.number(at), &key, std::mem::take(&mut own)));
+        let ready = ready.collect::<Result<Vec<Ready>, _>>()?;
+        let shared = Arc::new(Shared { order, key, stop: AtomicBool::new(false) });
+        let ((sent_last, sent), (done, finished)) = (channel(), channel());
+        let mut team = Self { shared, begins: Vec::new(), sent, finished, home: Vec::new() };
+        for component in ready {
+            let (begin, begins) = channel();
+            team.begins.push(begin);
+            let (shared, done, sent) = (Arc::clone(&team.shared), done.clone(), sent_last.clone());
+            let thread = Builder::new().name(format!("component {}", component.number));
+            let work = move || drop(done.send(component.work(&shared, begins, &sent)));
+            // What arrives before waits in their buffers.
+            thread.spawn(work).map_err(|error| no_thread(&error))?;
+        }
+        Ok(team)
+    }
+
+    /// Lets all send until the last one has, or until the round ends early.
+    fn send(&mut self, start: u64, goes: &mut dyn FnMut() -> Goes) -> Result<(), Unavailable> {
+        let mut sending = self.begins.len();
+        for begin in self.begins.drain(..) {
+            let _ = begin.send(start);
+        }
+        while sending > 0 {
+            match self.sent.recv_timeout(LOOK) {
+                Ok(()) => sending -= 1,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            for finished in self.finished.try_iter() {
+                self.home.push(finished?);
+            }
+            if goes() != Goes::On {
+                self.shared.stop.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the components have to report and the bytes of their rows, once all have received everything or no more will come.
+    fn home(mut self) -> Result<(Vec<Report>, Vec<u8>), Unavailable> {
+        let until = Instant::now() + GRACE;
+        while self.home.len() < self.shared.order.components as usize {
+            let stopped = self.shared.stop.load(Ordering::Relaxed);
+            let wait = if stopped { LOOK } else { until.saturating_duration_since(Instant::now()) };
+            match self.finished.recv_timeout(wait) {
+                Ok(finished) => self.home.push(finished?),
+                Err(RecvTimeoutError::Timeout) => self.shared.stop.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    return Err(Unavailable::new(format!("a component ended without a word: {error}"), ""));
+                }
+            }
+        }
+        let mut home = std::mem::take(&mut self.home);
+        home.sort_by_key(|finished| finished.number);
+        let mut rows = Vec::new();
+        for Finished { sent, received, .. } in &home {
+            rows.extend(sent.iter().flat_map(|row| row.bytes()));
+            rows.extend(received.iter().flat_map(|row| row.bytes()));
+        }
+        Ok((home.into_iter().map(|finished| finished.report).collect(), rows))
+    }
 }
 
 /// Names the stages of the set-up and times them.
@@ -88,120 +217,6 @@ struct Ready {
     sent: Vec<SentRow>,
     received: Vec<ReceivedRow>,
     ready: u64,
-}
-
-/// Ends this process when it outlives its time.
-fn end_after(life: Duration) -> Result<(), FromProcess> {
-    let watch = Builder::new().name("life".into()).spawn(move || {
-        std::thread::sleep(life);
-        say!("msgpath: a process of a periodic run outlived its time and ends");
-        std::process::exit(Exit::Unfinished.code().into());
-    });
-    watch.map(drop).map_err(|error| failed(no_thread(&error).why))
-}
-
-fn run(begun: u64, orders: &Receiver<ToProcess>, say: Say<'_>) -> Result<(), FromProcess> {
-    let Ok(ToProcess::Order(order)) = orders.recv_timeout(PATIENCE) else { return Err(failed("no order came")) };
-    signal::die_with_parent(order.parent).map_err(|error| failed(format!("PR_SET_PDEATHSIG: {error}")))?;
-    let mut order = order;
-    if let Some((namespace, _)) = &order.place {
-        // This thread moves, and all that it starts from here on are where it is.
-        msgpath_agent::namespace::enter(namespace).map_err(|problem| failed(problem.what))?;
-    }
-    if let (Some((_, beyond)), true) = (&order.place, order.path.transport == "eth") {
-        let beyond: std::net::IpAddr = beyond.parse().map_err(failed)?;
-        let route =
-            msgpath_agent::route::to((beyond, 0)).map_err(|why| failed(format!("no way to {beyond}: {why}")))?;
-        order.options.interface = route.device;
-    }
-    end_after(Duration::from_nanos(order.life_ns))?;
-    let mut stages = Stages { since: order.spawned_ns, list: Vec::new() };
-    stages.list.push(("process start".into(), begun.saturating_sub(order.spawned_ns)));
-    stages.since = begun;
-    stages.done("order");
-    let mut key = [0; KEY];
-    if order.mac != Mac::None {
-        say(&FromProcess::Key, &[]).map_err(failed)?;
-        match orders.recv_timeout(PATIENCE) {
-            Ok(ToProcess::Key(fetched)) => key = fetched,
-            _ => return Err(failed("no key came")),
-        }
-        stages.done("key fetch");
-    }
-    let components = (0..order.components).map(|at| {
-        let own = if at == 0 { std::mem::take(&mut stages.list) } else { Vec::new() };
-        set_up(&order, order.number(at), &key, own).map_err(FromProcess::Unavailable)
-    });
-    let components = components.collect::<Result<Vec<Ready>, _>>()?;
-    let stop = AtomicBool::new(false);
-    let reports = std::thread::scope(|scope| {
-        let (done, finished) = channel();
-        let (sent, senders_done) = channel();
-        let mut begin_at = Vec::new();
-        for component in components {
-            let (go, begins) = channel();
-            begin_at.push(go);
-            let (order, stop, key, done, sent) = (&*order, &stop, &key, done.clone(), sent.clone());
-            let name = format!("component {}", component.number);
-            let started = Builder::new().name(name).spawn_scoped(scope, move || {
-                let _ = done.send(component.work(order, key, begins, stop, &sent));
-            });
-            if let Err(error) = started {
-                stop.store(true, Ordering::Relaxed);
-                return Err(failed(no_thread(&error).why));
-            }
-        }
-        drop((done, sent));
-        // The receivers are at work once their threads have been started; what arrives before waits in their buffers.
-        let ready = say(&FromProcess::Ready, &[]);
-        let start = match (ready, order.start) {
-            (Err(error), _) => Err(failed(error)),
-            (Ok(()), Start::Storm) => Ok(0),
-            (Ok(()), _) => match orders.recv_timeout(PATIENCE) {
-                Ok(ToProcess::Go(start)) => Ok(start),
-                _ => Err(failed("the start never came")),
-            },
-        };
-        if start.is_err() {
-            stop.store(true, Ordering::Relaxed);
-        }
-        for go in &begin_at {
-            let _ = go.send(*start.as_ref().unwrap_or(&0));
-        }
-        start?;
-        let mut reported = false;
-        let mut reports = Vec::new();
-        let mut senders = 0;
-        // Ends with the components: each ends when it has everything, or when it was told to.
-        while reports.len() < begin_at.len() {
-            senders += senders_done.try_iter().count();
-            if senders == begin_at.len() && !reported {
-                reported = true;
-                say(&FromProcess::Sent, &[]).map_err(failed)?;
-            }
-            if matches!(orders.try_recv(), Ok(ToProcess::Stop)) {
-                stop.store(true, Ordering::Relaxed);
-            }
-            match finished.recv_timeout(Duration::from_millis(20)) {
-                Ok(result) => reports.push(result.inspect_err(|_| stop.store(true, Ordering::Relaxed))),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(error) => return Err(failed(format!("a component ended without a word: {error}"))),
-            }
-        }
-        if !reported {
-            say(&FromProcess::Sent, &[]).map_err(failed)?;
-        }
-        Ok(reports)
-    })?;
-    let (mut list, mut rows) = (Vec::new(), Vec::new());
-    let mut all = reports.into_iter().collect::<Result<Vec<_>, Unavailable>>().map_err(FromProcess::Unavailable)?;
-    all.sort_by_key(|finished| finished.number);
-    for Finished { report, sent, received, .. } in all {
-        rows.extend(sent.iter().flat_map(|row| row.bytes()));
-        rows.extend(received.iter().flat_map(|row| row.bytes()));
-        list.push(report);
-    }
-    say(&FromProcess::Done(list), &rows).map_err(failed)
 }
 
 /// Makes one component: memory, sockets, the first calls of the authentication.
@@ -247,11 +262,9 @@ impl Ready {
     /// Receives in this thread and sends from another one.
     fn work(
         self,
-        order: &Order,
-        key: &[u8; KEY],
+        Shared { order, key, stop }: &Shared,
         begins: Receiver<u64>,
-        stop: &AtomicBool,
-        sent_all: &std::sync::mpsc::Sender<()>,
+        sent_all: &Sender<()>,
     ) -> Result<Finished, Unavailable> {
         let Ready { number, setup, mac_calls, outgoing, incoming, message, sent, received, ready } = self;
         let (receiver, delay) = (affinity::thread_id(), RunDelay::open().ok());
@@ -276,7 +289,7 @@ impl Ready {
             let sends = move || {
                 thread.store(affinity::thread_id(), Ordering::Relaxed);
                 let start = begins.recv().unwrap_or(0);
-                let sending = send(order, Sender { number, key, outgoing, message, rows: sent }, start, delay, stop);
+                let sending = send(order, Sends { number, key, outgoing, message, rows: sent }, start, delay, stop);
                 sent_last.store(true, Ordering::Relaxed);
                 let _ = sent_all.send(());
                 sending
@@ -389,10 +402,10 @@ impl Deliver for Inbox<'_> {
 
     #[inline]
     fn next(&self) -> Next {
-        match self.rows.len() < self.expected || !self.sent.load(Ordering::Relaxed) {
-            false => Next::End,
-            true if self.stop.load(Ordering::Relaxed) => Next::Drain,
-            true => Next::Wait,
+        match (self.sent.load(Ordering::Relaxed), self.rows.len() < self.expected) {
+            (true, false) => Next::End,
+            (true, true) if self.stop.load(Ordering::Relaxed) => Next::Drain,
+            _ => Next::Wait,
         }
     }
 }
@@ -404,7 +417,7 @@ struct Sending {
 }
 
 /// What a component sends with.
-struct Sender<'a> {
+struct Sends<'a> {
     /// Of the component.
     number: u32,
     key: &'a [u8; KEY],
@@ -417,12 +430,12 @@ struct Sender<'a> {
 /// Sends one message a period, from `start` on (0: now). `receiver` is whose run delay is read beside the own.
 fn send(
     order: &Order,
-    sender: Sender<'_>,
+    sender: Sends<'_>,
     start: u64,
     receiver: Option<RunDelay>,
     stop: &AtomicBool,
 ) -> Result<Sending, Unavailable> {
-    let Sender { number, key, mut outgoing, mut message, mut rows } = sender;
+    let Sends { number, key, mut outgoing, mut message, mut rows } = sender;
     let failed = |error: io::Error| Unavailable::new(format!("{}: {error}", order.path), "");
     // The kernel may wake a sleeper 50 µs late to save power: that would be part of every message's lateness.
     timer::set_timer_slack(1).map_err(failed)?;
@@ -445,12 +458,12 @@ fn send(
     read_delays(&mut delays);
     let mut slice = 0;
     for at in 0..order.messages {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
         let jitter = if order.jitter_ns == 0 { 0 } else { chance.next_u64() % (order.jitter_ns + 1) };
         let due = start + at * order.period_ns + jitter;
         timer::sleep_until(due).map_err(failed)?;
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let made = clock::now();
         message[..8].copy_from_slice(&made.to_le_bytes());
         message[12..HEAD].copy_from_slice(&(at as u32 + 1).to_le_bytes());
@@ -485,7 +498,68 @@ const NO_BUFFERS: i32 = 105;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread::JoinHandle;
+
+    use msgpath_agent::wire::ToEnd;
+    use msgpath_agent::{Begun, Lease, Peer, Terms};
+
+    use super::super::engine::tests::order;
+    use super::super::orders::ROW;
     use super::*;
+
+    static ROLES: [ListedRole; 1] = [SESSION];
+
+    fn session() -> (UnixStream, JoinHandle<io::Result<()>>) {
+        msgpath_agent::roles::add(&ROLES);
+        let (control, mut from) = UnixStream::pair().unwrap();
+        let ended = std::thread::spawn(move || {
+            let (mut to, lease) = (from.try_clone().unwrap(), Lease::new(Duration::from_secs(60)));
+            msgpath_agent::session(&mut from, &mut to, Begun::default(), Peer::default(), &Terms::default(), &lease)
+        });
+        (control, ended)
+    }
+
+    fn asks(control: &mut UnixStream, told: &ToEnd) -> (FromEnd, Vec<u8>) {
+        wire::write(control, told, &[]).unwrap();
+        wire::read(control).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_components_of_a_process_hear_one_another() {
+        let (mut control, ended) = session();
+        let own = Order { components: 3, mac: Mac::Hmac, first: 0, ..order("block") };
+        let told = |told: &ToProcess| ToEnd::role(ROLE, told).unwrap();
+        let wants = asks(&mut control, &told(&ToProcess::Order(Box::new(own)))).0;
+        assert_eq!(wants.of_role(), Ok(FromProcess::Key));
+        assert_eq!(asks(&mut control, &told(&ToProcess::Key([7; KEY]))).0, FromEnd::ready());
+        assert_eq!(asks(&mut control, &told(&ToProcess::Begin(clock::now()))).0, FromEnd::ready());
+        assert_eq!(asks(&mut control, &ToEnd::Go).0, FromEnd::Over);
+        let (said, rows) = asks(&mut control, &ToEnd::Finish);
+        let Ok(FromProcess::Done(reports)) = said.of_role() else { panic!("no report") };
+        let counted: Vec<_> = reports.iter().map(|one| (one.sent, one.received, one.component.forged)).collect();
+        assert_eq!((counted, rows.len()), (vec![(10, 20, 0); 3], 3 * 30 * ROW));
+        wire::write(&mut control, &ToEnd::Finish, &[]).unwrap();
+        assert!(ended.join().unwrap().is_err(), "it was reported");
+    }
+
+    #[test]
+    fn a_process_ends_early_with_what_has_arrived_and_is_told_in_turn() {
+        let (mut control, ended) = session();
+        let own = Order { messages: 1_000, period_ns: 200_000_000, components: 3, ..order("poll") };
+        let order = ToEnd::role(ROLE, &ToProcess::Order(Box::new(own))).unwrap();
+        assert_eq!(asks(&mut control, &order).0, FromEnd::ready());
+        wire::write(&mut control, &ToEnd::Go, &[]).unwrap();
+        assert_eq!(asks(&mut control, &ToEnd::Finish).0, FromEnd::Over);
+        let said: FromEnd = wire::read(&mut control).unwrap().unwrap().0;
+        let reports = match said.of_role() {
+            Ok(FromProcess::Done(reports)) => reports,
+            other => panic!("no report: {other:?}"),
+        };
+        assert!(reports.len() == 3 && reports.iter().all(|report| report.sent < 1_000));
+        wire::write(&mut control, &ToEnd::role(ROLE, &ToProcess::Key([0; KEY])).unwrap(), &[]).unwrap();
+        assert!(ended.join().unwrap().is_err(), "nobody asked for a key");
+    }
 
     #[test]
     fn only_the_heads_of_this_run_are_read() {

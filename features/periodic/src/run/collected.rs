@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use msgpath_core::schema::{EndReport, MessageRow, RoundRecord};
-use msgpath_core::{CallCounts, Case, Delivery, Histogram};
+use msgpath_core::{Case, Delivery, Histogram};
 
 use super::Periodic;
-use crate::agent::orders::{self, FromProcess, ROW, Reading, ReceivedRow, Report, SentRow, Start};
+use crate::agent::orders::{self, ROW, Reading, ReceivedRow, Report, SentRow, Start};
 use crate::record::{Component, PeriodicSession};
 
 /// One component's report with its rows.
@@ -35,15 +35,6 @@ pub(super) fn unpack(reports: Vec<Report>, bytes: &[u8]) -> Result<Vec<Collected
         all_collected.push(Collected { report, sent, received });
     }
     if rest.is_empty() { Ok(all_collected) } else { Err("more rows than it claims".into()) }
-}
-
-/// What a process said in the end.
-pub(super) fn failure(message: &FromProcess) -> Option<String> {
-    match message {
-        FromProcess::Failed(what) => Some(what.clone()),
-        FromProcess::Unavailable(reason) => Some(reason.why.clone()),
-        _ => None,
-    }
 }
 
 /// Where a session stands in the run.
@@ -240,7 +231,7 @@ fn add_readings(out: &mut [Slice], readings: &[Reading], end: impl Fn(&mut Slice
         let [before, after] = pair else { continue };
         let report = end(slice);
         let since = |pick: fn(&Reading) -> u64| pick(after).saturating_sub(pick(before));
-        report.calls.add(&calls_since(&after.calls, &before.calls));
+        report.calls.add(&after.calls.since(&before.calls));
         report.metered_ns = Some(report.metered_ns.unwrap_or(0) + since(|reading| reading.read_ns));
         report.user_ns += since(|reading| reading.cpu_ns.0);
         report.system_ns += since(|reading| reading.cpu_ns.1);
@@ -249,24 +240,6 @@ fn add_readings(out: &mut [Slice], readings: &[Reading], end: impl Fn(&mut Slice
         report.minor_faults += since(|reading| reading.faults.0);
         report.major_faults += since(|reading| reading.faults.1);
     }
-}
-
-/// As [`CallCounts::since`], for counts that another process has sent and that need not grow.
-fn calls_since(after: &CallCounts, before: &CallCounts) -> CallCounts {
-    let grew = after.send_calls >= before.send_calls
-        && after.recv_calls >= before.recv_calls
-        && after.wait_calls >= before.wait_calls
-        && after.other_calls >= before.other_calls
-        && after.recv_full >= before.recv_full
-        && after.recv_short >= before.recv_short
-        && after.recv_empty >= before.recv_empty
-        && after.send_short >= before.send_short
-        && after.copied_bytes >= before.copied_bytes
-        && after.signals >= before.signals
-        && after.dropped >= before.dropped
-        && after.redirected >= before.redirected
-        && after.mapped_bytes >= before.mapped_bytes;
-    if grew { after.since(before) } else { CallCounts::default() }
 }
 
 /// Run delays of sender and receiver. A slice without a reading has none: `None` is not 0.

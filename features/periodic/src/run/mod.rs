@@ -6,41 +6,31 @@
 
 mod collected;
 
-use std::io::Write;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::agent::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ToProcess};
+use crate::agent::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ROLE, ToProcess};
 use crate::agent::{engine, mac};
 use crate::record::{PeriodicFacts, PeriodicSession};
-use msgpath_agent::role::Role;
-use msgpath_agent::{environment, route, wire};
+use msgpath_agent::wire::{FromEnd, ToEnd};
+use msgpath_agent::{environment, route};
 use msgpath_core::parts::Parts;
-use msgpath_core::plan::ChannelOptions;
-use msgpath_core::schema::{
-    ClockFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase,
-};
+use msgpath_core::plan::{ChannelOptions, EndPlace};
+use msgpath_core::schema::{ClockFacts, FAR, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};
-use msgpath_paths::registry::Entry;
 use msgpath_record::RunWriter;
 use msgpath_sys::area::Area;
-use msgpath_sys::child::MakerEnds;
 use msgpath_sys::{clock, random};
 
 pub use crate::agent::mac::Mac;
 pub use crate::agent::orders::Start;
 
-use collected::{Collected, Place, failure, join, unpack};
-use msgpath_run::Others;
-use msgpath_run::Progress;
-use msgpath_run::launch::local;
-
-/// One of its processes, as it is named.
-pub const PROCESS: &str = "periodic-component";
+use collected::{Collected, Place, join, unpack};
+use msgpath_run::{Link, Others, Progress, had, out_of_turn, written};
 
 /// What all sessions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +75,8 @@ pub type Notify<'a> = &'a mut dyn FnMut(&str);
 
 /// How long processes may take to become ready, and to bring their rows home.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How much after the last send a message may still arrive: what has not by then is lost.
-const GRACE: Duration = Duration::from_millis(500);
+/// Between two looks at who has sent everything.
+const LOOK: Duration = Duration::from_millis(20);
 /// From the word to the first period, ns.
 const LEAD: u64 = 50_000_000;
 /// Bytes that the slots of one writer may take together.
@@ -187,13 +177,7 @@ fn available(case: &Case, options: &ChannelOptions) -> Result<(), Unavailable> {
             "-x eth/sigio, or no --between",
         ));
     }
-    let entry = Entry::find(&case.path)
-        .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
-    if let Some(limit) = entry.transport.max_message().filter(|limit| case.size > *limit) {
-        let why = format!("{} bytes do not fit in one message (largest here: {limit} bytes)", case.size);
-        return Err(Unavailable::new(why, format!("-l {limit} or less")));
-    }
-    entry.transport.suits(options, case.size)
+    written::carrier(case)?.transport.suits(options, case.size)
 }
 
 /// Executes a periodic run and writes its record.
@@ -212,7 +196,6 @@ pub fn execute(
     }
     plan.validate()?;
     plan.declare(msgpath_paths::traits);
-    let mut unavailable = Vec::new();
     if let Some(between) = &plan.options.between
         && let Some(route) =
             between.of(FAR).address.parse::<std::net::IpAddr>().ok().and_then(|address| route::to((address, 0)).ok())
@@ -220,36 +203,13 @@ pub fn execute(
         plan.options.interface = route.device;
     }
     let options = plan.options.clone();
-    plan.cases.retain(|case| match available(case, &options) {
-        Ok(()) => true,
-        Err(reason) => {
-            unavailable.push(UnavailableCase { case: case.clone(), reason });
-            false
-        }
-    });
-    plan.cases.iter_mut().enumerate().for_each(|(id, case)| case.id = id as u32);
-    match (plan.cases.first(), unavailable.first()) {
-        (Some(first), _) => {
-            if !plan.cases.iter().any(|case| case.path == plan.baseline) {
-                plan.baseline = first.path.clone();
-            }
-        }
-        (None, Some(UnavailableCase { case, reason })) => {
-            let what = format!("{} cannot be measured here: {}", case.path, reason.why);
-            return Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint.clone()));
-        }
-        (None, None) => return Err(Problem::new("E11", Exit::Usage, "nothing to measure").hint("-x eth/sigio,shm")),
-    }
+    let unavailable = written::leave_out(&mut plan, |case| available(case, &options))?;
     let (cost_ns, step_ns) = clock::measure(100_000);
     let machine = environment::read();
     let mut header = RunHeader {
-        started: msgpath_record::utc::now(),
-        command,
-        version: env!("CARGO_PKG_VERSION").into(),
-        target: "this machine".into(),
         unavailable,
         parts: Parts::default().with(periodic.facts()),
-        ..RunHeader::new(name, "periodic", plan)
+        ..written::header(name, "periodic", command, "this machine".into(), plan)
     };
     header.set_hosts([machine.clone(), machine]);
     header.ends[NEAR].clock = ClockFacts { cost_ns, step_ns };
@@ -261,22 +221,8 @@ pub fn execute(
         let mut watching = Watching { given, progress, stop };
         sessions(&mut header, &periodic, begin, &mut writer, &mut watching)
     };
-    let (status, problem) = match &result {
-        Ok(true) => (Status::Ok, None),
-        Ok(false) => (Status::Partial, None),
-        Err(problem) => (Status::Failed, Some(problem.clone())),
-    };
-    let end = RunEnd {
-        status,
-        ended: msgpath_record::utc::now(),
-        problem,
-        messages_not_kept: 0,
-        granted: std::collections::BTreeMap::<u32, Vec<Granted>>::new(),
-        header_crc32: None,
-    };
-    let end = writer.finish(end).map_err(Problem::from);
-    result?;
-    end
+    let end = written::ended(&mut writer, &result, BTreeMap::new());
+    result.and(end)
 }
 
 /// Who looks on, and may stop it.
@@ -351,10 +297,7 @@ fn record(
     session: PeriodicSession,
 ) -> Result<(), Problem> {
     for (round, rows) in &rounds {
-        if round.latency.beyond() + round.first.beyond() > 0 {
-            return Err(Problem::new("E20", Exit::Unfinished, "a message took longer than 18 minutes")
-                .why("no histogram holds it, and nothing is clipped"));
-        }
+        written::held(round)?;
         writer.round(round, rows).map_err(Problem::from)?;
     }
     if let Some(facts) = header.parts.get_mut::<PeriodicFacts>() {
@@ -363,45 +306,16 @@ fn record(
     writer.replace_header(header).map_err(Problem::from)
 }
 
-/// A process that was started, and the way to it.
-struct Vehicle {
-    child: Child,
-    /// Closing it ends the process.
-    to: Option<ChildStdin>,
-}
-
-/// What a process said, by its number; `None`: it will say no more.
-type FromOne = (usize, Option<(FromProcess, Vec<u8>)>);
-
 /// All processes of one session. Dropped, it ends them: nothing stays behind, whatever went wrong.
-struct Fleet {
-    vehicles: Vec<Vehicle>,
-    frames: Receiver<FromOne>,
-}
+struct Fleet(Vec<Link>);
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        for vehicle in &mut self.vehicles {
-            vehicle.to = None;
-        }
-        let begin = Instant::now();
-        for vehicle in &mut self.vehicles {
-            // Each had its word and ends by itself; who does not is ended.
-            while begin.elapsed() < Duration::from_millis(500) {
-                match vehicle.child.try_wait() {
-                    Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-                    _ => break,
-                }
-            }
-            let _ = vehicle.child.kill();
-            let _ = vehicle.child.wait();
+        // All of them before the first is waited for.
+        for process in &mut self.0 {
+            let _ = process.send(&ToEnd::Bye);
         }
     }
-}
-
-fn vanished(at: usize, pid: u32, why: impl std::fmt::Display) -> Problem {
-    Problem::new("E17", Exit::Unfinished, format!("process {at} (pid {pid}) of the periodic run vanished"))
-        .why(format!("{why}"))
 }
 
 type Carried = (Vec<Collected>, Option<u64>, bool);
@@ -442,12 +356,17 @@ impl Fleet {
         let key: [u8; mac::KEY] = random::bytes().map_err(unguessable)?;
         let [tag @ .., low, high] = random::bytes::<6>().map_err(unguessable)?;
         let (tag, network) = (u32::from_le_bytes(tag), [64 + low % 64, high]);
-        let (sender, frames) = channel();
-        let mut fleet = Fleet { vehicles: Vec::new(), frames };
-        let life = periodic.length() + 4 * PATIENCE;
+        let mut fleet = Fleet(Vec::new());
         for process in 0..periodic.processes {
+            let places = plan.options.between.as_ref().map(|between| {
+                let mut ends = [NEAR, FAR].map(|end| between.of(end).clone());
+                if process >= periodic.processes.div_ceil(2) {
+                    ends.reverse();
+                }
+                ends
+            });
+            let beyond = |[_, other]: &[EndPlace; 2]| other.address.parse::<IpAddr>().ok();
             let order = Order {
-                parent: std::process::id() as i32,
                 process,
                 components: periodic.components,
                 of,
@@ -465,132 +384,100 @@ impl Fleet {
                 tag,
                 port,
                 network,
-                place: plan.options.between.as_ref().map(|between| {
-                    let (own, other) = match process < periodic.processes.div_ceil(2) {
-                        true => (between.of(NEAR), between.of(FAR)),
-                        false => (between.of(FAR), between.of(NEAR)),
-                    };
-                    (own.namespace.clone(), other.address.clone())
-                }),
+                beyond: places.as_ref().and_then(beyond),
                 border: periodic.border(case, &plan.options),
                 area: place.clone(),
                 spawned_ns: clock::now(),
-                life_ns: life.as_nanos() as u64,
             };
-            fleet.start(order, &sender).map_err(|error| cannot("a process could not be started", &error))?;
+            let mut link = Link::ungreeted(format!("process {process} of the periodic run"), places)?;
+            link.order(ROLE, &ToProcess::Order(Box::new(order)))?;
+            if periodic.start == Start::Storm && periodic.mac == Mac::None {
+                link.send(&ToEnd::Go)?;
+            }
+            fleet.0.push(link);
         }
-        drop(sender);
         let carried = fleet.carry(periodic, &key, stop);
         drop(area);
         carried
     }
 
-    fn start(&mut self, order: Order, frames: &Sender<FromOne>) -> std::io::Result<()> {
-        let at = self.vehicles.len();
-        let (child, to, mut from) = local::start(&mut local::program(), MakerEnds::Kills, &Role::of(PROCESS, &()))?;
-        self.vehicles.push(Vehicle { child, to: Some(to) });
-        let frames = frames.clone();
-        std::thread::Builder::new().spawn(move || {
-            while let Ok(Some(message)) = wire::read::<FromProcess>(&mut from) {
-                if frames.send((at, Some(message))).is_err() {
-                    return;
-                }
-            }
-            let _ = frames.send((at, None));
-        })?;
-        self.tell(at, &ToProcess::Order(Box::new(order)))
+    fn all_told(&mut self, message: &ToEnd) -> Result<(), Problem> {
+        self.0.iter_mut().try_for_each(|process| process.send(message))
     }
 
-    fn tell(&mut self, at: usize, message: &ToProcess) -> std::io::Result<()> {
-        match &mut self.vehicles[at].to {
-            Some(to) => wire::write(to, message, &[]).and_then(|()| to.flush()),
-            None => Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe)),
-        }
-    }
-
-    /// A process that has ended does not hear it; that it ended is noticed by its silence.
-    fn tell_all(&mut self, message: &ToProcess) {
-        for at in 0..self.vehicles.len() {
-            let _ = self.tell(at, message);
-        }
-    }
-
+    /// From the processes as they start to what they bring home.
     fn carry(&mut self, periodic: &Periodic, key: &[u8; mac::KEY], stop: &AtomicBool) -> Result<Carried, Problem> {
-        let all = self.vehicles.len();
-        let (mut ready, mut sent) = (0, 0);
-        let mut all_collected: Vec<Option<Vec<Collected>>> = (0..all).map(|_| None).collect();
-        let mut go = None;
-        // When the receivers are told that no more will come, and whether they were.
-        let (mut stop_at, mut stopped, mut whole) = (None, false, true);
-        let mut limit = Instant::now() + PATIENCE;
-        while all_collected.iter().any(Option::is_none) {
-            if stop.load(Ordering::Relaxed) && !stopped {
-                if ready < all {
-                    return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first message"));
-                }
-                whole = false;
-                stop_at = Some(Instant::now());
-            }
-            if !stopped && stop_at.is_some_and(|at| at <= Instant::now()) {
-                stopped = true;
-                limit = Instant::now() + PATIENCE;
-                self.tell_all(&ToProcess::Stop);
-            }
-            if Instant::now() > limit {
-                let what = format!("{ready} of {all} processes are ready, {sent} have sent everything");
-                return Err(Problem::new("E18", Exit::Unfinished, "the processes take too long").why(what));
-            }
-            let (at, frames) = match self.frames.recv_timeout(Duration::from_millis(50)) {
-                Ok(frames) => frames,
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Problem::new("E17", Exit::Unfinished, "all processes of the periodic run vanished"));
-                }
-            };
-            let pid = self.vehicles[at].child.id();
-            match frames {
-                None if all_collected[at].is_some() => {}
-                None => return Err(vanished(at, pid, "it ended before it brought its messages home")),
-                Some((FromProcess::Key, _)) => {
-                    self.tell(at, &ToProcess::Key(*key)).map_err(|error| vanished(at, pid, error))?;
-                }
-                Some((FromProcess::Ready, _)) => {
-                    ready += 1;
-                    if ready == all {
-                        limit = Instant::now() + periodic.length() + PATIENCE;
-                        if periodic.start != Start::Storm {
-                            let start = clock::now() + LEAD;
-                            go = Some(start);
-                            self.tell_all(&ToProcess::Go(start));
-                        }
-                    } else if periodic.start == Start::Storm {
-                        limit = limit.max(Instant::now() + periodic.length() + PATIENCE);
-                    }
-                }
-                Some((FromProcess::Sent, _)) => {
-                    sent += 1;
-                    if sent == all && stop_at.is_none() {
-                        stop_at = Some(Instant::now() + GRACE);
-                    }
-                }
-                Some((FromProcess::Done(reports), bytes)) => {
-                    let collected = unpack(reports, &bytes).map_err(|why| vanished(at, pid, why))?;
-                    all_collected[at] = Some(collected);
-                }
-                Some((FromProcess::Unavailable(reason), _)) => {
-                    let what = format!("process {at} (pid {pid}): {}", reason.why);
-                    return Err(Problem::new("E05", Exit::CannotStart, what).hint(reason.hint));
-                }
-                Some((frames, _)) => {
-                    return Err(vanished(at, pid, failure(&frames).unwrap_or_default()));
+        let storm = periodic.start == Start::Storm;
+        if periodic.mac != Mac::None {
+            for at in 0..self.0.len() {
+                let Ok(FromProcess::Key) = self.answer(at)?.0.of_role() else { return Err(out_of_turn()) };
+                self.0[at].order(ROLE, &ToProcess::Key(*key))?;
+                if storm {
+                    self.0[at].send(&ToEnd::Go)?;
                 }
             }
         }
-        let all_collected: Vec<Collected> = all_collected.into_iter().flatten().flatten().collect();
+        for at in 0..self.0.len() {
+            let FromEnd::Ready { .. } = self.answer(at)?.0 else { return Err(out_of_turn()) };
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first message"));
+        }
+        let go = (!storm).then(|| clock::now() + LEAD);
+        if let Some(start) = go {
+            self.0.iter_mut().try_for_each(|process| process.order(ROLE, &ToProcess::Begin(start)))?;
+            self.all_told(&ToEnd::Go)?;
+        }
+        let whole = self.sent(periodic, stop)?;
+        if whole {
+            self.all_told(&ToEnd::Finish)?;
+        }
+        let mut all_collected = Vec::new();
+        for at in 0..self.0.len() {
+            let (said, bytes) = self.answer(at)?;
+            let Ok(FromProcess::Done(reports)) = said.of_role() else { return Err(out_of_turn()) };
+            all_collected.extend(unpack(reports, &bytes).map_err(|why| self.0[at].vanished(why))?);
+        }
         if all_collected.len() != periodic.components_of_all() as usize {
             return Err(Problem::new("E17", Exit::Unfinished, "a process did not bring all its components home"));
         }
         Ok((all_collected, go, whole))
+    }
+
+    /// Waits until all have sent their last message. `false`: they were told to end before.
+    fn sent(&mut self, periodic: &Periodic, stop: &AtomicBool) -> Result<bool, Problem> {
+        let limit = Instant::now() + periodic.length() + PATIENCE;
+        let (mut going, mut whole): (Vec<usize>, _) = ((0..self.0.len()).collect(), true);
+        while !going.is_empty() {
+            if whole && stop.load(Ordering::Relaxed) {
+                whole = false;
+                self.all_told(&ToEnd::Finish)?;
+            }
+            if Instant::now() > limit {
+                let what = format!("{} of {} processes have not sent everything", going.len(), self.0.len());
+                return Err(Problem::new("E18", Exit::Unfinished, "the processes take too long").why(what));
+            }
+            std::thread::sleep(LOOK);
+            for at in std::mem::take(&mut going) {
+                match self.0[at]
+                    .hear(Duration::ZERO)?
+                    .map(|(said, _)| had(said, format!("process {at}")))
+                    .transpose()?
+                {
+                    Some(FromEnd::Over) => {}
+                    // Of when the first period begins.
+                    None | Some(FromEnd::Ready { .. }) => going.push(at),
+                    Some(_) => return Err(out_of_turn()),
+                }
+            }
+        }
+        Ok(whole)
+    }
+
+    /// What a process answers.
+    fn answer(&mut self, at: usize) -> Result<(FromEnd, Vec<u8>), Problem> {
+        let (said, bytes) = self.0[at].answer_within(PATIENCE)?;
+        Ok((had(said, format!("process {at}"))?, bytes))
     }
 }
 

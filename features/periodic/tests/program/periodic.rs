@@ -37,7 +37,7 @@ fn every_engine_delivers_to_all_others() {
         assert!(engine["cold_mac_ns"].is_array() && engine["warm_mac_ns"].is_number());
         let names: Vec<&str> =
             engine["setup"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["process start", "order", "key fetch", "buffer pools", "open engine", "first MACs"]);
+        assert_eq!(names, ["process start", "key fetch", "buffer pools", "open engine", "first MACs"]);
     }
     assert_eq!(vehicles(&home), 0);
     home.run("show all").ends_with(0).shows(&["first 10", "steady", "authentication"]);
