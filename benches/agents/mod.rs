@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use msgpath_agent::join::{Caller, REDIAL, read_sealed_by};
+use msgpath_agent::handshake::read_sealed_by;
 use msgpath_agent::role::{Found, FoundBy, Role};
 use msgpath_agent::seal::{Sealing, Seals};
 use msgpath_agent::token::Token;
@@ -25,6 +25,7 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
 use msgpath_mesh::analyse::{Fold, MeshSummary};
 use msgpath_mesh::hosts_file::HostSpec;
+use msgpath_mesh::join::{Caller, REDIAL};
 use msgpath_mesh::record::{MESH_FILE, PAIRS_FILE, PairBlock, read_mesh};
 use msgpath_mesh::run::{Agents, Door, Expected, MeshProgress, execute};
 use msgpath_mesh::schema::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs};

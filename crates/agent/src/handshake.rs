@@ -1,5 +1,5 @@
 //! How both sides of a control channel prove that they have the token, before either orders anything: `serve` and whoever
-//! comes to it, the coordinator of a mesh and its agents.
+//! comes to it, and who listens for agents of a feature.
 //!
 //! Whoever listens says with its greeting whether it asks for a token. A proof is an HMAC by the token over everything that
 //! was said on the channel before it, a random number of each side among that, and over both addresses of the channel. So it
@@ -13,27 +13,66 @@ use std::time::Instant;
 
 use hmac::Mac;
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::poll::{Interest, poll};
 use sha2::{Digest, Sha256};
 
 use crate::greeting::GREETING;
-use crate::join::read_by;
-use crate::seal::{Key, Seals};
-use crate::token::{Prover, Token};
-use crate::wire::{self, Addresses, Admits, Nonce, Opening, Proof, Proves};
+use crate::seal::{Key, Seal, Seals};
+use crate::token::{Label, Token};
+use crate::wire::{self, Addresses, Admits, Frame, Incoming, Nonce, Opening, Proof, Proves};
 
-/// Who proves what to whom.
+/// Who proves what to whom: one side's proof is not the other's, and none is of use at another door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
-    /// The end that came.
-    pub near: Prover,
-    /// The end that listens.
-    pub far: Prover,
+    /// What stands for the end that came.
+    pub near: Label,
+    /// For the end that listens.
+    pub far: Label,
 }
 
 /// A near end and a `serve`.
-pub const SERVE: Roles = Roles { near: Prover::Near, far: Prover::Far };
-/// An agent that comes by itself, and its coordinator.
-pub const JOIN: Roles = Roles { near: Prover::Agent, far: Prover::Coordinator };
+pub const SERVE: Roles = Roles { near: b"msgpath near", far: b"msgpath far " };
+
+/// A frame that is whole before this time, and its bytes.
+///
+/// # Errors
+/// `TimedOut`, `UnexpectedEof`; `InvalidData` for anything that is no such frame.
+pub fn read_by<T: Frame>(stream: &mut (impl Read + AsFd), by: Instant) -> io::Result<(T, Vec<u8>)> {
+    read_sealed_by(stream, &mut None, by)
+}
+
+/// The same of a frame that must be sealed, where there is a seal.
+///
+/// # Errors
+/// As [`read_by`]; `PermissionDenied`: the other end has not said it.
+pub fn read_sealed_by<T: Frame>(
+    stream: &mut (impl Read + AsFd),
+    seal: &mut Option<Seal>,
+    by: Instant,
+) -> io::Result<(T, Vec<u8>)> {
+    let mut incoming = Incoming::new::<T>().sealed(seal.take());
+    let frame = loop {
+        let left = by.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time"));
+        }
+        match poll(stream.as_fd(), Interest::Read, i32::try_from(left.as_millis()).unwrap_or(i32::MAX).max(1)) {
+            Ok(true) if incoming.fill(stream)? == 0 => {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"));
+            }
+            Ok(true) => {
+                if let Some(frame) = incoming.whole()? {
+                    break frame;
+                }
+            }
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    };
+    *seal = incoming.into_seal();
+    Ok((wire::parse(frame.clone())?.0, frame))
+}
 
 impl Addresses {
     /// Those of a connection, as the end that came (`near`) or the one that listens sees them.
@@ -222,13 +261,13 @@ impl Asked {
 
 impl Token {
     /// The proof of one side over what was said.
-    fn proof(&self, who: Prover, said: &[u8; 32]) -> Proof {
-        Proof(self.mac(who.label(), said).finalize().into_bytes().into())
+    fn proof(&self, who: Label, said: &[u8; 32]) -> Proof {
+        Proof(self.mac(who, said).finalize().into_bytes().into())
     }
 
     /// Whether the other side has the token and has heard the same, in a time that says nothing about the token.
-    fn is_proven(&self, who: Prover, said: &[u8; 32], proof: &Proof) -> bool {
-        self.mac(who.label(), said).verify_slice(&proof.0).is_ok()
+    fn is_proven(&self, who: Label, said: &[u8; 32], proof: &Proof) -> bool {
+        self.mac(who, said).verify_slice(&proof.0).is_ok()
     }
 }
 
@@ -239,6 +278,10 @@ mod tests {
 
     use super::*;
     use crate::token::tests::token;
+    use crate::wire::{Joining, VERSION};
+
+    /// Another door.
+    const OTHER: Roles = Roles { near: b"other   near", far: b"other   far " };
 
     fn at(near: &str, far: &str) -> Addresses {
         Addresses { near: near.parse().unwrap(), far: far.parse().unwrap() }
@@ -268,6 +311,19 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_drips_is_not_waited_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.write_all(b"mp").unwrap();
+        let error = read_by::<Joining>(&mut far, Instant::now() + Duration::from_millis(30)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        near.write_all(&[b'm', b'p', VERSION, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        assert_eq!(read_by::<Joining>(&mut far, soon()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(near);
+    }
+
+    #[test]
     fn both_sides_get_the_same_channel() {
         let (token, seen) = (token("ours"), at("10.0.0.1:40000", "10.0.0.2:5210"));
         for bound in [true, false] {
@@ -293,7 +349,7 @@ mod tests {
         let refused = |answer: &Admits| matches!(answer, Admits::Refused);
         let judged = meets(&ours, (Some(seen.clone()), SERVE, true), |question, proves| {
             assert!(refused(&question.judge(&other, SERVE, &proves, Some(&seen)).0), "another token");
-            assert!(refused(&question.judge(&ours, JOIN, &proves, Some(&seen)).0), "to another door");
+            assert!(refused(&question.judge(&ours, OTHER, &proves, Some(&seen)).0), "to another door");
             let (again, _) = Question::new(true).unwrap();
             assert!(refused(&again.judge(&ours, SERVE, &proves, Some(&seen)).0), "heard before");
             for moved in [at("10.0.0.9:40000", "10.0.0.2:5210"), at("10.0.0.1:40000", "10.0.0.9:5210")] {
@@ -328,7 +384,7 @@ mod tests {
             let mut said = question.said.clone();
             said.answer(&proves.nonce, None);
             said.note(&proves.proof.0);
-            Admits::Proven { proof: ours.proof(Prover::Coordinator, &said.sum()) }
+            Admits::Proven { proof: ours.proof(OTHER.far, &said.sum()) }
         });
         assert!(matches!(mesh, Err(Refusal::Unproven)));
         let refused = meets(&ours, way(), |question, proves| question.judge(&other, SERVE, &proves, None).0);

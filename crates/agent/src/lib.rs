@@ -51,7 +51,6 @@ pub mod floors;
 mod given_up;
 pub mod greeting;
 pub mod handshake;
-pub mod join;
 pub mod last_output;
 pub mod lateness;
 pub mod launched;

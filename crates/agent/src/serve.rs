@@ -687,8 +687,8 @@ mod tests {
     use std::sync::mpsc::Receiver;
 
     use super::*;
+    use crate::handshake::read_sealed_by;
     use crate::handshake::{Asked, Refusal};
-    use crate::join::read_sealed_by;
 
     /// A `serve` on loopback in threads of this process.
     struct Serving {
@@ -959,7 +959,7 @@ mod tests {
         std::thread::scope(|scope| {
             let token = &token;
             scope.spawn(move || asked.prove(&mut pair, token, SERVE, Some(own), soon()));
-            let (said, frame) = crate::join::read_by::<Proves>(&mut other, soon()).unwrap();
+            let (said, frame) = crate::handshake::read_by::<Proves>(&mut other, soon()).unwrap();
             heard.extend(frame);
             assert!(question.judge(token, SERVE, &said, said.addresses.as_ref()).1.is_some(), "it holds there");
             wire::write(&mut other, &Admits::Refused, &[]).unwrap();

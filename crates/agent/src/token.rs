@@ -39,30 +39,8 @@ impl Nonce {
     }
 }
 
-/// Whose proof it is: one side's is not the other's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prover {
-    /// The end that came.
-    Near,
-    /// The end that listens.
-    Far,
-    /// An agent that comes to the coordinator of a mesh.
-    Agent,
-    /// That coordinator.
-    Coordinator,
-}
-
-impl Prover {
-    /// What stands for it in a proof.
-    pub(crate) fn label(self) -> &'static [u8; 12] {
-        match self {
-            Prover::Near => b"msgpath near",
-            Prover::Far => b"msgpath far ",
-            Prover::Agent => b"msgpath join",
-            Prover::Coordinator => b"msgpath mesh",
-        }
-    }
-}
+/// What stands in a proof for whoever has made it.
+pub type Label = &'static [u8; 12];
 
 impl Token {
     /// The token of these bytes; white space around it is not part of it.
@@ -117,7 +95,7 @@ impl Token {
     }
 
     /// The HMAC of a text for one purpose.
-    pub(crate) fn mac(&self, label: &[u8; 12], text: &[u8; 32]) -> Hmac<Sha256> {
+    pub(crate) fn mac(&self, label: Label, text: &[u8; 32]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length");
         mac.update(label);
         mac.update(&[VERSION]);
@@ -144,9 +122,9 @@ pub(crate) mod tests {
 
     #[test]
     fn labels_differ_and_a_token_is_not_shown() {
-        let all = [Prover::Near, Prover::Far, Prover::Agent, Prover::Coordinator].map(Prover::label);
-        assert!(all.iter().enumerate().all(|(at, label)| !all[..at].contains(label) && *label != b"msgpath keys"));
-        let [ours, other] = [token("ours"), token("other")].map(|token| token.mac(all[0], &[0; 32]).finalize());
+        let crate::handshake::Roles { near, far } = crate::handshake::SERVE;
+        assert!(near != far && near != b"msgpath keys" && far != b"msgpath keys");
+        let [ours, other] = [token("ours"), token("other")].map(|token| token.mac(near, &[0; 32]).finalize());
         assert_ne!(ours, other);
         assert_eq!(format!("{:?}", token("ours")), "Token(..)");
     }

@@ -69,8 +69,6 @@ pub struct Process {
 
 /// What a process of a feature begins with.
 pub struct Told {
-    /// When it began, ns ([`msgpath_sys::clock::now`]).
-    pub begun: u64,
     /// From its role.
     pub body: Value,
 }

@@ -139,7 +139,7 @@ fn opened(gang: &Gang, place: &str, expected: Expected, say: Say<'_>, stop: &Ato
     };
     let door = Door::open(place, token, expected, gang.behind_nat)?;
     say(&format!(
-        "waiting at {0} for {count} agents: MSGPATH_TOKEN_FILE={1} msgpath __agent --join {0}",
+        "waiting at {0} for {count} agents: MSGPATH_TOKEN_FILE={1} msgpath __join {0}",
         door.address,
         file.display()
     ));
@@ -212,7 +212,7 @@ pub(super) fn text(kind: Kind, arguments: &Arguments, words: &[String], header: 
 {}{}",
                 named.unwrap_or_default(),
                 begin(&program, &words, "${SLURMD_NODENAME:-$(hostname)}", "$SLURM_JOB_ID"),
-                end(&format!("srun --ntasks-per-node=1 {program} __agent --join \"$here:$port\""))
+                end(&format!("srun --ntasks-per-node=1 {program} __join \"$here:$port\""))
             )
         }
         Kind::Mpi => format!(
@@ -224,7 +224,7 @@ pub(super) fn text(kind: Kind, arguments: &Arguments, words: &[String], header: 
 esac
 {}",
             begin(&program, &words, "$(hostname)", "$$"),
-            end(&format!("mpirun -np {count} $pass \"$@\" {program} __agent --join \"$here:$port\""))
+            end(&format!("mpirun -np {count} $pass \"$@\" {program} __join \"$here:$port\""))
         ),
     }
 }
@@ -330,7 +330,7 @@ fn manifest(count: usize, words: &[String], minutes: u64) -> String {
     let data = json!([{"name": "XDG_DATA_HOME", "value": "/tmp"}]);
     let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
     let door = format!("{NAME}:{DEFAULT_PORT}");
-    let agent = ["__agent", "--join", door.as_str(), "--token-file", token, "--host", "$(POD_IP)"];
+    let agent = ["__join", door.as_str(), "--token-file", token, "--host", "$(POD_IP)"];
     let who = json!([
         {"name": "POD_IP", "valueFrom": field("status.podIP")},
         {"name": "MSGPATH_NODE", "valueFrom": field("spec.nodeName")},

@@ -3,9 +3,11 @@
 
 mod again;
 pub mod analyse;
+mod come;
 mod gang;
 pub mod hosts;
 pub mod hosts_file;
+pub mod join;
 mod kept;
 mod kind;
 pub mod present;
@@ -21,4 +23,8 @@ use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
-pub static FEATURE: Feature = Feature { verbs: &[AnyVerb::of::<verb::Arguments>()], kinds: &[kind::KIND], ..NOTHING };
+pub static FEATURE: Feature = Feature {
+    verbs: &[AnyVerb::of::<verb::Arguments>(), AnyVerb::of::<come::Arguments>()],
+    kinds: &[kind::KIND],
+    ..NOTHING
+};

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_agent::crowd::first_to_go;
 use msgpath_agent::greeting::GREETING;
-use msgpath_agent::handshake::{JOIN, Question};
-use msgpath_agent::join::{PATIENCE, read_by, read_sealed_by};
+use msgpath_agent::handshake::{Question, read_by, read_sealed_by};
 use msgpath_agent::role::{Found, Network, Role, Surroundings};
 use msgpath_agent::route;
 use msgpath_agent::seal::{Seal, Sealing, Seals, Veil};
@@ -28,6 +27,7 @@ use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::socket::set_backlog;
 
 use crate::hosts::{self, MAX_HOSTS};
+use crate::join::{JOIN, PATIENCE};
 
 /// Callers that have not proven anything: in all, and from one address. They are few at a time; the others wait in the kernel.
 const UNPROVEN: usize = 64;
@@ -475,7 +475,7 @@ fn greeted(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -488,12 +488,18 @@ mod tests {
         assert_eq!(of(&[("n1", None), ("n1", None), ("n1", Some(1))]), ["n1.0", "n1.1", "n1.2"]);
     }
 
-    fn shared(expected: Expected) -> Shared {
+    /// What both sides have.
+    pub fn token() -> Token {
         let file =
             std::env::temp_dir().join(format!("msgpath-door-{}-{:?}", std::process::id(), std::thread::current().id()));
         std::fs::write(&file, "0123456789abcdef").unwrap();
         let token = Token::read(&file).unwrap().0;
         std::fs::remove_file(file).unwrap();
+        token
+    }
+
+    fn shared(expected: Expected) -> Shared {
+        let token = token();
         let (behind_nat, came, greeted, over, closed) = Default::default();
         Shared { token, expected, behind_nat, came, greeted, over, closed }
     }

@@ -7,5 +7,7 @@ mod fleet;
 mod pair;
 pub mod schedule;
 
+#[cfg(test)]
+pub(crate) use door::tests as door_tests;
 pub use door::{Door, Expected};
 pub use execute::{Agents, MeshProgress, Outcome, Suspects, execute, pairs, resources, resume, time_of_a_pair};

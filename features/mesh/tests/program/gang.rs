@@ -30,7 +30,7 @@ fn mesh(home: &Home, place: &str, words: &[&str]) -> Running {
 
 /// An agent of that mesh. The launcher would say who it is.
 fn agent(home: &Home, place: &str, name: &str) -> Running {
-    let mut command = home.command(&["__agent", "--join", place, "--name", name]);
+    let mut command = home.command(&["__join", place, "--name", name]);
     command.env("MSGPATH_TOKEN_FILE", "token").env_remove("SLURM_PROCID");
     Running::new(command)
 }
@@ -106,7 +106,7 @@ fn who_has_another_token_or_no_place_is_turned_away() {
     let mut strangers: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(&place).unwrap()).collect();
     strangers.iter_mut().for_each(|stranger| stranger.write_all(b"GET / HTTP/1.1\r\n\r\n0123456789").unwrap());
     // Whoever refuses it has proven nothing, so it calls again.
-    let mut wrong = home.start(&format!("__agent --join {place} --name n1 --token-file other"));
+    let mut wrong = home.start(&format!("__join {place} --name n1 --token-file other"));
     wrong.until_it_says("has another token; it is called again");
     assert!(wrong.goes_on());
     let unknown = agent(&home, &place, "n7").finish(LIMIT);
@@ -120,7 +120,7 @@ fn who_has_another_token_or_no_place_is_turned_away() {
         let _ = stranger.read_to_end(&mut heard);
         assert!(heard.len() < 256, "a greeting and a random number, and no more: {}", heard.len());
     }
-    home.msgpath(&["__agent", "--join", &place]).ends_with(2).says(&["needs its token"]);
+    home.msgpath(&["__join", &place]).ends_with(2).says(&["needs its token"]);
     let open = home.msgpath(&["mesh", "n[1-2]", "--listen", &place]).ends_with(2);
     open.says(&["--token-file"]);
 }
@@ -229,7 +229,7 @@ fn has_a_token(folder: &Path) -> bool {
 fn one_srun_starts_all_agents_of_a_mesh() {
     let home = Home::new();
     let script = printed(&home, &[&["--print", "slurm", "--expect", "4", "--program", PROGRAM][..], &SHORT].concat());
-    for line in ["#SBATCH --nodes=4", "#SBATCH --ntasks-per-node=1", "srun ", "__agent --join"] {
+    for line in ["#SBATCH --nodes=4", "#SBATCH --ntasks-per-node=1", "srun ", "__join"] {
         assert!(script.contains(line), "{line} is not in {script}");
     }
     let named = printed(&home, &["n[1-4]", "--print", "slurm"]);
@@ -244,7 +244,7 @@ fn one_srun_starts_all_agents_of_a_mesh() {
         export MSGPATH_TOKEN_FILE=$PWD/token
         "$0" mesh --listen 127.0.0.1:5310 --token-file token --expect 8 -t 60ms -r 3 --name eight & run=$!
         until [ -s token ]; do sleep 0.1; done
-        srun -N4 -n8 --overcommit "$0" __agent --join 127.0.0.1:5310
+        srun -N4 -n8 --overcommit "$0" __join 127.0.0.1:5310
         echo "srun $?"
         wait $run
         echo "mesh $?"

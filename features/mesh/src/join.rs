@@ -5,20 +5,17 @@
 //! A word that ends the agent, or makes it wait, counts from a coordinator that has proven itself. Whatever another listener says
 //! at that address is a call that failed.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use msgpath_agent::greeting::{self, Heard};
+use msgpath_agent::handshake::{Asked, Refusal, Roles, read_sealed_by};
+use msgpath_agent::seal::{Sealing, Seals};
+use msgpath_agent::token::Token;
+use msgpath_agent::wire::{self, Addresses, FromDoor, Joining, Nonce, Opening, VERSION};
 use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::poll::{Interest, poll};
-
-use crate::greeting::{self, Heard};
-use crate::handshake::{Asked, JOIN, Refusal};
-use crate::seal::{Seal, Sealing, Seals};
-use crate::token::Token;
-use crate::wire::{self, Addresses, Frame, FromDoor, Incoming, Joining, Nonce, Opening, VERSION};
 
 /// How long each step of coming in may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,46 +31,8 @@ const LIVED: Duration = Duration::from_secs(1);
 /// The code where nothing that speaks the protocol answers: usual before a coordinator is up.
 const NOBODY: &str = "E01";
 
-/// A frame that is whole before this time, and its bytes.
-///
-/// # Errors
-/// `TimedOut`, `UnexpectedEof`; `InvalidData` for anything that is no such frame.
-pub fn read_by<T: Frame>(stream: &mut (impl Read + AsFd), by: Instant) -> io::Result<(T, Vec<u8>)> {
-    read_sealed_by(stream, &mut None, by)
-}
-
-/// The same of a frame that must be sealed, where there is a seal.
-///
-/// # Errors
-/// As [`read_by`]; `PermissionDenied`: the other end has not said it.
-pub fn read_sealed_by<T: Frame>(
-    stream: &mut (impl Read + AsFd),
-    seal: &mut Option<Seal>,
-    by: Instant,
-) -> io::Result<(T, Vec<u8>)> {
-    let mut incoming = Incoming::new::<T>().sealed(seal.take());
-    let frame = loop {
-        let left = by.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time"));
-        }
-        match poll(stream.as_fd(), Interest::Read, i32::try_from(left.as_millis()).unwrap_or(i32::MAX).max(1)) {
-            Ok(true) if incoming.fill(stream)? == 0 => {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"));
-            }
-            Ok(true) => {
-                if let Some(frame) = incoming.whole()? {
-                    break frame;
-                }
-            }
-            Ok(false) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    };
-    *seal = incoming.into_seal();
-    Ok((wire::parse(frame.clone())?.0, frame))
-}
+/// Whom a proof on the door of a mesh is to convince of what.
+pub const JOIN: Roles = Roles { near: b"msgpath join", far: b"msgpath mesh" };
 
 /// Who comes, and where to.
 pub struct Caller {
@@ -275,15 +234,17 @@ mod tests {
     use std::io::Write;
     use std::net::TcpListener;
 
+    use msgpath_agent::greeting::GREETING;
+    use msgpath_agent::handshake::{Question, read_by};
+    use msgpath_agent::seal::Seal;
+    use msgpath_agent::wire::{Admits, Frame, Proof, Proves};
+
     use super::*;
-    use crate::greeting::GREETING;
-    use crate::handshake::Question;
-    use crate::token::tests::token;
-    use crate::wire::{Admits, Proof, Proves};
+    use crate::run::door_tests::token;
 
     fn caller(listener: &TcpListener, redial: Duration) -> Caller {
         let to = listener.local_addr().unwrap().to_string();
-        Caller { to, token: token("ours"), name: "n1".into(), rank: Some(3), address: None, redial }
+        Caller { to, token: token(), name: "n1".into(), rank: Some(3), address: None, redial }
     }
 
     /// Takes one call up to the proof of the agent.
@@ -299,7 +260,7 @@ mod tests {
     fn admitted(listener: &TcpListener) -> (TcpStream, Seal) {
         let (mut stream, question, proves) = taken(listener);
         let seen = Addresses::of(&stream, false).unwrap();
-        let (admits, seals) = question.judge(&token("ours"), JOIN, &proves, Some(&seen));
+        let (admits, seals) = question.judge(&token(), JOIN, &proves, Some(&seen));
         wire::write(&mut stream, &admits, &[]).unwrap();
         let seals = seals.unwrap();
         let mut hears = Some(seals.hears);
@@ -424,22 +385,6 @@ mod tests {
         assert_eq!(met(FromDoor::Welcome, lives), Ok(Left::Alone));
         let problem = met(FromDoor::Welcome, |_, _| Ok(())).unwrap_err();
         assert_eq!(problem.code, "E01", "one that ends at once was none: {problem:?}");
-    }
-
-    #[test]
-    fn a_frame_that_drips_is_not_waited_for() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut far, _) = listener.accept().unwrap();
-        near.write_all(b"mp").unwrap();
-        let error = read_by::<Joining>(&mut far, Instant::now() + Duration::from_millis(30)).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        near.write_all(&[b'm', b'p', VERSION, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-        assert_eq!(
-            read_by::<Joining>(&mut far, Instant::now() + PATIENCE).unwrap_err().kind(),
-            io::ErrorKind::InvalidData
-        );
-        drop(near);
     }
 
     #[test]
