@@ -68,16 +68,11 @@ pub const WHO_ANSWERS: u8 = 22;
 /// # Errors
 /// No near end can be had.
 fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Result<Examination, Problem> {
-    let start = clock::now();
     let peer = (host, port).to_socket_addrs().ok().and_then(|mut all| all.next());
     let mut near = Link::near_here()?;
     let cpus = near.cpus.iter().take(1).copied().collect();
     let order = Examine { end: "near".into(), cpus, full: request.full, peer, spin: request.spin, other_cpu: None };
-    near.send(&ToEnd::Examine(order))?;
-    let FromEnd::Examined { checks } = near.answer()?.0 else { return Err(out_of_turn()) };
-    let observed = parse_report(checks).map_err(|_| out_of_turn())?;
-    let remedies = each_once(&observed);
-    let mut checks: Vec<Check> = observed.into_iter().map(|observation| Check::new("near", observation)).collect();
+    let mut alone = examine_alone(&mut near, order)?;
     let verb = found.verb(host, port);
     let who = Observation {
         number: WHO_ANSWERS,
@@ -91,8 +86,22 @@ fn near_only(request: &DoctorRequest, found: &Who, host: &str, port: u16) -> Res
         remedies: Vec::new(),
         evidence: BTreeMap::new(),
     };
-    checks.push(Check::new("far", who));
-    Ok(Examination { doctor: Doctor { checks, took_ns: clock::now() - start, full: request.full }, remedies })
+    alone.doctor.checks.push(Check::new("far", who));
+    Ok(alone)
+}
+
+/// Examines the machine of a near end that has no far end of msgpath.
+///
+/// # Errors
+/// It is gone.
+pub fn examine_alone(near: &mut Link, order: Examine) -> Result<Examination, Problem> {
+    let (start, full) = (clock::now(), order.full);
+    near.send(&ToEnd::Examine(order))?;
+    let FromEnd::Examined { checks } = near.answer()?.0 else { return Err(out_of_turn()) };
+    let observed = parse_report(checks).map_err(|why| out_of_turn().why(why))?;
+    let remedies = each_once(&observed);
+    let checks = observed.into_iter().map(|observation| Check::new("near", observation)).collect();
+    Ok(Examination { doctor: Doctor { checks, took_ns: clock::now() - start, full }, remedies })
 }
 
 /// The checks of both ends before a run.
@@ -176,13 +185,27 @@ fn each_once<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Vec<Rem
 pub(crate) fn floors_of(plan: &Plan, pair: &mut Pair) -> Result<(Floors, ClockFacts), Problem> {
     let size = plan.cases.iter().map(|case| case.size.max(case.reply)).max().unwrap_or(1);
     let first = |cpus: &[u32]| cpus.first().copied();
-    let measured = |measured: Option<f64>| measured.map(|value| (value * 10.0).round() / 10.0);
     let (near, far) = (first(plan.placement.of(NEAR)), first(plan.placement.of(FAR)));
     let peer = pair.far.peer.or_else(|| peer_here(plan));
     let in_pieces = plan.cases.iter().filter(|case| case.traits.pages && case.pieces.count > 1);
     let pieces = in_pieces.map(|case| case.pieces).max_by_key(|pieces| pieces.total());
-    pair.near.send(&ToEnd::Measure(FloorsOrder { near, far, one_machine: pair.one_machine(), size, peer, pieces }))?;
-    let FromEnd::Measured { floors, clock } = pair.answer(Side::Near)?.0 else { return Err(out_of_turn()) };
+    let order = FloorsOrder { near, far, one_machine: pair.one_machine(), size, peer, pieces };
+    pair.near.send(&ToEnd::Measure(order))?;
+    measured_floors(pair.answer(Side::Near)?.0)
+}
+
+/// The same of a near end that has no far end of msgpath.
+///
+/// # Errors
+/// It is gone.
+pub fn floors_alone(near: &mut Link, order: FloorsOrder) -> Result<(Floors, ClockFacts), Problem> {
+    near.send(&ToEnd::Measure(order))?;
+    measured_floors(near.answer()?.0)
+}
+
+fn measured_floors(said: FromEnd) -> Result<(Floors, ClockFacts), Problem> {
+    let FromEnd::Measured { floors, clock } = said else { return Err(out_of_turn()) };
+    let measured = |measured: Option<f64>| measured.map(|value| (value * 10.0).round() / 10.0);
     let floors = Floors {
         wake_round_trip_ns: measured(floors.wake_round_trip_ns),
         switch_round_trip_ns: measured(floors.switch_round_trip_ns),

@@ -67,10 +67,10 @@ mod settling;
 mod simulate;
 mod suspects;
 mod traces;
-mod who;
+pub mod who;
 pub mod written;
 
-pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine};
+pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine, examine_alone, floors_alone};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
 pub use link::{Link, Pair, had, vanished};
 pub use orders::Orders;
@@ -78,4 +78,3 @@ pub use others::Others;
 pub use pilot::{Pace, Sought, pilot};
 pub use placement::placement;
 pub use round::{RoundError, out_of_turn};
-pub use who::{Who, who};

@@ -4,7 +4,7 @@
 //! 2. One short line, [`LINE`]: Redis, HTTP and an echo each answer it in a way of their own. It is shorter than a marker
 //!    of the RPC lab, whose server4 ends at a marker that is none but not at a part of one.
 //! 3. The end of what we send: a server that attends to us closes now. One that is busy with another client does not.
-//! 4. Only to a server that closed: the RPC lab's own ping, on a fresh connection. A busy server4 would answer it to a
+//! 4. Only to a server that closed: the pings of features, each on a fresh connection. A busy server4 would answer the lab's to a
 //!    connection that is gone, and end of the reset.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use msgpath_core::Problem;
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plan::ChannelOptions;
-use msgpath_rpc::{Header, MARKER_BYTES, Marker, Method, RPC_HEADER_BYTES};
+use msgpath_core::plugged::Plugged;
 use msgpath_sys::poll::{Interest, poll};
 
 use crate::launch::connect;
@@ -26,7 +26,7 @@ use msgpath_agent::greeting::{self, Heard};
 const LINE: &[u8] = b"PING\r\n";
 /// How long each step waits.
 const STEP: Duration = Duration::from_millis(300);
-/// How long the lab's ping is waited for: its connection must not be closed before the answer was read.
+/// How long the answer to a ping is waited for: its connection must not be closed before the answer was read.
 const PING: Duration = Duration::from_secs(2);
 /// Bytes of an answer that are looked at.
 const LOOKED_AT: usize = 256;
@@ -36,8 +36,8 @@ const LOOKED_AT: usize = 256;
 pub enum Who {
     /// `msgpath serve`.
     Msgpath,
-    /// A server of the RPC lab, or `msgpath serve --rpc`: it answered a ping.
-    Lab,
+    /// What this says: it answered a ping of a feature.
+    Pinged(&'static str),
     /// Something that speaks HTTP.
     Http,
     /// Redis, or something that speaks as it does.
@@ -52,18 +52,38 @@ pub enum Who {
     Silent,
 }
 
+/// What a feature makes of servers of others.
+pub struct Measures {
+    /// The command that measures what was found at a host and a port, but for `msgpath`; `None`: it has none.
+    pub verb: fn(&Who, &str, u16) -> Option<String>,
+    /// What is asked of a server that attends to us and says nothing.
+    pub ping: Option<Ping>,
+}
+
+/// A question that only one kind of server answers.
+pub struct Ping {
+    /// Who answers it.
+    pub who: &'static str,
+    /// It.
+    pub message: fn() -> Vec<u8>,
+    /// Whether this begins an answer.
+    pub answered: fn(&[u8]) -> bool,
+}
+
+static MEASURES: Plugged<Measures> = Plugged::new();
+
+/// Makes known what a feature measures.
+pub fn add(measures: &'static Measures) {
+    MEASURES.add(measures);
+}
+
 impl Who {
-    /// What is found there, and the command that measures it: empty where there is none.
+    /// The command that measures what is found there: empty where there is none.
     pub fn verb(&self, host: &str, port: u16) -> String {
         let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        match self {
-            Who::Msgpath => format!("msgpath echo {place}"),
-            Who::Lab => format!("msgpath rpc {place} -k 1000 ping"),
-            Who::Http => format!("msgpath rpc http://{place}/ -k 1000 GET"),
-            Who::Redis => format!("msgpath rpc redis://{place} -k 1000 PING"),
-            Who::Echo => format!("msgpath compat echo {host} {port} 64,1000"),
-            Who::Other(_) | Who::Closes | Who::Silent => String::new(),
-        }
+        let own = (*self == Who::Msgpath).then(|| format!("echo {place}"));
+        let verb = own.or_else(|| MEASURES.all().find_map(|one| (one.verb)(self, host, port)));
+        verb.map_or_else(String::new, |verb| format!("msgpath {verb}"))
     }
 }
 
@@ -71,7 +91,7 @@ impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Who::Msgpath => f.write_str("msgpath serve"),
-            Who::Lab => f.write_str("an RPC server of the lab: it answered a ping"),
+            Who::Pinged(who) => write!(f, "{who}: it answered a ping"),
             Who::Http => f.write_str("an HTTP server"),
             Who::Redis => f.write_str("Redis, or a server that speaks as it does"),
             Who::Echo => f.write_str("an echo server"),
@@ -99,10 +119,13 @@ pub fn who(host: &str, port: u16, options: &ChannelOptions) -> Result<Who, Probl
     match attends {
         // Some answer only when they know that nothing follows.
         Ok((heard, _)) if !heard.is_empty() => Ok(by_words(&heard)),
-        Ok((_, true)) => match connect(host, port, options).map(|(mut stream, _)| pings(&mut stream)) {
-            Ok(Ok(true)) => Ok(Who::Lab),
-            _ => Ok(Who::Silent),
-        },
+        Ok((_, true)) => {
+            let answers = |ping: &Ping| {
+                connect(host, port, options).is_ok_and(|(mut stream, _)| ping.is_answered(&mut stream).unwrap_or(false))
+            };
+            let mut pings = MEASURES.all().filter_map(|one| one.ping.as_ref());
+            Ok(pings.find(|ping| answers(ping)).map_or(Who::Silent, |ping| Who::Pinged(ping.who)))
+        }
         _ => Ok(Who::Silent),
     }
 }
@@ -165,22 +188,21 @@ fn by_words(heard: &[u8]) -> Who {
     }
 }
 
-/// Whether the lab's ping is answered.
-fn pings(stream: &mut (impl Read + Write + AsFd)) -> io::Result<bool> {
-    let header = Header { rpcid: 1, method: Method::new("ping"), ..Header::default() };
-    let mut message = Marker { header: RPC_HEADER_BYTES as u32, body: 0 }.to_bytes().to_vec();
-    message.extend_from_slice(&header.to_bytes());
-    stream.write_all(&message)?;
-    let deadline = Instant::now() + PING;
-    let mut heard = Vec::new();
-    while heard.len() < message.len() && Instant::now() < deadline {
-        let (more, ended) = hear(stream, Duration::from_millis(20))?;
-        heard.extend(more);
-        if ended {
-            break;
+impl Ping {
+    fn is_answered(&self, stream: &mut (impl Read + Write + AsFd)) -> io::Result<bool> {
+        let message = (self.message)();
+        stream.write_all(&message)?;
+        let deadline = Instant::now() + PING;
+        let mut heard = Vec::new();
+        while heard.len() < message.len() && Instant::now() < deadline {
+            let (more, ended) = hear(stream, Duration::from_millis(20))?;
+            heard.extend(more);
+            if ended {
+                break;
+            }
         }
+        Ok((self.answered)(&heard))
     }
-    Ok(heard.first_chunk::<MARKER_BYTES>().is_some_and(|marker| Marker::parse(marker).is_ok()))
 }
 
 #[cfg(test)]
@@ -188,13 +210,28 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::mpsc::{Receiver, channel};
 
+    use msgpath_rpc::{Header, MARKER_BYTES, Marker, RPC_HEADER_BYTES};
+
     use super::*;
+
+    static LAB: Measures = Measures {
+        verb: |_, _, _| None,
+        ping: Some(Ping {
+            who: "the lab",
+            message: || {
+                let marker = Marker { header: RPC_HEADER_BYTES as u32, body: 0 }.to_bytes();
+                [&marker[..], &Header::default().to_bytes()].concat()
+            },
+            answered: |heard| heard.first_chunk().is_some_and(|marker| Marker::parse(marker).is_ok()),
+        }),
+    };
 
     /// What a server does with a connection; returns what it read.
     type Serve = fn(TcpStream) -> Vec<u8>;
 
     /// Asks a server of the test, and gives what it read of each connection.
     fn asked(serve: Serve, connections: usize) -> (Who, Vec<Vec<u8>>) {
+        add(&LAB);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (sender, read): (_, Receiver<Vec<u8>>) = channel();
@@ -255,7 +292,10 @@ mod tests {
     #[test]
     fn a_server_of_the_lab_survives_and_is_known() {
         let (found, read) = asked(server4, 2);
-        assert_eq!((found, &read[0][..], read[1].len()), (Who::Lab, LINE, MARKER_BYTES + RPC_HEADER_BYTES));
+        assert_eq!(
+            (found, &read[0][..], read[1].len()),
+            (Who::Pinged("the lab"), LINE, MARKER_BYTES + RPC_HEADER_BYTES)
+        );
         assert!(LINE.len() < MARKER_BYTES, "a whole marker would end it");
     }
 

@@ -50,6 +50,7 @@ pub static FEATURE: Feature = Feature {
     verbs: &[AnyVerb::of::<verb::Arguments>()],
     servers: &[&serve::OfTheLab],
     roles: &[agent::client::SESSION],
+    begin: || msgpath_run::who::add(&run::who::MEASURES),
     processes: &[Process { name: run::own::PROCESS, run: serve::for_a_run }],
     ..NOTHING
 };

@@ -3,3 +3,4 @@
 pub mod client;
 pub mod own;
 mod spent;
+pub mod who;

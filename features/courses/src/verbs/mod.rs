@@ -5,6 +5,7 @@ mod frames;
 mod preset;
 mod presets;
 
+use msgpath_run::who::{Measures, Who};
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
@@ -12,7 +13,13 @@ use msgpath_verbs::verb::AnyVerb;
 pub static FEATURE: Feature = Feature {
     verbs: &[AnyVerb::of::<compat::Arguments>(), AnyVerb::of::<preset::Arguments>()],
     servers: &[&compat::OfCourses],
+    begin: || msgpath_run::who::add(&MEASURES),
     ..NOTHING
+};
+
+static MEASURES: Measures = Measures {
+    verb: |who, host, port| (*who == Who::Echo).then(|| format!("compat echo {host} {port} 64,1000")),
+    ping: None,
 };
 
 /// What presets name, for tests.

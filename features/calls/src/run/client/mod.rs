@@ -20,7 +20,7 @@ use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
-use msgpath_core::doctor::{Check, Doctor, Examine, parse_report};
+use msgpath_core::doctor::Examine;
 use msgpath_core::gate::Gate;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Load};
@@ -284,15 +284,11 @@ fn header(
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
     let peer = Some(connected.to);
     let (end, cpus) = ("near".to_owned(), request.cpus.clone());
-    let started = clock::now();
-    agent.send(&ToEnd::Examine(Examine { end, cpus, full: false, peer, spin: false, other_cpu: None }))?;
-    let FromEnd::Examined { checks } = had(agent.answer()?.0)? else { return Err(out_of_turn()) };
-    let observed = parse_report(checks).map_err(|_| out_of_turn())?;
-    let checks = observed.into_iter().map(|observation| Check::new("near", observation)).collect();
-    let doctor = Doctor { checks, took_ns: clock::now() - started, full: false };
+    let order = Examine { end, cpus, full: false, peer, spin: false, other_cpu: None };
+    let doctor = msgpath_run::examine_alone(agent, order)?.doctor;
     let cpu = request.cpus.first().copied();
-    agent.send(&ToEnd::Measure(FloorsOrder { near: cpu, far: None, one_machine: false, size, peer, pieces: None }))?;
-    let FromEnd::Measured { floors, clock } = had(agent.answer()?.0)? else { return Err(out_of_turn()) };
+    let order = FloorsOrder { near: cpu, far: None, one_machine: false, size, peer, pieces: None };
+    let (floors, clock) = msgpath_run::floors_alone(agent, order)?;
     let rpc = RpcFacts {
         protocol: request.target.protocol.name().into(),
         begin_unix_us,
@@ -310,7 +306,7 @@ fn header(
     let (name, command, target) = (request.name.clone(), request.command.clone(), request.target.to_string());
     let mut header = RunHeader {
         doctor: Some(doctor),
-        floors: Some(*floors),
+        floors: Some(floors),
         parts: Parts::default().with(rpc),
         ..written::header(name, "rpc", command, target, plan)
     };
