@@ -36,6 +36,7 @@ pub fn causes(results: &Results, resolution: Option<f64>) -> Vec<AblationResult>
                 ratio: Estimate { value: evidence.center().exp(), low: judged.low, high: judged.high },
                 p: evidence.p(),
                 verdict: judged.verdict,
+                unit: if plan.workload.timed { "ns" } else { "bit/s" }.into(),
                 value,
                 case_value,
             }

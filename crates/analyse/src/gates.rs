@@ -31,6 +31,8 @@ pub enum GateState {
 
 /// A gate of `--fail-if`, and what the run comes to.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct RunGate {
     /// The gate as it is typed: `p99 > 1ms`.
     pub gate: String,

@@ -43,6 +43,7 @@ pub mod logs;
 mod logs_of_run;
 pub mod one_way;
 pub mod open_loop;
+mod reasons;
 pub mod refine;
 pub mod restarts;
 pub mod results;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Case, Change, Expectation};
-use msgpath_core::schema::{Granted, Status, TcpInfo, UnavailableCase};
+use msgpath_core::schema::{Granted, SCHEMA, Status, TcpInfo, UnavailableCase};
 use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
 use msgpath_stats::crossover::Crossing;
 use msgpath_stats::estimate::Estimate;
@@ -28,9 +28,10 @@ use crate::threads::ThreadFigures;
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
 /// A run, analysed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Summary {
-    /// [`msgpath_core::schema::SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// How the run ended.
     pub status: Status,
@@ -55,13 +56,14 @@ pub struct Summary {
     /// The user's estimate beside what was measured.
     pub expectation: Option<Expected>,
     /// What the result was to be held to (`--fail-if`), and what it comes to.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<RunGate>,
     /// What features add.
-    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    #[serde(flatten)]
+    #[schemars(skip)]
     pub sections: Parts,
     /// The clock of the far end, where it is another one than the near end's and both took stamps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub far_clock: Option<FarClock>,
     /// What each layer adds, where the plan is a layer breakdown.
     pub layers: Vec<Layer>,
@@ -74,7 +76,7 @@ pub struct Summary {
 }
 
 /// Sums over all cases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Totals {
     /// Rounds that were recorded.
     pub rounds: u64,
@@ -89,7 +91,7 @@ pub struct Totals {
 }
 
 /// The rounds of the cases that were asked for, by what disturbed them. A round may count in several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct CalmRounds {
     /// All of them.
     pub rounds: u64,
@@ -106,7 +108,7 @@ pub struct CalmRounds {
 }
 
 /// The disturbed rounds of a case, which its headline leaves out.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Beside {
     /// How many.
     pub rounds: u64,
@@ -117,20 +119,20 @@ pub struct Beside {
 }
 
 /// Cost per message, mean over all rounds. `None`: not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Cost {
     /// CPU time in user mode, ns.
     pub user_ns: f64,
     /// CPU time in the kernel, ns.
     pub system_ns: f64,
     /// Nobody read the counters of this end: all of it is n/a, not 0.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unread: bool,
     /// Only the sum of the CPU time is known, and stands in `user_ns`: all else is n/a, not 0.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cpu_only: bool,
     /// System calls are those of a library, which nobody counted: `calls` is n/a, not 0.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_unread: bool,
     /// System calls.
     pub calls: f64,
@@ -145,7 +147,7 @@ pub struct Cost {
 }
 
 /// A hardware or kernel event of one end, over rounds.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct EventRate {
     /// As perf(1) calls it: `cycles`, `cpu_core/cycles/`, `L1-dcache-load-misses`.
     pub name: String,
@@ -158,6 +160,7 @@ pub struct EventRate {
     /// Simulated by cachegrind, not counted.
     pub simulated: bool,
     /// Why it was not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
@@ -166,15 +169,19 @@ pub struct EventRate {
 pub struct Throughput {
     /// Bits per second that came through: the receiver's bytes, on its clock where its rounds are steady
     /// (docs/method/rounds.md#throughput).
+    #[serde(rename = "receiver_bits_per_s")]
     pub receiver_bits: Estimate,
     /// Bits per second on the sender's clock, until the last acknowledgement; where messages may be lost, until the last send
     /// call returned.
+    #[serde(rename = "sender_bits_per_s")]
     pub sender_bits: Estimate,
     /// Messages per second that came through.
+    #[serde(rename = "messages_per_s")]
     pub messages: Estimate,
     /// Rounds that the buffers between the ends swallowed: what came through in them is a lower bound.
     pub bounds: u64,
     /// Bits per second in the part of a round that was thrown away: a fresh connection. `None`: nothing was.
+    #[serde(rename = "beginning_bits_per_s")]
     pub beginning_bits: Option<Estimate>,
     /// How long that part was on average, ns.
     pub beginning_ns: Option<f64>,
@@ -187,7 +194,9 @@ pub struct Throughput {
 }
 
 /// Everything about one case.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct CaseSummary {
     /// The case.
     pub case: Case,
@@ -212,7 +221,7 @@ pub struct CaseSummary {
     /// The first messages of the connections, apart from the rest.
     pub first: Option<FirstMessages>,
     /// Threads, connections and depth, where the run has several of one of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadFigures>,
     /// What another start gives.
     #[serde(flatten)]
@@ -235,7 +244,7 @@ pub struct CaseSummary {
 }
 
 /// How long the messages of a case took, from the send to the reply.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Latency {
     /// Fastest, ns.
     pub fastest_ns: Option<u64>,
@@ -257,12 +266,12 @@ pub struct Latency {
     /// Median of each round, ns, in the order of the rounds.
     pub round_medians: Vec<f64>,
     /// The disturbed rounds, where the numbers of this case are those of its calm rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
 }
 
 /// How the times of a case lie around their median, and what the slow ones of them take.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Spread {
     /// The distribution in log bins.
     pub shape: Vec<ShapeBin>,
@@ -277,17 +286,17 @@ pub struct Spread {
 }
 
 /// What is known of a case from its other starts: within this run, and from earlier ones.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Repeats {
     /// Restarts as a level of the design; `None` with a single one.
     pub restarts: Option<Restarts>,
     /// Range of p50, p90 and p99 over earlier runs of the same plan, or over restarts; empty without either.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub between: Vec<Between>,
 }
 
 /// What was copied of a message on its way, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Copied {
     /// Both ends' zero-copy bookkeeping; `None` where nothing asked for zero copy.
     pub zerocopy: Option<ZeroCopyCounts>,
@@ -300,19 +309,19 @@ pub struct Copied {
 }
 
 /// The way from one end to the other: to connect, and then each way by itself.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Transit {
     /// Time to connect, ns: median over rounds.
     pub connect_ns: Option<f64>,
     /// One way near to far, p50 and its interval, ns; only with stamps at both ends and one clock.
     pub one_way: Option<Quantile>,
     /// Both ways by two clocks, with their bound; only with stamps at both ends that have no common clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Ways>,
 }
 
 /// What the options came to, and what disturbed the rounds.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Conditions {
     /// Options as asked and granted.
     pub granted: Vec<Granted>,
@@ -352,11 +361,14 @@ impl CaseSummary {
 }
 
 /// What one end of a case spent, all rounds together.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct EndSummary {
     /// `near`, `far`.
     pub name: String,
-    /// System calls.
+    /// System calls; `None`: they were not counted.
+    #[schemars(with = "Option<CallCounts>")]
     pub calls: CallCounts,
     /// Cost per message.
     pub cost: Cost,
@@ -369,12 +381,12 @@ pub struct EndSummary {
     /// reason.
     pub events: Vec<EventRate>,
     /// What its whole process spent, where somebody looked at it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessCost>,
 }
 
 /// What the whole process of an end spent while a case was measured, read from outside: more than its messages took.
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct ProcessCost {
     /// CPU time a message, ns.
     pub cpu_ns: f64,
@@ -431,7 +443,7 @@ impl CaseSummary {
 }
 
 /// The first messages of every connection: trimmed, so in no other number.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct FirstMessages {
     /// Messages of all connections and rounds together.
     pub messages: u64,
@@ -446,7 +458,7 @@ pub struct FirstMessages {
 }
 
 /// An open loop: what was offered, what was achieved, and who was late (docs/method/open-loop.md).
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct OpenLoop {
     /// Messages a second that were asked for.
     pub asked_per_s: f64,
@@ -457,6 +469,7 @@ pub struct OpenLoop {
     /// Whether the rate was sustained. `None`: that cannot be told.
     pub sustained: Option<bool>,
     /// Why not, or why it cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Growth of the backlog, messages a second: not sustained where its interval lies above 0.
     pub backlog_per_s: Option<Estimate>,
@@ -506,11 +519,14 @@ pub fn yes_or_no(sustained: Option<bool>) -> &'static str {
 }
 
 /// Latency against rate of one path.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct LoadCurve {
     /// The path.
     pub path: PathName,
     /// Size of the message, bytes.
+    #[serde(rename = "size_bytes")]
     pub size: u64,
     /// Threads.
     pub threads: u32,
@@ -530,7 +546,7 @@ pub struct LoadCurve {
 }
 
 /// One rate of a load curve.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct LoadPoint {
     /// Id of the case.
     pub case: u32,
@@ -549,7 +565,9 @@ pub struct LoadPoint {
 }
 
 /// An ablation against the case that it explains, paired by pass.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct AblationResult {
     /// Id of the ablation's case.
     pub case: u32,
@@ -563,41 +581,45 @@ pub struct AblationResult {
     pub p: Option<f64>,
     /// Of the ablation against the case, after Holm over all ablations.
     pub verdict: Verdict,
-    /// p50 of the ablation, ns (echo), or its bits per second (stream).
+    /// Unit of the values: `ns` or `bit/s`.
+    pub unit: String,
+    /// p50 of the ablation (echo), or its throughput (stream).
     pub value: f64,
     /// The same of the case.
     pub case_value: f64,
 }
 
 /// Estimate first, then look.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct Expected {
     /// What the user typed.
     pub expected: Expectation,
     /// Id of the case it is compared with: the baseline's first.
     pub case: u32,
-    /// What was measured: ns, or bits per second.
+    /// What was measured, in the unit of `expected`.
     pub measured: f64,
     /// Measured divided by expected.
     pub factor: f64,
-    /// What the machine allows at best, ns or bits per second, each with its name and where it comes from.
+    /// What the machine allows at best, in the unit of `expected`, each with its name and where it comes from.
     pub floors: Vec<Floor>,
 }
 
 /// A physical floor.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[schemars(rename = "ExpectedFloor")]
 pub struct Floor {
     /// `copies`, `wake-ups`, `link` ...
     pub name: String,
-    /// ns, or bits per second.
+    /// The least time, ns, or the highest rate, bits per second.
     pub value: f64,
     /// How it is computed, in a few words with its numbers.
     pub basis: String,
 }
 
 /// One case against the baseline's case of the same size, pieces and threads.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Ratio {
     /// Id of the case.
     pub case: u32,
@@ -622,7 +644,9 @@ pub struct Ratio {
 }
 
 /// One layer, in a breakdown the stack with most layers first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct Layer {
     /// Its case.
     pub case: u32,
@@ -632,15 +656,17 @@ pub struct Layer {
     pub median: Quantile,
     /// What this layer adds to the one that it stands on, ns: the mean of the differences of the medians in the same pass, with
     /// its 95 % t interval. `None` where it stands on none, and where no pass has both.
+    #[serde(rename = "adds_ns")]
     pub adds: Option<Estimate>,
     /// The same as a ratio, against the case that it is added to, judged with all steps of the run.
     pub times: Option<Ratio>,
 }
 
 /// The best path of one cell (size and threads).
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Winner {
     /// Size of the message, bytes.
+    #[serde(rename = "size_bytes")]
     pub size: u64,
     /// Pieces of the message, as typed.
     pub pieces: String,
@@ -658,7 +684,7 @@ pub struct Winner {
 
 /// The order of the paths over all cells (size, pieces, threads) that every path was measured in, by the geometric mean
 /// of the metric.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Standing {
     /// The path with the best mean.
     pub best: PathName,
@@ -669,7 +695,7 @@ pub struct Standing {
 }
 
 /// A path behind the best one.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Rank {
     /// The path.
     pub path: PathName,
@@ -686,7 +712,7 @@ pub struct Rank {
 }
 
 /// From which size a path beats the baseline.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Crossover {
     /// The path.
     pub path: PathName,
@@ -698,7 +724,9 @@ pub struct Crossover {
 }
 
 /// A comparison of paths.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct Comparison {
     /// The path that the others are divided by.
     pub baseline: PathName,
@@ -741,7 +769,7 @@ impl Summary {
     /// A summary without cases.
     pub fn empty(name: impl Into<String>, verb: impl Into<String>, status: Status) -> Self {
         Self {
-            schema: msgpath_core::schema::SCHEMA.into(),
+            schema: SCHEMA.into(),
             status,
             name: name.into(),
             verb: verb.into(),
@@ -787,11 +815,12 @@ pub struct Finding {
     /// The numbers it rests on, by name with the unit in the name.
     pub evidence: BTreeMap<String, f64>,
     /// Commands to run next.
+    #[serde(rename = "try")]
     pub next: Vec<String>,
 }
 
 /// Something that changes what the numbers mean.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Warning {
     /// Stable code, `W20` ...
     pub code: String,

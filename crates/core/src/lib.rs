@@ -7,6 +7,7 @@ pub mod calm;
 pub mod carried;
 pub mod counts;
 pub mod doctor;
+pub mod explained;
 pub mod foreign;
 pub mod gate;
 pub mod histogram;

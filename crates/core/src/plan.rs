@@ -96,6 +96,7 @@ pub enum Load {
     /// Messages go when a schedule says so, whatever the far end does.
     Open {
         /// Messages a second, all connections together.
+        #[serde(rename = "rate_per_s", alias = "rate")]
         rate: Rate,
         /// How the gaps between them are distributed.
         arrivals: Arrivals,
@@ -134,11 +135,29 @@ impl Dispatch {
 /// the case is then the absolute one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 pub struct OfCapacity {
-    /// Millionths of the capacity.
+    /// Share of the capacity, 1 for all of it; kept in millionths.
+    #[serde(rename = "share", alias = "share_ppm", with = "share")]
+    #[schemars(with = "f64")]
     pub share_ppm: u32,
-    /// Messages a second that were answered while more were offered than the path takes, one entry an attempt, by size.
-    /// Empty: not found yet, and the rate of the case means nothing.
+    /// Messages a second that were answered while more were offered than the path takes, one entry an attempt, by size: the last
+    /// is the capacity. Empty: not found yet, and the rate of the case means nothing.
+    #[serde(rename = "attempts_per_s", alias = "attempts")]
     pub attempts: Vec<Rate>,
+}
+
+/// A share in millionths, written as a fraction.
+mod share {
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    pub fn serialize<S: Serializer>(ppm: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(f64::from(*ppm) / 1e6)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        u32::try_from(crate::schedule::fraction(deserializer, 1e6)?).map_err(D::Error::custom)
+    }
 }
 
 impl OfCapacity {
@@ -193,6 +212,7 @@ pub enum Change {
     /// A higher priority of the measuring threads (nice -20).
     Priority,
     /// Buffers rotated over so many bytes at each end.
+    #[serde(rename = "working_set_bytes", alias = "working_set")]
     WorkingSet(u64),
     /// A service time of so many ns for every message at the far end: a difference of known size. With 0 the case is
     /// measured against itself.
@@ -274,8 +294,10 @@ impl Metric {
 #[serde(rename_all = "snake_case")]
 pub enum Expectation {
     /// Median round trip, ns (echo).
+    #[serde(rename = "time_ns", alias = "time")]
     Time(u64),
     /// Bits per second (stream).
+    #[serde(rename = "bits_per_s", alias = "bits")]
     Bits(u64),
 }
 
@@ -291,8 +313,10 @@ pub struct Case {
     /// What is true of it, as its parts declare it: see [`Plan::declare`].
     pub traits: Traits,
     /// Bytes of a message.
+    #[serde(rename = "size_bytes", alias = "size")]
     pub size: u64,
     /// Bytes of the reply (echo).
+    #[serde(rename = "reply_bytes", alias = "reply")]
     pub reply: u64,
     /// How the message is cut into buffers; `count * size == size of the message`.
     pub pieces: Pieces,
@@ -311,13 +335,16 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_capacity: Option<OfCapacity>,
     /// Set for the role [`CaseRole::Ablation`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ablation: Option<Ablation>,
     /// 0: planned from the start; 1: added near a crossing after the first phase. The rounds of phase s have the passes
     /// from `s * rounds` on.
     pub phase: u32,
     /// Service time of the far end, where it is not the plan's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_time: Option<ServiceTime>,
     /// What the case is called beside its path: the method of an RPC (`write`), the engine of a periodic run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 

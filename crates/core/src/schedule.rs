@@ -4,14 +4,52 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::shuffle::SplitMix64;
 
 /// Messages a second, in thousandths, so that equal rates are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Rate(u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
+pub struct Rate(#[schemars(with = "f64")] u64);
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.value())
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fraction(deserializer, 1e3).map(Rate)
+    }
+}
+
+/// Reads a number that is kept as an integer of `1 / scale` and written as it is, with a fraction. Records of earlier versions hold
+/// the integer.
+pub(crate) fn fraction<'de, D: Deserializer<'de>>(deserializer: D, scale: f64) -> Result<u64, D::Error> {
+    struct Scaled(f64);
+
+    impl Visitor<'_> for Scaled {
+        type Value = u64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number from 0 on")
+        }
+
+        fn visit_u64<E: serde::de::Error>(self, integer: u64) -> Result<u64, E> {
+            Ok(integer)
+        }
+
+        fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<u64, E> {
+            let scaled = (number * self.0).round();
+            let fits = scaled >= 0.0 && scaled < u64::MAX as f64;
+            fits.then_some(scaled as u64).ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
+        }
+    }
+
+    deserializer.deserialize_any(Scaled(scale))
+}
 
 /// The highest rate that can be asked for: 100 million messages a second.
 const MAX_MILLI: u64 = 100_000_000_000;
@@ -153,6 +191,16 @@ mod tests {
     fn gaps(arrivals: Arrivals, seed: u64) -> Vec<f64> {
         let times: Vec<u64> = Schedule::new(1e5, arrivals, seed).take(20_001).collect();
         times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
+    }
+
+    #[test]
+    fn rates_are_written_a_second_and_read_in_thousandths_too() {
+        let rate = Rate::per_second(2_500.5).unwrap();
+        assert_eq!(serde_json::to_string(&rate).unwrap(), "2500.5");
+        for text in ["2500.5", "2500500"] {
+            assert_eq!(serde_json::from_str::<Rate>(text).unwrap(), rate);
+        }
+        assert!(["-1", "-1.0", "1e300", "true"].iter().all(|bad| serde_json::from_str::<Rate>(bad).is_err()));
     }
 
     #[test]

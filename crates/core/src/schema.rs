@@ -1,5 +1,6 @@
 //! The schema of the record. The serialized types have a version; fields may be added within it, never renamed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::{CallCounts, Delivery, ZeroCopyCounts};
 use crate::doctor::Doctor;
+use crate::explained::Explained;
 use crate::histogram::SparseHistogram;
 use crate::parts::Parts;
 use crate::plan::{Case, Plan};
@@ -451,6 +453,8 @@ impl EventKind {
 
 /// What a message cannot be faster than here.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = crate::explained::schema)]
 pub struct Floors {
     /// Waking a thread on the other end's CPU and being woken by it, ns: median of futex round trips.
     pub wake_round_trip_ns: Option<f64>,
@@ -461,9 +465,10 @@ pub struct Floors {
     /// Bytes a second of one copy of a buffer of the plan's largest message, in the cache as far as it fits.
     pub copy_bytes_per_s: Option<f64>,
     /// Bytes of the last-level cache.
+    #[serde(rename = "last_level_cache_bytes", alias = "last_level_cache")]
     pub last_level_cache: Option<u64>,
     /// Bytes of each level of cache that holds data, from the first; empty: not read.
-    #[serde(default)]
+    #[serde(rename = "caches_bytes", alias = "caches", default)]
     pub caches: Vec<u64>,
     /// The way to the far end.
     pub route: Option<Route>,
@@ -471,6 +476,14 @@ pub struct Floors {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<SendCosts>,
 }
+
+impl Explained for Floors {
+    fn reason(&self, _: &str) -> Cow<'_, str> {
+        "could not be measured or read on this machine".into()
+    }
+}
+
+crate::explained!(read Floors);
 
 /// What handing a message over is made of, each piece by itself: medians at the near end, over a connection of its process to
 /// itself.
@@ -503,6 +516,7 @@ pub struct Route {
     /// What it is.
     pub kind: DeviceKind,
     /// Largest packet, bytes.
+    #[serde(rename = "mtu_bytes", alias = "mtu")]
     pub mtu: Option<u64>,
     /// Speed of the link, bits per second; virtual devices have none or claim one.
     pub bits_per_s: Option<u64>,
@@ -720,7 +734,7 @@ pub struct TcpInfo {
     #[serde(default)]
     pub ato_us: u32,
     /// Receive buffer that autotuning has reached at the end, bytes.
-    #[serde(default)]
+    #[serde(rename = "rcv_space_bytes", alias = "rcv_space", default)]
     pub rcv_space: u32,
     /// Time with data in flight, µs.
     #[serde(default)]
@@ -732,7 +746,7 @@ pub struct TcpInfo {
     #[serde(default)]
     pub sndbuf_limited_us: u64,
     /// Pacing rate at the end, bytes per second; `None`: not paced.
-    #[serde(default)]
+    #[serde(rename = "pacing_bytes_per_s", alias = "pacing_rate", default)]
     pub pacing_rate: Option<u64>,
     /// Segments received out of order; `None`: the kernel does not count them (before Linux 5.4).
     #[serde(default)]

@@ -407,9 +407,10 @@ pub struct Pieces {
     /// How many buffers.
     pub count: u32,
     /// Bytes in each.
+    #[serde(rename = "size_bytes", alias = "size")]
     pub size: u32,
     /// Bytes that the last one has more.
-    #[serde(default, skip_serializing_if = "nothing")]
+    #[serde(rename = "rest_bytes", alias = "rest", default, skip_serializing_if = "nothing")]
     pub rest: u32,
 }
 

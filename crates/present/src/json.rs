@@ -2,8 +2,6 @@
 
 #[cfg(any(test, feature = "testing"))]
 pub mod check;
-pub mod nulls;
-mod parts;
 mod schema;
 #[cfg(any(test, feature = "testing"))]
 mod unexplained;
@@ -14,29 +12,22 @@ use std::path::Path;
 
 use crate::answers::{Answer, Missing, Page, Table};
 use msgpath_analyse::Summary;
-use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::headline::Headline;
-use msgpath_analyse::one_way::FarClock;
 use msgpath_analyse::round_line::RoundLine;
-use msgpath_analyse::summary::{
-    AblationResult, CalmRounds, CaseSummary, Comparison, Expected, Finding, LoadCurve, Totals, Warning,
-};
+use msgpath_analyse::summary::Finding;
 use msgpath_core::Problem;
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 use msgpath_core::foreign::shown_json;
 use msgpath_core::program::ProgramFacts;
-use msgpath_core::schema::{End, Environment, Floors, SCHEMA, Status, UnavailableCase};
+use msgpath_core::schema::{End, Environment, Floors, SCHEMA, Status};
 use msgpath_record::{Damage, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
-pub use parts::{findings, gate, name_pieces, value};
-pub use schema::{Added, Renamed, Shape, schema, schema_of_types, schema_part};
+pub use schema::{Added, Shape, schema, schema_of_types, schema_part};
 #[cfg(any(test, feature = "testing"))]
 pub use unexplained::unexplained;
 
-use crate::section;
 use crate::terminal::{PathRow, RunRow};
 
 const DOCTOR_SCHEMA: &str = "msgpath/doctor/1";
@@ -44,21 +35,12 @@ const PATHS_SCHEMA: &str = "msgpath/paths/1";
 const RUNS_SCHEMA: &str = "msgpath/runs/1";
 const PRESET_SCHEMA: &str = "msgpath/preset/1";
 
-/// A run, or several that were compared. Its name, place and machines come first, then what was found.
-// The order of the fields is the order in the text.
+/// A run, or several that were compared: what was found, and of what record.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Run")]
-struct Document<'a> {
-    /// Name and version of this schema.
-    #[schemars(extend("const" = SCHEMA))]
-    schema: &'a str,
-    status: Status,
-    /// Name of the run.
-    name: &'a str,
-    /// The verb: `echo`, `stream`, `compare` ...
-    verb: &'a str,
-    /// The far end.
-    target: &'a str,
+struct RunDocument<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
     /// The command line, a word each.
     command: &'a [String],
     /// Version of msgpath that recorded it.
@@ -80,57 +62,14 @@ struct Document<'a> {
     /// The ends: 0 is the near end, 1 the far end.
     ends: &'a [End],
     /// What `doctor` said of both ends; null: the run was recorded without it.
-    #[schemars(with = "Option<Doctor>")]
-    doctor: Value,
+    doctor: Option<&'a Doctor>,
     /// What no message can be faster than here; null: not measured.
-    #[schemars(with = "Option<Floors>")]
-    floors: Value,
-    totals: Totals,
-    /// How many rounds were calm; null: recorded by a version that did not ask.
-    #[schemars(with = "Option<CalmRounds>")]
-    calm: Value,
-    /// The user's estimate beside what was measured; null: none was typed.
-    #[schemars(with = "Option<Expected>")]
-    expectation: Value,
-    /// What the result was to be held to (`--fail-if`), and what it comes to; empty: nothing was asked.
-    #[schemars(with = "Vec<RunGate>")]
-    gates: Vec<Value>,
-    /// What changes the meaning of the numbers.
-    #[schemars(with = "Vec<Warning>")]
-    warnings: Value,
-    /// Computed sentences, the answer first.
-    #[schemars(with = "Vec<Finding>")]
-    findings: Value,
-    /// Every measured case, controls and references included.
-    #[schemars(with = "Vec<CaseSummary>")]
-    cases: Vec<Value>,
-    /// One for each path, size and thread count that was measured at several rates.
-    #[schemars(with = "Vec<LoadCurve>")]
-    load_curves: Vec<Value>,
-    /// What was tried to find a cause: cases with one thing changed.
-    #[schemars(with = "Vec<AblationResult>")]
-    ablations: Vec<Value>,
-    /// What each layer adds, with `--layers`.
-    layers: Vec<parts::Layer<'a>>,
-    /// What features add to their runs.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    sections: BTreeMap<&'static str, Value>,
-    /// The clock of the far end by the messages themselves; only where the ends have no common clock and both took stamps.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<FarClock>")]
-    far_clock: Option<Value>,
+    floors: Option<&'a Floors>,
     /// Programs of others that were far ends, as they were started; in runs with such only.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     programs: &'a [ProgramFacts],
-    /// Ratios to the baseline; null: there is no second path.
-    #[schemars(with = "Option<Comparison>")]
-    comparison: Value,
-    /// Cases that could not be measured, and why.
-    #[schemars(with = "Vec<UnavailableCase>")]
-    unavailable: Value,
-    #[schemars(with = "BTreeMap<String, String>")]
-    why: Map<String, Value>,
+    /// For each null here, why it is null.
+    why: BTreeMap<&'static str, &'static str>,
     /// The error, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorObject<'a>>,
@@ -193,8 +132,8 @@ struct DoctorReport<'a> {
     resolution: Option<f64>,
     /// Every check.
     checks: &'a [Check],
-    #[schemars(with = "BTreeMap<String, String>")]
-    why: Map<String, Value>,
+    /// For each null here, why it is null.
+    why: BTreeMap<&'static str, &'static str>,
 }
 
 /// What `msgpath paths` tells.
@@ -271,8 +210,7 @@ struct PresetPage<'a> {
     /// Questions in order.
     answers: &'a [Answer],
     /// The sentences of each run, by the name of the part.
-    #[schemars(with = "Vec<(String, Vec<Finding>)>")]
-    findings: Vec<(&'a str, Value)>,
+    findings: &'a [(String, Vec<Finding>)],
     /// Parts that there is nothing of.
     missing: &'a [Missing],
 }
@@ -280,7 +218,6 @@ struct PresetPage<'a> {
 /// The page of a preset as one JSON object on several lines.
 pub fn preset(page: &Page) -> String {
     let Page { title, tables, answers, findings, missing } = page;
-    let findings = findings.iter().map(|(part, findings)| (part.as_str(), parts::findings(findings))).collect();
     let document = PresetPage { schema: PRESET_SCHEMA, title, tables, answers, findings, missing };
     shown(serde_json::to_string_pretty(&document))
 }
@@ -316,58 +253,31 @@ pub fn runs(rows: &[RunRow]) -> String {
 /// The summary of a run as one JSON object on one line.
 pub fn summary_json(run: &Run, summary: &Summary) -> String {
     let header = &run.header;
-    let workload = header.plan.workload;
-    let mut document = Document {
-        schema: &summary.schema,
-        status: summary.status,
-        name: &summary.name,
-        verb: &summary.verb,
-        target: &summary.target,
+    let ended = run.end.as_ref().map(|end| end.ended.as_str());
+    let of_run = [
+        (header.doctor.is_none(), "doctor", "the run was recorded without it"),
+        (header.floors.is_none(), "floors", "they were not measured"),
+        (ended.is_none(), "ended", "the run has no end: it was killed or is still going on"),
+    ];
+    let of_run = of_run.into_iter().filter_map(|(null, field, why)| null.then_some((field, why)));
+    let document = RunDocument {
+        summary,
         command: &header.command,
         version: &header.version,
         imported: &header.imported,
         started: &header.started,
-        ended: run.end.as_ref().map(|end| end.ended.as_str()),
+        ended,
         folder: &run.folder,
         seed: header.plan.seed,
         hosts: &header.hosts,
         ends: &header.ends,
-        doctor: value(&header.doctor),
-        floors: parts::floors(&header.floors),
-        totals: summary.totals,
-        calm: value(&summary.calm),
-        expectation: parts::expectation(&summary.expectation),
-        gates: summary.gates.iter().map(parts::gate).collect(),
-        warnings: value(&summary.warnings),
-        findings: parts::findings(&summary.findings),
-        cases: summary.cases.iter().map(|case| parts::case(case, workload)).collect(),
-        load_curves: summary.load_curves.iter().map(parts::load_curve).collect(),
-        ablations: summary.ablations.iter().map(|ablation| parts::ablation(ablation, workload)).collect(),
-        layers: parts::layers(summary),
-        sections: section::all().filter_map(|section| (section.json)(run, summary)).collect(),
-        far_clock: summary.far_clock.as_ref().map(parts::far_clock),
+        doctor: header.doctor.as_ref(),
+        floors: header.floors.as_ref(),
         programs: &header.programs,
-        comparison: parts::comparison(summary),
-        unavailable: parts::unavailable(summary),
-        why: Map::new(),
+        why: summary.reasons().chain(of_run).collect(),
         error: run.end.as_ref().and_then(|end| end.problem.as_ref()).map(error),
         damage: run.damage.as_ref().map(damage),
     };
-    let no_pairs = workload.paired.err().unwrap_or("there is no second path");
-    for (field, part, why) in [
-        ("comparison", &document.comparison, no_pairs),
-        ("calm", &document.calm, "the version that recorded the run did not tell calm rounds from disturbed ones"),
-        ("expectation", &document.expectation, "no estimate was typed before the run"),
-        ("doctor", &document.doctor, "the run was recorded without it"),
-        ("floors", &document.floors, "they were not measured"),
-    ] {
-        if part.is_null() {
-            document.why.insert(field.into(), why.into());
-        }
-    }
-    if document.ended.is_none() {
-        document.why.insert("ended".into(), "the run has no end: it was killed or is still going on".into());
-    }
     // Strings, numbers and maps with string keys always serialize; only a folder name that is not UTF-8 can fail.
     match serde_json::to_string(&document) {
         Ok(document) => shown(Ok(document)),
@@ -388,10 +298,7 @@ pub fn problem_json(problem: &Problem) -> String {
 /// What `doctor` found as one JSON object on one line. `resolution`: p95 of |A'/A - 1|, where an A/A control was
 /// measured.
 pub fn doctor(doctor: &Doctor, resolution: Option<f64>) -> String {
-    let mut why = Map::new();
-    if resolution.is_none() {
-        why.insert("resolution".into(), "no A/A control was measured".into());
-    }
+    let why = resolution.is_none().then_some(("resolution", "no A/A control was measured")).into_iter().collect();
     let document = DoctorReport {
         schema: DOCTOR_SCHEMA,
         status: Status::Ok,
@@ -431,7 +338,7 @@ mod tests {
     use crate::fixture;
     use msgpath_core::Exit;
     use msgpath_core::schema::{FAR, NEAR};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn parsed(text: &str) -> Value {
         assert!(!text.contains('\n'));
@@ -489,9 +396,9 @@ mod tests {
         let (run, summary) = fixture::unsettled();
         let json = parsed(&summary_json(&run, &summary));
         assert_eq!(json["expectation"]["expected"]["time_ns"], 50_000);
-        assert_eq!(json["expectation"]["measured_ns"].as_f64(), Some(8_100.0));
+        assert_eq!(json["expectation"]["measured"].as_f64(), Some(8_100.0));
         assert_eq!(json["ablations"][1]["change"]["working_set_bytes"], 64 << 20);
-        assert!(json["ablations"][0]["value_ns"].is_f64());
+        assert_eq!(json["ablations"][0]["unit"], "ns");
         let steadiness = &json["cases"][0]["steadiness"];
         assert_eq!(steadiness["class"], "never_settled");
         let (run, summary) = fixture::crossings();

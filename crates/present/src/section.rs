@@ -1,10 +1,9 @@
-//! What a feature adds to what is printed of a run: its view on a terminal, its figures and tables, its object in the JSON. A view is chosen
+//! What a feature adds to what is printed of a run: its view on a terminal, its figures and tables. A view is chosen
 //! by who knows the run: the base asks every section, and shows an echo or a stream where none has a view.
 
 use msgpath_analyse::Summary;
 use msgpath_core::plugged::Plugged;
 use msgpath_record::{Messages, Run};
-use serde_json::Value;
 
 use crate::Style;
 use crate::html::figures::{Divided, Figure};
@@ -35,8 +34,6 @@ pub struct Section {
     pub once: &'static [&'static str],
     /// What brings its figures to life, as part of the module of the page; empty: nothing has to.
     pub script: &'static str,
-    /// Its object in the JSON of a run, and the key under which it stands there; `None`: it is not this feature's.
-    pub json: fn(&Run, &Summary) -> Option<(&'static str, Value)>,
 }
 
 /// Of a feature that has nothing of it.
@@ -51,7 +48,6 @@ pub const NOTHING: Section = Section {
     answers: &[],
     once: &[],
     script: "",
-    json: |_, _| None,
 };
 
 static ADDED: Plugged<Section> = Plugged::new();

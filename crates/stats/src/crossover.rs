@@ -52,14 +52,19 @@ pub struct Crossing {
     /// What was found.
     pub kind: CrossoverKind,
     /// The size, bytes (for [`CrossoverKind::At`] and [`CrossoverKind::Several`]: the last crossing).
+    #[serde(rename = "size_bytes")]
     pub size: Option<f64>,
     /// Interval, bytes; `None` at an end that lies outside the sizes measured.
+    #[serde(rename = "low_bytes")]
     pub low: Option<f64>,
     /// Interval, bytes.
+    #[serde(rename = "high_bytes")]
     pub high: Option<f64>,
     /// Every size at which the curves cross, bytes, by size.
+    #[serde(rename = "crossings_bytes")]
     pub crossings: Vec<f64>,
     /// The sizes measured between which no verdict can be given (their Holm-corrected intervals touch 0), bytes.
+    #[serde(rename = "undecided_bytes")]
     pub undecided: Option<(u64, u64)>,
     /// Share of the resamples without a crossing inside the sizes measured, 0 to 1.
     pub outside: f64,

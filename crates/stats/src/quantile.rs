@@ -4,7 +4,7 @@ use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::units::three_digits;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dependence::{LEAST_WORTH, independent, worth};
 use crate::describe::{deviation, mean};
@@ -18,6 +18,7 @@ const LEAST_BEYOND: f64 = 10.0;
 
 /// A quantile of one case, with its range.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Quantile {
     /// 0.5, 0.9, 0.99 ...
     pub p: f64,
@@ -33,8 +34,30 @@ pub struct Quantile {
     pub bursts: u64,
     /// What the range is.
     pub range: Range,
-    /// What makes the range other than an interval: `three levels`, `3 rounds`, `2.1 s more`.
+    /// What makes the range other than an interval: `three levels`, `3 rounds`, `2.1 s more`; in JSON also why there is no value
+    /// or no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+impl Serialize for Quantile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let why = match self {
+            Quantile { range: Range::Withheld, .. } => self.why.clone(),
+            Quantile { ns: None, .. } => Some("the quantile is a lost message".into()),
+            Quantile { why: None, lo_ns, hi_ns, .. } if lo_ns.is_none() || hi_ns.is_none() => {
+                Some("the end of the range lies beyond the messages that arrived".into())
+            }
+            _ => self.why.clone(),
+        };
+        Self::serialize(&Self { why, ..self.clone() }, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
 }
 
 /// What the range of a quantile is. Levels, drift and few rounds make it wider; they do not take the number away.

@@ -15,8 +15,8 @@ use msgpath_verbs::measure::{self, View};
 use msgpath_verbs::place::Place;
 use msgpath_verbs::{output, runs};
 
-use crate::record::RpcFacts;
 use crate::record::import::{form, read_files};
+use crate::record::{RpcFacts, Wire};
 use crate::workload::CALLS;
 
 /// Takes what has calls.
@@ -66,7 +66,7 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
         version: env!("CARGO_PKG_VERSION").into(),
         ..RunHeader::new(place.name.as_str(), "import", plan)
     };
-    let wire = typed.wire.filter(|bits| *bits > 0).map(|bits| (bits, "--wire".to_owned()));
+    let wire = typed.wire.filter(|bits| *bits > 0).map(Wire::told);
     header.parts.set(RpcFacts { wire, ..RpcFacts::default() });
     header.host_mut(NEAR).facts.extend(title.map(|title| ("title".to_owned(), title)));
     import.write(&place.folder, header).map_err(Problem::from)?;

@@ -39,9 +39,9 @@ fn a_changed_call_or_a_changed_number_of_calls_is_found() {
     found(&verify_with(&run, &NO_MESSAGES, &logs, Some(&bytes), "0.1.0"), "case 0, pass 3: bytes of the requests");
     run.rounds[3].near_mut().bytes_sent -= 1;
     let mut stored: Value = serde_json::from_slice(&bytes).unwrap();
-    stored["sections"]["rpc"]["kinds"][0]["failed"] = 1.into();
+    stored["rpc"]["kinds"][0]["failed"] = 1.into();
     let stored = serde_json::to_vec(&stored).unwrap();
-    found(&verify_with(&run, &NO_MESSAGES, &logs, Some(&stored), "0.1.0"), "sections.rpc.kinds[0].failed");
+    found(&verify_with(&run, &NO_MESSAGES, &logs, Some(&stored), "0.1.0"), "rpc.kinds[0].failed");
 }
 
 #[test]

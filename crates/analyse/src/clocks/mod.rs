@@ -24,6 +24,7 @@ pub struct ClockPiece {
     /// How far from the estimate theta can be, ns, anywhere in the piece.
     pub within_ns: f64,
     /// Drift, ns per ns; 0 where it could not be determined.
+    #[serde(rename = "drift_ns_per_ns")]
     pub drift: f64,
     /// Whether the data determine the drift.
     pub drift_known: bool,

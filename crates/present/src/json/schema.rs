@@ -1,39 +1,14 @@
-//! The JSON Schema of what `--json` prints: from the types that the objects are made of, with the changes that the objects
-//! undergo on their way. The program has it as a text, because what makes it is a twentieth of all its code:
+//! The JSON Schema of what `--json` prints: from the types that the objects are made of. The program has it as a text, because what makes it is a twentieth of all its code:
 //! `INSTA_UPDATE=always cargo test -p msgpath-present the_schema_is` writes `schema.json`, `build.rs` packs it.
 
 use msgpath_analyse::diff::Diff;
 use msgpath_analyse::round_line::RoundLine;
 use msgpath_analyse::verify::Verification;
-use msgpath_core::CallCounts;
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::nulls::names;
-use super::{DoctorReport, Document, Failure, PathList, PresetPage, RunList, parts};
-
-/// Shapes with a `why` that has a reason for each null in them, by its path.
-const EXPLAINED: &[&str] = &[
-    "Case",
-    "CaseSummary",
-    "Comparison",
-    "EndSummary",
-    "Expected",
-    "Floors",
-    "LoadCurve",
-    "RunGate",
-    "AblationResult",
-];
-/// Shapes in which a field that has nothing to say is left out.
-const SPARSE: &[&str] = &["Case"];
-/// Fields whose name gets the unit that the workload gives them.
-const BY_WORKLOAD: &[(&str, &str)] = &[
-    ("Expected", "measured"),
-    ("ExpectedFloor", "value"),
-    ("AblationResult", "value"),
-    ("AblationResult", "case_value"),
-];
+use super::{DoctorReport, Failure, PathList, PresetPage, RunDocument, RunList};
 
 /// The type of an object that is printed.
 pub type Shape = fn(&mut SchemaGenerator) -> Schema;
@@ -45,18 +20,7 @@ pub struct Added<'a> {
     pub documents: &'a [Shape],
     /// Objects in that of a run, with their keys.
     pub of_run: &'a [(&'static str, Shape)],
-    /// Shapes with a `why` that has a reason for each null in them, by its path.
-    pub explained: &'a [&'a str],
-    /// Shapes in which a field that has nothing to say is left out.
-    pub sparse: &'a [&'a str],
-    /// Shapes some fields of which have another name in JSON than in the record, and these names.
-    pub names: &'a [Renamed<'a>],
-    /// Fields (of a shape, by the name in the record) that are something else than in the record.
-    pub replaced: &'a [(&'static str, &'static str, Shape)],
 }
-
-/// A shape, and old and new names of fields of it.
-pub type Renamed<'a> = (&'a str, &'a [(&'static str, &'static str)]);
 
 /// Lists and failures stand last among the objects: what features print is a result, and stands before them.
 const LAST: usize = 3;
@@ -117,7 +81,7 @@ pub fn schema_of_types() -> Value {
 fn of_types(added: &Added<'_>) -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut documents = vec![
-        generator.subschema_for::<Document<'_>>(),
+        generator.subschema_for::<RunDocument<'_>>(),
         generator.subschema_for::<RoundLine>(),
         generator.subschema_for::<Diff>(),
         generator.subschema_for::<PresetPage<'_>>(),
@@ -129,35 +93,11 @@ fn of_types(added: &Added<'_>) -> Value {
     ];
     documents.extend(added.documents.iter().map(|of| of(&mut generator)));
     let sections: Vec<_> = added.of_run.iter().map(|(key, of)| (*key, of(&mut generator).to_value())).collect();
-    // Fields that are something else than in the record.
-    let mut other = vec![
-        ("Case", "of_capacity", generator.subschema_for::<Option<parts::CapacityShare>>()),
-        ("EndSummary", "calls", generator.subschema_for::<Option<CallCounts>>()),
-        ("Load", "rate_per_s", generator.subschema_for::<f64>()),
-    ];
-    other.extend(added.replaced.iter().map(|(shape, field, of)| (*shape, *field, of(&mut generator))));
     let mut shapes = generator.take_definitions(true);
     if let Some(fields) = shapes.get_mut("Run").and_then(|run| run["properties"].as_object_mut()) {
         fields.extend(sections.into_iter().map(|(key, shape)| (key.to_owned(), shape)));
     }
-    for (name, shape) in &mut shapes {
-        let described = EXPLAINED.iter().chain(added.explained).any(|own| own == name);
-        let own = added.names.iter().find(|(own, _)| own == name).map_or(names(name), |(_, names)| names);
-        let sparse = SPARSE.iter().chain(added.sparse).any(|own| own == name);
-        let shape_of = Amended { name, names: own, described, sparse };
-        each_object(shape, &mut |object| amend(&shape_of, object));
-    }
-    for (shape, field, schema) in other {
-        if let Some(shape) = shapes.get_mut(shape) {
-            each_object(shape, &mut |object| {
-                if let Some(old) = object.get_mut("properties").and_then(|fields| fields.get_mut(field)) {
-                    let mut new = schema.clone().to_value();
-                    new["description"] = old["description"].take();
-                    *old = new;
-                }
-            });
-        }
-    }
+    shapes.values_mut().for_each(|shape| each_object(shape, &mut amend));
     let mut all = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "msgpath --json",
@@ -184,55 +124,8 @@ fn each_object(schema: &mut Value, change: &mut dyn FnMut(&mut Map<String, Value
     }
 }
 
-/// A shape that becomes what is printed.
-struct Amended<'a> {
-    name: &'a str,
-    /// Old and new names of its fields.
-    names: &'a [(&'static str, &'static str)],
-    /// It has a `why`.
-    described: bool,
-    /// A field that has nothing to say is left out.
-    sparse: bool,
-}
-
-fn amend(shape: &Amended<'_>, object: &mut Map<String, Value>) {
-    let explained = shape.described && object.contains_key("properties");
-    let (shape, names, sparse) = (shape.name, shape.names, shape.sparse);
-    let may_be_null = |schema: &Value| schema["type"].as_array().is_some_and(|kinds| kinds.contains(&"null".into()));
-    let mut left_out: Vec<String> = Vec::new();
-    if let Some(fields) = object.get_mut("properties").and_then(Value::as_object_mut) {
-        for (old, new) in names {
-            if let Some(field) = fields.remove(*old) {
-                fields.insert((*new).to_owned(), field);
-            }
-        }
-        for (_, name) in BY_WORKLOAD.iter().filter(|(of, _)| *of == shape) {
-            if let Some(field) = fields.remove(*name) {
-                for unit in ["ns", "bits_per_s"] {
-                    fields.insert(format!("{name}_{unit}"), field.clone());
-                }
-            }
-        }
-        if explained {
-            let reasons = json!({ "type": "object", "additionalProperties": { "type": "string" } });
-            fields.insert("why".into(), reasons);
-        }
-        if let Some(why) = fields.get_mut("why").filter(|why| why["type"] == "object") {
-            why["description"] = "For each null here and below, by its path: why it is null.".into();
-        }
-        left_out.extend(["why", "not_shown_because"].map(str::to_owned));
-        let nothing = |field: &Value| may_be_null(field) || field["anyOf"].as_array().is_some();
-        left_out.extend(fields.iter().filter(|(_, f)| sparse && nothing(f)).map(|(n, _)| n.clone()));
-    }
-    if let Some(required) = object.get_mut("required").and_then(Value::as_array_mut) {
-        for name in required.iter_mut() {
-            if let Some((_, new)) = names.iter().find(|(old, _)| name == old) {
-                *name = (*new).into();
-            }
-        }
-        let by_workload = |name: &Value| BY_WORKLOAD.iter().any(|(of, field)| *of == shape && name == field);
-        required.retain(|name| !by_workload(name) && left_out.iter().all(|left| name != left));
-    }
+/// What JSON has no other way to say.
+fn amend(object: &mut Map<String, Value>) {
     // Keys that are numbers are strings in JSON as well.
     if let Some(Value::Object(patterns)) = object.remove("patternProperties") {
         object.extend(patterns.into_iter().map(|(_, schema)| ("additionalProperties".to_owned(), schema)));
@@ -405,12 +298,6 @@ mod tests {
                 let named = schema.get("$ref").is_some();
                 assert!(named || schema["description"].is_string(), "{name}.{field}");
             }
-        }
-        for (name, _) in crate::json::nulls::NAMES {
-            assert!(shapes.contains_key(*name), "{name}");
-        }
-        for name in EXPLAINED.iter().chain(SPARSE).chain(BY_WORKLOAD.iter().map(|(name, _)| name)) {
-            assert!(shapes.contains_key(*name), "{name}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PairClock;
@@ -12,7 +13,7 @@ use msgpath_analyse::clocks::DRIFT_LIMIT;
 const MOST: usize = 64;
 
 /// The clock of one machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct MachineClock {
     /// Its address.
     pub address: String,
@@ -26,7 +27,7 @@ pub struct MachineClock {
 }
 
 /// A loop of pairs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ClockLoop {
     /// The machines, in order around it.
     pub machines: Vec<String>,

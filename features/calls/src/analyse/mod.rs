@@ -1,5 +1,9 @@
 //! Calls of a key-value server: whose clock is how far off, and where the time of each kind of call goes.
 
+use std::borrow::Cow;
+
+use msgpath_core::explained;
+use msgpath_core::explained::Explained;
 use msgpath_core::schema::{Floors, RunHeader};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,8 +22,13 @@ pub use msgpath_analyse::clocks::{ClockPiece, clock_step};
 pub use split::middle_and_slowest;
 
 /// What the calls of a run say beyond the numbers that every run has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct RpcSummary {
+    /// What the record says of the calls as a whole.
+    #[serde(flatten, skip_deserializing)]
+    pub facts: RpcFacts,
     /// One for each case that has calls, in the order of their ids.
     pub kinds: Vec<RpcKind>,
     /// One for each pair of machines, in the order of [`RpcFacts::pairs`].
@@ -29,6 +38,24 @@ pub struct RpcSummary {
     /// Whether the offsets around each loop of pairs add up to nothing.
     pub loops: Vec<ClockLoop>,
 }
+
+impl Explained for RpcSummary {
+    fn reason(&self, path: &str) -> Cow<'_, str> {
+        match path.rsplit('.').next().unwrap_or(path) {
+            "wire" => "there is no wire, or nobody knows its speed",
+            "wire_estimate_ns" => "the speed of the wire is not known",
+            "same_machine" => "they are two machines, as far as is known",
+            "expected" => "no estimate was typed before the run",
+            "t3_minus_t2" | "t2_minus_t1" => "the server gave no stamps",
+            "bands_why" => "the bands are there",
+            "later_p50_ns" => "there was no later call",
+            _ => "not a finite number",
+        }
+        .into()
+    }
+}
+
+explained!(read RpcSummary);
 
 /// What the calls say: the log is gone through some times, one round after the other.
 pub fn summarise(header: &RunHeader, facts: &RpcFacts, calls: &dyn Calls, cases: &[CaseSummary]) -> RpcSummary {
@@ -67,7 +94,7 @@ pub fn summarise(header: &RunHeader, facts: &RpcFacts, calls: &dyn Calls, cases:
             }
         })
         .collect();
-    RpcSummary { kinds, clocks, machines, loops }
+    RpcSummary { facts: facts.clone(), kinds, clocks, machines, loops }
 }
 
 /// One kind of call.
@@ -85,7 +112,7 @@ pub struct RpcKind {
     pub unanswered: u64,
     /// Calls that the server answered and whose T4 is not known: no client's log has them. They are neither failed nor
     /// without a reply.
-    #[serde(default)]
+    #[serde(rename = "t4_not_known", default)]
     pub unseen: u64,
     /// Mean bytes of a request and of a reply, with all headers.
     pub request_bytes: f64,
@@ -105,18 +132,20 @@ pub struct RpcKind {
     pub bands: Vec<RpcBand>,
     /// Why there is no band; `None` where there is one.
     pub bands_why: Option<String>,
-    /// Time that the bytes of request and reply take on the wire, ns, where its speed is known; an estimate.
-    pub wire_ns: Option<(f64, f64)>,
+    /// Time that the bytes of request and reply take on the wire, where its speed is known.
+    #[serde(rename = "wire_estimate_ns")]
+    pub wire_ns: Option<WireEstimate>,
     /// What a wire of the speed that was told would take, where both ends are one machine and there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_wire: Option<AbsentWire>,
     /// Calls that succeeded by floor(log2(µs)): 32 buckets, as the lab has them.
+    #[serde(rename = "calls_by_log2_us")]
     pub log2_us: Vec<u64>,
     /// T3 - T2, by the server's clock alone; `None` where no call has both.
-    #[serde(default)]
+    #[serde(rename = "t3_minus_t2", default)]
     pub served: Option<RpcTimes>,
     /// T2 - T1 as read from the two clocks: nothing is aligned.
-    #[serde(default)]
+    #[serde(rename = "t2_minus_t1", default)]
     pub received: Option<RpcTimes>,
     /// From T1 until the first bytes of the reply could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,6 +169,15 @@ impl RpcKind {
             ..self
         }
     }
+}
+
+/// Time that bytes take on the wire, an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct WireEstimate {
+    /// Those of a request, ns.
+    pub request: f64,
+    /// Those of its reply, ns.
+    pub reply: f64,
 }
 
 /// Time of the bytes of a call at a speed: computed, never measured.

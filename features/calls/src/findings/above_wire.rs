@@ -4,7 +4,7 @@ use msgpath_core::units::{BitUnits, bits_per_second, three_digits};
 
 use super::shared::{calls, good, in_halves, of};
 use crate::analyse::RpcKind;
-use crate::record::RpcRow;
+use crate::record::{RpcRow, Wire};
 use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
@@ -32,7 +32,7 @@ fn rate(rows: &[&RpcRow]) -> Option<f64> {
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let Some((facts, rpc)) = calls(input) else { return Vec::new() };
-    let limit = facts.wire.as_ref().map_or(USUAL, |(bits, _)| *bits as f64);
+    let limit = facts.wire.as_ref().map_or(USUAL, |wire| wire.bits_per_s as f64);
     let fast = rpc.kinds.iter().filter_map(|kind| {
         let rows = good(input, kind.case);
         let large: Vec<&RpcRow> =
@@ -48,7 +48,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 fn say(input: &Input, rate: f64, limit: f64, kind: &RpcKind, confidence: Confidence) -> Sentence {
     let wire = calls(input).and_then(|(facts, _)| facts.wire.as_ref());
     let most = match wire {
-        Some((_, from)) => format!("{} ({from})", bits_per_second(limit, BitUnits::Si)),
+        Some(Wire { from, .. }) => format!("{} ({from})", bits_per_second(limit, BitUnits::Si)),
         None => "an Ethernet of 1 Gbit/s (125 MB/s)".into(),
     };
     // As the table of rates has it: over the time from the first T1 to the last T4.
@@ -80,6 +80,7 @@ fn say(input: &Input, rate: f64, limit: f64, kind: &RpcKind, confidence: Confide
 
 #[cfg(test)]
 mod tests {
+    use crate::record::Wire;
     use crate::testing::{Calls, US};
 
     fn large(leg_us: f64) -> Calls {
@@ -102,7 +103,7 @@ mod tests {
             ]
         );
         let mut calls = large(600.0);
-        calls.facts.wire = Some((10_000_000_000, "link speed of eth0".into()));
+        calls.facts.wire = Some(Wire { bits_per_s: 10_000_000_000, from: "link speed of eth0".into() });
         assert!(
             calls.sentences(&super::DETECTOR)[0].contains("(link speed of eth0)"),
             "{:?}",
@@ -114,7 +115,7 @@ mod tests {
     fn is_silent_below_it_and_for_small_calls() {
         assert!(large(9_000.0).sentences(&super::DETECTOR).is_empty());
         let mut calls = large(1_430.0);
-        calls.facts.wire = Some((10_000_000_000, "link speed of eth0".into()));
+        calls.facts.wire = Some(Wire { bits_per_s: 10_000_000_000, from: "link speed of eth0".into() });
         assert!(calls.sentences(&super::DETECTOR).is_empty());
         let mut calls = large(10.0);
         calls.rows.iter_mut().for_each(|row| row.request_bytes = 10_000);

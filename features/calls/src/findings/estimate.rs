@@ -22,7 +22,7 @@
 use msgpath_core::units::{Glyphs, three_digits};
 
 use super::shared::{good, in_halves, kinds, median};
-use crate::analyse::{RpcKind, RpcStage};
+use crate::analyse::{RpcKind, RpcStage, WireEstimate};
 use msgpath_analyse::findings::wording::{finding, percent, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 
@@ -59,7 +59,7 @@ fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
             meaning(stage)
         );
     }
-    if let Some((request, reply)) = kind.wire_ns.filter(|_| longer) {
+    if let Some(WireEstimate { request, reply }) = kind.wire_ns.filter(|_| longer) {
         text += &format!(
             "; the bytes on the wire are estimated at {}, from their number and the speed of the wire",
             time(request + reply)
@@ -77,7 +77,7 @@ fn say(input: &Input, kind: &RpcKind) -> Option<Sentence> {
         ("measured_ns", expected.measured_ns),
         ("factor", expected.factor),
         ("largest_part_ns", expected.largest.map_or(f64::NAN, |(_, ns)| ns)),
-        ("wire_ns", kind.wire_ns.map_or(f64::NAN, |(request, reply)| request + reply)),
+        ("wire_ns", kind.wire_ns.map_or(f64::NAN, |wire| wire.request + wire.reply)),
     ];
     Some(finding("W73", confidence, sentence(&text) + ".", numbers, vec![]))
 }

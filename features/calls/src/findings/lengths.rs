@@ -4,6 +4,7 @@ use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_record::Rows;
 
 use super::shared::{calls, counted, log};
+use crate::record::Wire;
 use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 
@@ -18,9 +19,10 @@ fn detect(input: &Input) -> Vec<Sentence> {
     if estimated == 0 {
         return Vec::new();
     }
-    let on_wire = rpc.kinds.iter().filter_map(|kind| kind.wire_ns).map(|(a, b)| a + b).fold(0.0, f64::max);
+    let on_wire =
+        rpc.kinds.iter().filter_map(|kind| kind.wire_ns).map(|wire| wire.request + wire.reply).fold(0.0, f64::max);
     let wire = match &facts.wire {
-        Some((bits, from)) if on_wire > 0.0 => format!(
+        Some(Wire { bits_per_s: bits, from }) if on_wire > 0.0 => format!(
             "; the time on the wire (up to {} a call) is computed from them and from {} ({from})",
             Glyphs::Unicode.time(on_wire),
             bits_per_second(*bits as f64, BitUnits::Si)
@@ -39,6 +41,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 #[cfg(test)]
 mod tests {
+    use crate::record::Wire;
     use crate::testing::{Calls, S};
 
     #[test]
@@ -46,7 +49,7 @@ mod tests {
         let mut calls = Calls::new(1, 0.0, 0.0).writes(20);
         calls.rows.iter_mut().for_each(|row| row.lengths_estimated = true);
         assert_eq!(calls.sentences(&super::DETECTOR), ["the byte counts of 20 calls are estimates, within 4.5 %"]);
-        calls.facts.wire = Some((1_000_000_000, "--wire".into()));
+        calls.facts.wire = Some(Wire { bits_per_s: 1_000_000_000, from: "--wire".into() });
         let sentences = calls.sentences(&super::DETECTOR);
         assert!(
             sentences[0].contains("the time on the wire (up to 8.00 ms a call)")

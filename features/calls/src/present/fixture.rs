@@ -7,7 +7,7 @@ use msgpath_core::schema::*;
 use msgpath_record::Run;
 
 use crate::analyse::*;
-use crate::record::{RpcFacts, RpcPair, RpcRow};
+use crate::record::{RpcFacts, RpcPair, RpcRow, Wire};
 pub use msgpath_present::fixture::*;
 
 /// The log of these calls.
@@ -117,7 +117,7 @@ fn kind(at: usize, rows: &[RpcRow]) -> RpcKind {
             band("p50", 40, split(1.0, 0.0)),
             band("p99", 8, split(1.2, 3_000_000.0)),
         ],
-        wire_ns: Some((request as f64 * 8.0, reply as f64 * 8.0)),
+        wire_ns: Some(WireEstimate { request: request as f64 * 8.0, reply: reply as f64 * 8.0 }),
         log2_us,
         ..RpcKind::default()
     }
@@ -143,17 +143,19 @@ pub(crate) fn rpc() -> (Run, Summary, Vec<RpcRow>) {
         }),
         ..Floors::default()
     });
-    run.header.parts.set(RpcFacts {
+    let facts = RpcFacts {
         protocol: "lab".into(),
         server: "msgpath".into(),
         begin_unix_us: 1_700_000_000_000_000,
         client_step_ns: 1,
         server_step_ns: 1_000,
         pairs: vec![RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None }],
-        wire: Some((1_000_000_000, "link speed of eth0".into())),
+        wire: Some(Wire { bits_per_s: 1_000_000_000, from: "link speed of eth0".into() }),
         ..RpcFacts::default()
-    });
+    };
+    run.header.parts.set(facts.clone());
     summary.sections.set(RpcSummary {
+        facts,
         kinds: (0..KINDS.len()).map(|at| kind(at, &rows)).collect(),
         clocks: vec![PairClock {
             pair: 0,
@@ -222,7 +224,7 @@ pub(crate) fn hostile_rpc() -> (Run, Summary, Vec<RpcRow>) {
     }
     if let Some(facts) = run.header.parts.get_mut::<RpcFacts>() {
         (facts.protocol, facts.server) = (HOSTILE.into(), HOSTILE.into());
-        facts.wire = Some((1_000_000_000, HOSTILE.into()));
+        facts.wire = Some(Wire { bits_per_s: 1_000_000_000, from: HOSTILE.into() });
         facts.pairs = vec![RpcPair { client: HOSTILE.into(), server: HOSTILE.into(), same_machine: None }];
     }
     (run, summary, rows)

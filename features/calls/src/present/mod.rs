@@ -5,6 +5,7 @@ mod ends;
 mod figures;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
 mod json;
 mod terminal;
 mod words;
@@ -20,7 +21,6 @@ pub static SECTION: Section = Section {
     answers: &["rpc-waterfall"],
     once: &["rpc-calls"],
     script: include_str!("calls.js"),
-    json: json::json,
     ..NOTHING
 };
 

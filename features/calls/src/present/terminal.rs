@@ -1,6 +1,6 @@
 //! `rpc`: calls of a key-value server: how long, how many a second, and where the time of each kind goes.
 
-use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary};
+use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary, WireEstimate};
 use crate::record::RpcFacts;
 use msgpath_analyse::Summary;
 use msgpath_core::foreign::shown;
@@ -339,7 +339,7 @@ fn parts(page: &mut Page, facts: Option<&RpcFacts>, kind: &RpcKind) {
         let text = format!("The server's clock has steps of {}: less than that can read 0 there.", glyphs.time(step));
         page.text(2, &text, Paint::Dim);
     }
-    if let Some((request, reply)) = kind.wire_ns {
+    if let Some(WireEstimate { request, reply }) = kind.wire_ns {
         let text = format!(
             "Of these the wire alone: estimate {} for the request, {} for the reply.",
             glyphs.time(request),
@@ -412,6 +412,7 @@ mod tests {
     use super::*;
     use crate::analyse::AbsentWire;
     use crate::present::fixture;
+    use crate::record::Wire;
 
     const VERBOSE: Style = Style { width: 100, color: false, glyphs: Glyphs::Unicode, verbose: true, warnings: false };
 
@@ -486,7 +487,8 @@ mod tests {
     #[test]
     fn a_wire_that_is_not_there_is_told_from_one_that_is() {
         let (mut run, mut summary, _) = fixture::rpc_here();
-        run.header.parts.get_mut::<RpcFacts>().unwrap().wire = Some((1_000_000_000, "--wire".into()));
+        run.header.parts.get_mut::<RpcFacts>().unwrap().wire =
+            Some(Wire { bits_per_s: 1_000_000_000, from: "--wire".into() });
         let kind = &mut summary.sections.get_mut::<RpcSummary>().unwrap().kinds[0];
         kind.absent_wire = Some(AbsentWire { request_ns: 8_000_808.0, reply_ns: 704.0 });
         let text = rpc(&run, &summary, VERBOSE).split_whitespace().collect::<Vec<_>>().join(" ");

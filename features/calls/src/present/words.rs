@@ -1,7 +1,7 @@
 //! Calls of a key-value server, in words: which way they went, whose clock, how many a second, the estimate.
 
-use crate::analyse::{PairClock, RpcKind, RpcStage};
-use crate::record::RpcFacts;
+use crate::analyse::{PairClock, RpcKind, RpcStage, WireEstimate};
+use crate::record::{RpcFacts, Wire};
 use msgpath_core::schema::DeviceKind;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, signed, three_digits};
 use msgpath_record::Run;
@@ -40,8 +40,8 @@ pub(crate) fn path_of_calls(run: &Run) -> String {
 
 /// `at 1.00 Gbit/s (link speed of eth0)`; `None` where no speed is known.
 pub(crate) fn wire_of(facts: &RpcFacts) -> Option<String> {
-    let (bits, from) = facts.wire.as_ref()?;
-    let speed = chosen(&bits_per_second(*bits as f64, BitUnits::Si));
+    let Wire { bits_per_s, from } = facts.wire.as_ref()?;
+    let speed = chosen(&bits_per_second(*bits_per_s as f64, BitUnits::Si));
     Some(if from.is_empty() { format!("at {speed}") } else { format!("at {speed} ({from})") })
 }
 
@@ -100,8 +100,8 @@ pub(crate) fn expected_call(kind: &RpcKind, facts: Option<&RpcFacts>, open: bool
             .map(|part| {
                 let wire = wire(kind, part.stage).map_or_else(String::new, |ns| {
                     let speed = facts.and_then(|facts| facts.wire.as_ref());
-                    let speed = speed.map_or_else(String::new, |(bits, _)| {
-                        format!(" at {}", chosen(&bits_per_second(*bits as f64, BitUnits::Si)))
+                    let speed = speed.map_or_else(String::new, |wire| {
+                        format!(" at {}", chosen(&bits_per_second(wire.bits_per_s as f64, BitUnits::Si)))
                     });
                     format!(", wire estimate {}{speed}", glyphs.time(ns))
                 });
@@ -117,7 +117,7 @@ pub(crate) fn expected_call(kind: &RpcKind, facts: Option<&RpcFacts>, open: bool
 
 /// Estimated time on the wire within a part, ns.
 fn wire(kind: &RpcKind, stage: RpcStage) -> Option<f64> {
-    let (request, reply) = kind.wire_ns?;
+    let WireEstimate { request, reply } = kind.wire_ns?;
     match stage {
         RpcStage::RequestPath => Some(request),
         RpcStage::ReplyPath => Some(reply),

@@ -35,16 +35,33 @@ pub struct RpcFacts {
     pub server_step_ns: u64,
     /// The pairs of machines; [`RpcRow::pair`] is a position here.
     pub pairs: Vec<RpcPair>,
-    /// Speed of the wire, bits per second, and where it is known from (`link speed of eth0`, `--wire`); `None`: no wire, or
-    /// nobody knows.
-    pub wire: Option<(u64, String)>,
+    /// The wire between the machines; `None`: there is none, or nobody knows its speed.
+    pub wire: Option<Wire>,
     /// The user's estimates, typed before: one a case, by id; ns of the median.
+    #[serde(rename = "expect_ns", alias = "expect")]
     pub expect: BTreeMap<u32, u64>,
     /// Calls that the log of calls did not keep because its limit was reached.
+    #[serde(rename = "calls_not_kept", alias = "not_kept")]
     pub not_kept: u64,
     /// What the server said of single calls: its errors, and what it answered instead of what was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<RpcRemark>,
+}
+
+/// The wire between the machines.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Wire {
+    /// Its speed, bits per second.
+    pub bits_per_s: u64,
+    /// Where that is known from: `link speed of eth0`, `--wire`.
+    pub from: String,
+}
+
+impl Wire {
+    /// As the user says.
+    pub fn told(bits_per_s: u64) -> Self {
+        Self { bits_per_s, from: "--wire".into() }
+    }
 }
 
 /// What the server said of some calls of a kind.

@@ -252,10 +252,12 @@ fn what_was_written_is_read_and_recorded() {
     let header = recorded(&home);
     let rpc = &header["parts"]["rpc"];
     assert_eq!((rpc["protocol"].as_str(), rpc["server"].as_str()), (Some("lab"), Some("")), "{rpc}");
-    assert_eq!((rpc["expect"]["0"].as_u64(), rpc["not_kept"].as_u64()), (Some(2_000_000), Some(0)), "{rpc}");
+    assert_eq!((rpc["expect_ns"]["0"].as_u64(), rpc["calls_not_kept"].as_u64()), (Some(2_000_000), Some(0)), "{rpc}");
     assert!(rpc["pairs"][0]["same_machine"].is_string(), "{rpc}");
     let cases = header["plan"]["cases"].as_array().unwrap();
-    let of = |case: &Value| (case["label"].as_str().unwrap().to_owned(), case["size"].as_u64(), case["reply"].as_u64());
+    let of = |case: &Value| {
+        (case["label"].as_str().unwrap().to_owned(), case["size_bytes"].as_u64(), case["reply_bytes"].as_u64())
+    };
     assert_eq!(of(&cases[0]), ("write".into(), Some(88 + 4 + 3 + 4 + 5000), Some(88)));
     assert_eq!(of(&cases[1]), ("read".into(), Some(88 + 4 + 3), Some(88 + 4 + 5000)));
     home.run("show @last").ends_with(0);
@@ -875,7 +877,11 @@ fn a_web_server_of_others_is_called() {
         "{}",
         header["parts"]["rpc"]
     );
-    assert!(header["plan"]["cases"][0]["reply"].as_u64().is_some_and(|bytes| bytes > 10_000), "{}", header["plan"]);
+    assert!(
+        header["plan"]["cases"][0]["reply_bytes"].as_u64().is_some_and(|bytes| bytes > 10_000),
+        "{}",
+        header["plan"]
+    );
 }
 
 /// PUT and GET over connections that are kept; replies in chunks. It stands still for 1 s before its 300th request below

@@ -38,7 +38,10 @@ mod with_layers {
         };
         let steps: Vec<(String, Option<String>)> = layers
             .iter()
-            .map(|layer| (path(&layer["case"]), layer["to"].as_u64().map(|_| path(&layer["to"]))))
+            .map(|layer| {
+                let beneath = &layer["times"]["baseline"];
+                (path(&layer["case"]), beneath.as_u64().map(|_| path(beneath)))
+            })
             .collect();
         let step = |on: &str, to: &str| (format!("{on}:send"), Some(format!("{to}:send")));
         assert_eq!(steps[0], ("tcp:send".into(), None));
@@ -54,12 +57,10 @@ mod with_layers {
             ]
         );
         for layer in &layers[1..] {
-            let number = |name: &str| layer[name].as_f64().unwrap_or_else(|| panic!("{name} in {layer}"));
-            assert!(number("times_low") <= number("times") && number("times") <= number("times_high"), "{layer}");
-            assert!(
-                number("adds_low_ns") <= number("adds_ns") && number("adds_ns") <= number("adds_high_ns"),
-                "{layer}"
-            );
+            for (of, value) in [("times", "ratio"), ("adds_ns", "value")] {
+                let number = |name: &str| layer[of][name].as_f64().unwrap_or_else(|| panic!("{of}.{name} in {layer}"));
+                assert!(number("low") <= number(value) && number(value) <= number("high"), "{layer}");
+            }
         }
         // One sentence of all steps, and one for each, decided or not.
         let said = value["findings"].as_array().unwrap().iter().filter(|finding| finding["code"] == "V17").count();

@@ -6,10 +6,12 @@
 pub mod pairs;
 mod stalls;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use msgpath_core::explained::Explained;
 use msgpath_core::schema::{MessageRow, RoundRecord};
-use msgpath_core::{Histogram, SparseHistogram};
+use msgpath_core::{Histogram, SparseHistogram, explained};
 use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,8 @@ pub struct PeriodicSummary {
 
 /// One engine, all its sessions together.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct Engine {
     /// Case.
     pub case: u32,
@@ -90,6 +94,21 @@ pub struct Engine {
     /// From the start of the first process until all components were ready, ns; the longest of the sessions.
     pub ready_ns: u64,
 }
+
+impl Explained for Engine {
+    fn reason(&self, path: &str) -> Cow<'_, str> {
+        match path {
+            "handler_ns" => "no signal was handled",
+            "receiver_delay_ns" | "sender_delay_ns" => "schedstat could not be read",
+            "cold_mac_ns" | "warm_mac_ns" => "messages were not authenticated",
+            _ if path.ends_with("p99_ns") => "fewer than 500 messages, or a lost one",
+            _ => "no such message arrived",
+        }
+        .into()
+    }
+}
+
+explained!(read Engine);
 
 /// Times of some messages.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ use msgpath_analyse::stages::{Band, ranks};
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Stage {
     /// Which way; `None`: at one of the ends, not on the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
     /// What it is.
     pub kind: Kind,

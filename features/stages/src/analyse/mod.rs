@@ -12,13 +12,15 @@ pub mod split;
 pub mod stage;
 pub mod timeline;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_analyse::Summary;
-use msgpath_core::Case;
+use msgpath_core::explained::Explained;
 use msgpath_core::parts::Part;
 use msgpath_core::plan::{CaseRole, Plan, StageSet};
 use msgpath_core::schema::{EventKind, FAR, KernelEvent, MessageRow, NEAR, RoundRecord, TraceRound, Tracing};
+use msgpath_core::{Case, explained};
 use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,8 @@ pub fn attribution(summary: &Summary) -> &[CaseStages] {
 
 /// The stages of one measured case, from its traced replica.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = msgpath_core::explained::schema)]
 pub struct CaseStages {
     /// The measured case.
     pub case: u32,
@@ -97,6 +101,7 @@ pub struct CaseStages {
     /// What tracing costs.
     pub observer: Option<Observer>,
     /// Why no split is shown; `None`: it is.
+    #[serde(rename = "not_shown_because", default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The stages in the order of time; empty where no split is shown.
     pub stages: Vec<Stage>,
@@ -125,6 +130,25 @@ pub struct CaseStages {
     /// System calls; only with the full set.
     pub calls: Vec<CallTimes>,
 }
+
+impl Explained for CaseStages {
+    fn reason(&self, path: &str) -> Cow<'_, str> {
+        match path {
+            "known_by" => "nothing was traced",
+            "within_ns" => "the ends have one clock, or their clocks could not be aligned",
+            "observer" => "the case itself was not measured beside its traced rounds",
+            "first" => "the first messages of connections are trimmed, or no split is shown",
+            "delay_share" if !self.untraced.is_empty() => "one end was not traced",
+            "delay_share" if self.wakeups_joined => "this back end does not tell it from the wake-up in flight",
+            "delay_share" => "no split is shown",
+            path if path.ends_with(".low") || path.ends_with(".high") => "no interval can be claimed",
+            _ => "it is not finite",
+        }
+        .into()
+    }
+}
+
+explained!(read CaseStages);
 
 /// What tracing does to the round trip: the traced replica against the untraced case, their rounds interleaved.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]

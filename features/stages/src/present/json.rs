@@ -1,121 +1,74 @@
-//! Stages in the JSON of a run.
+//! Stages in the JSON of a run, and the part of its schema.
 
 use msgpath_analyse::Summary;
-use msgpath_present::json::nulls::{explain, rename_one};
-use msgpath_present::json::value;
+use msgpath_present::json::check::Checker;
+use msgpath_present::json::unexplained;
+use msgpath_present::json::{Added, schema, schema_part, summary_json};
+use msgpath_present::section;
 use msgpath_record::Run;
 use serde_json::Value;
 
-use crate::analyse::{CaseStages, attribution};
+use crate::analyse::CaseStages;
+use crate::present::{SCHEMA, SECTION, fixture};
 
-/// The stages of every traced case; of a run that was not traced there are none.
-pub(super) fn json(_: &Run, summary: &Summary) -> Option<(&'static str, Value)> {
-    Some(("attribution", attribution(summary).iter().map(of_case).collect()))
+fn parsed(run: &Run, summary: &Summary) -> Value {
+    section::add(&SECTION);
+    serde_json::from_str(&summary_json(run, summary)).unwrap()
 }
 
-/// Stages of a case. Parts of a band are in the order of the stages.
-fn of_case(stages: &CaseStages) -> Value {
-    let mut out = value(stages);
-    rename_one(&mut out, "why", NOT_SHOWN);
-    if let Value::Object(map) = &mut out {
-        map.retain(|key, value| key != NOT_SHOWN || !value.is_null());
+#[test]
+fn the_schema_is_what_the_types_say() {
+    let added = Added {
+        of_run: &[("attribution", |types| {
+            let mut shape = types.subschema_for::<Vec<CaseStages>>();
+            shape.insert("description".into(), "Stages of the cases that were traced.".into());
+            shape
+        })],
+        ..Added::default()
+    };
+    let wanted = format!("{:#}\n", schema_part(&added));
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/present/schema.json"), &wanted).unwrap();
+    } else {
+        assert!(wanted == SCHEMA, "INSTA_UPDATE=always cargo test -p msgpath-stages the_schema_is");
     }
-    for stage in out["stages"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
-        stage.retain(|_, value| !value.is_null());
-    }
-    explain(&mut out, |path| {
-        match path {
-            "known_by" => "nothing was traced",
-            "within_ns" => "the ends have one clock, or their clocks could not be aligned",
-            "observer" => "the case itself was not measured beside its traced rounds",
-            "first" => "the first messages of connections are trimmed, or no split is shown",
-            "delay_share" if !stages.untraced.is_empty() => "one end was not traced",
-            "delay_share" if stages.wakeups_joined => "this back end does not tell it from the wake-up in flight",
-            "delay_share" => "no split is shown",
-            path if path.ends_with(".low") || path.ends_with(".high") => "no interval can be claimed",
-            _ => "it is not finite",
-        }
-        .to_owned()
-    });
-    out
 }
 
-/// What the field `why` of a case is called: its objects have a `why` with the reason for each null.
-const NOT_SHOWN: &str = "not_shown_because";
-
-#[cfg(test)]
-mod tests {
-    use msgpath_present::json::check::Checker;
-    use msgpath_present::json::unexplained;
-    use msgpath_present::json::{Added, schema, schema_part, summary_json};
-    use msgpath_present::section;
-    use serde_json::Value;
-
-    use super::*;
-    use crate::present::{SCHEMA, SECTION, fixture};
-
-    fn parsed(run: &Run, summary: &Summary) -> Value {
-        section::add(&SECTION);
-        serde_json::from_str(&summary_json(run, summary)).unwrap()
-    }
-
-    #[test]
-    fn the_schema_is_what_the_types_say() {
-        let added = Added {
-            of_run: &[("attribution", |types| {
-                let mut shape = types.subschema_for::<Vec<CaseStages>>();
-                shape.insert("description".into(), "Stages of the cases that were traced.".into());
-                shape
-            })],
-            explained: &["CaseStages"],
-            sparse: &["Stage"],
-            names: &[("CaseStages", &[("why", NOT_SHOWN)])],
-            ..Added::default()
-        };
-        let wanted = format!("{:#}\n", schema_part(&added));
-        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/present/schema.json"), &wanted).unwrap();
-        } else {
-            assert!(wanted == SCHEMA, "INSTA_UPDATE=always cargo test -p msgpath-stages the_schema_is");
-        }
-    }
-
-    #[test]
-    fn every_run_fits_and_every_null_has_a_reason() {
-        let schema: Value = serde_json::from_str(&schema(&[SCHEMA])).unwrap();
-        let (run, mut summary) = fixture::explained();
-        for why in [None, Some("too few".to_owned())] {
-            fixture::change(&mut summary, |stages| stages.why = why.clone());
-            let json = parsed(&run, &summary);
-            let faults = Checker::new(&schema).faults("Run", &json);
-            assert!(faults.is_empty(), "{faults:#?}");
-            let mut out = Vec::new();
-            unexplained(&json, "", &[], &mut out);
-            assert!(out.is_empty(), "{out:?}");
-        }
-    }
-
-    #[test]
-    fn stages_carry_their_units_and_reasons() {
-        let (run, mut summary) = fixture::explained();
+#[test]
+fn every_run_fits_and_every_null_has_a_reason() {
+    let schema: Value = serde_json::from_str(&schema(&[SCHEMA])).unwrap();
+    let (run, mut summary) = fixture::explained();
+    for why in [None, Some("too few".to_owned())] {
+        fixture::change(&mut summary, |stages| stages.why = why.clone());
         let json = parsed(&run, &summary);
-        let own = &json["attribution"][0];
-        assert_eq!(own["stages"][0]["kind"], "transmit");
-        assert_eq!(own["stages"][0]["direction"], "request");
-        let band = &own["bands"][0];
-        let sum: f64 = band["parts_ns"].as_array().unwrap().iter().map(|part| part.as_f64().unwrap()).sum();
-        assert!((sum - band["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
-        assert_eq!(own["threads"][0]["run_ns"], 8_000_000);
-        assert_eq!(own["occupants"]["slow"][0]["name"], "test-hog");
-        assert!(own["why"]["first"].is_string() && own.get("not_shown_because").is_none());
-        fixture::change(&mut summary, |stages| stages.why = Some("too few".into()));
-        let json = parsed(&run, &summary);
-        assert_eq!(json["attribution"][0]["not_shown_because"], "too few");
+        let faults = Checker::new(&schema).faults("Run", &json);
+        assert!(faults.is_empty(), "{faults:#?}");
+        let mut out = Vec::new();
+        unexplained(&json, "", &[], &mut out);
+        assert!(out.is_empty(), "{out:?}");
     }
+}
 
-    #[test]
-    fn a_run_that_was_not_traced_has_none() {
-        let (run, summary) = msgpath_present::fixture::echo();
-        assert_eq!(parsed(&run, &summary)["attribution"], serde_json::json!([]));
-    }
+#[test]
+fn stages_carry_their_units_and_reasons() {
+    let (run, mut summary) = fixture::explained();
+    let json = parsed(&run, &summary);
+    let own = &json["attribution"][0];
+    assert_eq!(own["stages"][0]["kind"], "transmit");
+    assert_eq!(own["stages"][0]["direction"], "request");
+    let band = &own["bands"][0];
+    let sum: f64 = band["parts_ns"].as_array().unwrap().iter().map(|part| part.as_f64().unwrap()).sum();
+    assert!((sum - band["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
+    assert_eq!(own["threads"][0]["run_ns"], 8_000_000);
+    assert_eq!(own["occupants"]["slow"][0]["name"], "test-hog");
+    assert!(own["why"]["first"].is_string() && own.get("not_shown_because").is_none());
+    fixture::change(&mut summary, |stages| stages.why = Some("too few".into()));
+    let json = parsed(&run, &summary);
+    assert_eq!(json["attribution"][0]["not_shown_because"], "too few");
+}
+
+#[test]
+fn a_run_that_was_not_traced_has_none() {
+    let (run, summary) = msgpath_present::fixture::echo();
+    assert_eq!(parsed(&run, &summary).get("attribution"), None);
 }

@@ -4,6 +4,7 @@ mod anatomy;
 mod divided;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
 mod json;
 mod tables;
 pub mod terminal;
@@ -17,7 +18,6 @@ pub static SECTION: Section = Section {
     tables: tables::tables,
     divided: divided::divided,
     leading: &[anatomy::FIGURE],
-    json: json::json,
     ..NOTHING
 };
 

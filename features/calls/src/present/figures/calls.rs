@@ -2,7 +2,7 @@
 //! the calls, and a table of the slowest for everybody. Without a script the figure `rpc-first` shows the notched lines.
 
 use super::calls_of;
-use crate::analyse::RpcSummary;
+use crate::analyse::{RpcSummary, WireEstimate};
 use crate::record::RpcFacts;
 use msgpath_core::units::{BitUnits, bits_per_second, size};
 use serde::Serialize;
@@ -112,9 +112,9 @@ fn picture(scene: &Scene<'_>) -> Drawn {
                 bytes: format!("{} there, {} back", bytes(kind.request_bytes), bytes(kind.reply_bytes)),
                 colour: format!("--s{}", KINDS[at % KINDS.len()]),
                 weight: *weight,
-                wire: kind
-                    .wire_ns
-                    .map(|(request, reply)| (per_byte(request, kind.request_bytes), per_byte(reply, kind.reply_bytes))),
+                wire: kind.wire_ns.map(|WireEstimate { request, reply }| {
+                    (per_byte(request, kind.request_bytes), per_byte(reply, kind.reply_bytes))
+                }),
             })
             .collect(),
         palette: KINDS.iter().map(|colour| format!("--s{colour}")).collect(),
@@ -128,7 +128,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         }),
         wire: facts
             .and_then(|facts| facts.wire.as_ref())
-            .map(|(bits, _)| words::chosen(&bits_per_second(*bits as f64, BitUnits::Si))),
+            .map(|wire| words::chosen(&bits_per_second(wire.bits_per_s as f64, BitUnits::Si))),
         slowest: slowest.clone(),
     };
     let mut after = controls();

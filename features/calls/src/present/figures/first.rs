@@ -219,8 +219,7 @@ fn notched(drawing: &mut Drawing, kind: &RpcKind, call: &Shown, colour: usize, y
                 drawing.line("within", (from, middle), (to, middle));
             }
         }
-        let wires =
-            kind.wire_ns.map_or([None, None], |(request, reply)| [Some((0.0, request)), Some((replied, reply))]);
+        let wires = kind.wire_ns.map_or([None, None], |wire| [Some((0.0, wire.request)), Some((replied, wire.reply))]);
         for (from, ns) in wires.into_iter().flatten() {
             let wide = (x.at(ns) - x.at(0.0)).min(WIDTH - RIGHT + 4.0 - x.at(from));
             if wide >= 2.0 {

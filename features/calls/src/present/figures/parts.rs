@@ -1,7 +1,7 @@
 //! Parts of calls by kind and slowness: where does the time of each kind of call go?
 
-use crate::analyse::RpcSummary;
 use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage};
+use crate::analyse::{RpcSummary, WireEstimate};
 use crate::record::RpcFacts;
 use msgpath_core::units::three_digits;
 
@@ -189,7 +189,7 @@ fn bar(drawing: &mut Drawing, kind: &RpcKind, band: &RpcBand, y: f64) {
             let class = format!("on on{}", colour(part.stage));
             drawing.text(&class, (x + width / 2.0, middle), Anchor::Middle, &format!("{:.0} %", 100.0 * share));
         }
-        let wire = kind.wire_ns.and_then(|(request, reply)| match part.stage {
+        let wire = kind.wire_ns.and_then(|WireEstimate { request, reply }| match part.stage {
             RpcStage::RequestPath => Some(request),
             RpcStage::ReplyPath => Some(reply),
             RpcStage::BothPaths => Some(request + reply),

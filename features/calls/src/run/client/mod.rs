@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, ROLE, Speaks};
 use crate::agent::client::wire::random_seed;
-use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow};
+use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
 use msgpath_core::doctor::Examine;
@@ -279,7 +279,9 @@ fn header(
         None => Environment { host: connected.to.ip().to_string(), ..Environment::default() },
     };
     let nic = connected.route.as_ref().ok().filter(|route| route.kind == DeviceKind::Nic);
-    let link = nic.and_then(|route| Some((route.bits_per_s?, format!("link speed of {}", route.device))));
+    let link = nic.and_then(|route| {
+        Some(Wire { bits_per_s: route.bits_per_s?, from: format!("link speed of {}", route.device) })
+    });
     let expected = |(at, step): (usize, &Step)| Some((at as u32, step.expect_ns?));
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
     let peer = Some(connected.to);
@@ -299,7 +301,7 @@ fn header(
             server: connected.to.ip().to_string(),
             same_machine,
         }],
-        wire: request.wire.map(|bits| (bits, "--wire".to_owned())).or(link),
+        wire: request.wire.map(Wire::told).or(link),
         expect: request.script.steps.iter().enumerate().filter_map(expected).collect(),
         ..RpcFacts::default()
     };

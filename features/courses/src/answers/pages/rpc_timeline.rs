@@ -99,7 +99,7 @@ impl<'a, 'b> Kind<'a, 'b> {
 
     /// Time of the bytes of a call on the wire, ns; 0 where there is none, and that is known.
     fn wire(&self, row: &RpcRow) -> f64 {
-        let bits = self.one.facts.wire.as_ref().map_or(0, |(bits, _)| *bits);
+        let bits = self.one.facts.wire.as_ref().map_or(0, |wire| wire.bits_per_s);
         if bits == 0 { 0.0 } else { (row.request_bytes + row.reply_bytes) as f64 * 8e9 / bits as f64 }
     }
 
@@ -464,6 +464,7 @@ mod tests {
     use super::*;
     use crate::answers::testing::answer;
     use msgpath_analyse::summarise_with;
+    use msgpath_calls::record::Wire;
     use msgpath_calls::testing::{Calls as Made, MS, US};
 
     /// Calls with a server that works `work` of about 200 µs and waits for its lock for `lock`.
@@ -561,7 +562,7 @@ mod tests {
     #[test]
     fn slop_is_what_the_server_and_the_wire_leave() {
         let mut calls = made(|_| 200.0 * US, 0);
-        calls.facts.wire = Some((1_000_000_000, "--wire".into()));
+        calls.facts.wire = Some(Wire::told(1_000_000_000));
         let page = output(&[("alone", &calls)]);
         let table = &page.tables[2];
         let Cell::Time(slop) = &table.rows[0][11] else { panic!("{:?}", table.rows[0]) };
