@@ -16,7 +16,7 @@ const OWN: &str = "lab";
 /// The option about the link.
 #[derive(Args)]
 struct LinkOption {
-    /// Link of the lab that --between lab makes for this run: rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
+    /// Link of the lab that --between lab makes for this run: rate=1G,queue=100,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,
     /// mtu=1400,offloads=off,netem=no,napi=on
     #[arg(long, value_name = "SHAPE", requires = "between", value_parser = Shape::parse)]
     link: Option<Shape>,

@@ -77,6 +77,9 @@ pub(crate) struct ShapeOptions {
     /// Bits per second in each direction: 1G
     #[arg(long, value_name = "BITS", value_parser = units::parse_count)]
     rate: Option<u64>,
+    /// Most packets that wait for the rate in each direction [default: as many as pass in 50 ms]
+    #[arg(long, value_name = "PACKETS", value_parser = shape::queue, requires = "rate")]
+    queue: Option<u32>,
     /// Delay in each direction: 1ms
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     delay: Option<u64>,
@@ -107,6 +110,7 @@ impl ShapeOptions {
             shape: Shape {
                 mtu: self.mtu,
                 rate: self.rate,
+                queue: self.queue,
                 delay_ns: self.delay,
                 loss_ppm: self.loss,
                 duplicate_ppm: self.duplicate,

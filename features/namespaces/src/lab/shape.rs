@@ -13,6 +13,8 @@ pub struct Shape {
     pub mtu: Option<u32>,
     /// Bits per second in each direction, by a token bucket filter.
     pub rate: Option<u64>,
+    /// Most packets that wait for the rate in each direction; `None`: as many as pass in 50 ms.
+    pub queue: Option<u32>,
     /// Delay in each direction, ns.
     pub delay_ns: Option<u64>,
     /// Share of packets that are lost in each direction, parts in a million.
@@ -30,7 +32,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// `rate=1G,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,mtu=1400,offloads=off,netem=no,napi=on`, each at most once.
+    /// `rate=1G,queue=100,delay=1ms,loss=0.1%,duplicate=0.1%,reorder=1%,mtu=1400,offloads=off,netem=no,napi=on`, each at most once.
     ///
     /// # Errors
     /// What is wrong with it, in one line.
@@ -44,6 +46,7 @@ impl Shape {
             match name.trim() {
                 "mtu" => once(name, &mut shape.mtu, mtu(value)?)?,
                 "rate" => once(name, &mut shape.rate, units::parse_count(value).map_err(words)?)?,
+                "queue" => once(name, &mut shape.queue, queue(value)?)?,
                 "delay" => once(name, &mut shape.delay_ns, units::parse_time(value).map_err(words)?)?,
                 "loss" => once(name, &mut shape.loss_ppm, share(value)?)?,
                 "duplicate" => once(name, &mut shape.duplicate_ppm, share(value)?)?,
@@ -53,8 +56,8 @@ impl Shape {
                 "napi" => once(name, &mut shape.napi, switch(value)?)?,
                 other => {
                     return Err(format!(
-                        "{other:?} is not a property of a link: rate, delay, loss, duplicate, reorder, mtu, offloads, netem, \
-                         napi"
+                        "{other:?} is not a property of a link: rate, queue, delay, loss, duplicate, reorder, mtu, offloads, \
+                         netem, napi"
                     ));
                 }
             }
@@ -73,6 +76,7 @@ impl Shape {
         let parts = [
             self.mtu.map(|mtu| format!("MTU {mtu}")),
             self.rate.map(|rate| units::bits_per_second(rate as f64, BitUnits::Si)),
+            self.queue.map(|packets| format!("a queue of {packets} packets")),
             self.delay_ns.map(|ns| format!("delay {}", Glyphs::Unicode.time(ns as f64))),
             share("loss", self.loss_ppm),
             share("duplicates", self.duplicate_ppm),
@@ -91,6 +95,7 @@ impl fmt::Display for Shape {
         let word = |on: bool| if on { "on" } else { "off" }.to_owned();
         let parts = [
             ("rate", self.rate.map(|rate| rate.to_string())),
+            ("queue", self.queue.map(|packets| packets.to_string())),
             ("delay", self.delay_ns.map(|ns| format!("{ns}ns"))),
             ("loss", self.loss_ppm.map(share)),
             ("duplicate", self.duplicate_ppm.map(share)),
@@ -119,6 +124,15 @@ fn once<T>(name: &str, slot: &mut Option<T>, value: T) -> Result<(), String> {
 pub fn mtu(text: &str) -> Result<u32, String> {
     let bytes = text.trim().parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
     bytes.ok_or_else(|| format!("{text:?} is not an MTU: 68 to 65535 bytes"))
+}
+
+/// Packets of a queue.
+///
+/// # Errors
+/// Not a number of packets that a queue may hold.
+pub fn queue(text: &str) -> Result<u32, String> {
+    let packets = text.trim().parse().ok().filter(|packets| (1..=100_000).contains(packets));
+    packets.ok_or_else(|| format!("{text:?} is not the length of a queue: 1 to 100000 packets"))
 }
 
 /// `0.1%` or `0.001`, in parts of a million.
@@ -151,7 +165,8 @@ mod tests {
 
     #[test]
     fn properties_are_read_and_told() {
-        let text = "rate=1G, delay=1.5ms,loss=0.1%,duplicate=0,reorder=1%,mtu=1400,offloads=off,netem=no,napi=on";
+        let text =
+            "rate=1G,queue=100, delay=1.5ms,loss=0.1%,duplicate=0,reorder=1%,mtu=1400,offloads=off,netem=no,napi=on";
         let shape = Shape::parse(text).unwrap();
         assert_eq!((shape.rate, shape.delay_ns), (Some(1_000_000_000), Some(1_500_000)));
         assert_eq!((shape.loss_ppm, shape.duplicate_ppm, shape.reorder_ppm), (Some(1000), Some(0), Some(10_000)));
@@ -159,7 +174,7 @@ mod tests {
         assert_eq!(shape.napi, Some(true));
         assert_eq!(
             shape.describe(),
-            "MTU 1400, 1.00 Gbit/s, delay 1.50 ms, loss 0.1 %, duplicates 0 %, reordering 1 %, offloads off, NAPI on"
+            "MTU 1400, 1.00 Gbit/s, a queue of 100 packets, delay 1.50 ms, loss 0.1 %, duplicates 0 %, reordering 1 %, offloads off, NAPI on"
         );
         assert!(shape.wants_netem() && !Shape { mtu: Some(1400), ..Shape::default() }.wants_netem());
     }
@@ -176,6 +191,7 @@ mod tests {
             ("loss=-0.1%", "not a share"),
             ("loss=nan", "not a share"),
             ("mtu=67", "not an MTU"),
+            ("queue=0", "not the length of a queue"),
             ("mtu=65536", "not an MTU"),
             ("offloads=maybe", "neither"),
             ("rate=1G,rate=2G", "twice"),
@@ -189,6 +205,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(
             rate in proptest::option::of(any::<u64>()),
+            queue in proptest::option::of(1_u32..=100_000),
             delay_ns in proptest::option::of(any::<u64>()),
             loss_ppm in proptest::option::of(0_u32..=1_000_000),
             reorder_ppm in proptest::option::of(0_u32..=1_000_000),
@@ -199,7 +216,7 @@ mod tests {
         ) {
             let duplicate_ppm = loss_ppm.map(|ppm| 1_000_000 - ppm);
             let mtu = Some(mtu);
-            let shape = Shape { mtu, rate, delay_ns, loss_ppm, duplicate_ppm, reorder_ppm, offloads, netem, napi };
+            let shape = Shape { mtu, rate, queue, delay_ns, loss_ppm, duplicate_ppm, reorder_ppm, offloads, netem, napi };
             prop_assert_eq!(Shape::parse(&shape.to_string()).unwrap(), shape);
         }
     }

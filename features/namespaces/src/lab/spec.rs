@@ -52,6 +52,15 @@ impl LabSpec {
         if self.shape.rate.is_some_and(|rate| !(8_000..=1_000_000_000_000).contains(&rate)) {
             return usage("a rate is 8 kbit/s to 1 Tbit/s".into(), "--rate 1G");
         }
+        if self.shape.queue.is_some() && self.shape.rate.is_none() {
+            return usage("packets wait where there is a rate".into(), "--rate 10M as well");
+        }
+        if self.shape.queue.is_some() && self.shape.netem != Some(false) && self.shape.wants_netem() {
+            return usage(
+                "netem stands in the place of the queue".into(),
+                "without delay, loss, duplicates and reordering, or with netem=no",
+            );
+        }
         if self.shape.delay_ns.is_some_and(|ns| ns > MOST_DELAY_NS) {
             return usage("a delay is at most 10 s".into(), "--delay 1ms");
         }
@@ -103,14 +112,21 @@ impl LabSpec {
             }
         }
         let tbf = rate.map(|rate| format!("tbf rate {rate}bit burst {} latency 50ms", burst(rate)));
+        let alone = |kind: String| vec![format!("qdisc add dev {device} root {kind}")];
+        let below = |tbf: String, kind: String| {
+            vec![
+                format!("qdisc add dev {device} root handle 1: {tbf}"),
+                format!("qdisc add dev {device} parent 1: handle 10: {kind}"),
+            ]
+        };
         match (netem.is_empty(), tbf) {
             (true, None) => Vec::new(),
-            (true, Some(tbf)) => vec![format!("qdisc add dev {device} root {tbf}")],
-            (false, None) => vec![format!("qdisc add dev {device} root netem{netem}")],
-            (false, Some(tbf)) => vec![
-                format!("qdisc add dev {device} root handle 1: {tbf}"),
-                format!("qdisc add dev {device} parent 1: handle 10: netem{netem}"),
-            ],
+            (true, Some(tbf)) => match self.shape.queue {
+                None => alone(tbf),
+                Some(packets) => below(tbf, format!("pfifo limit {packets}")),
+            },
+            (false, None) => alone(format!("netem{netem}")),
+            (false, Some(tbf)) => below(tbf, format!("netem{netem}")),
         }
     }
 
@@ -162,6 +178,8 @@ mod tests {
         assert!(refused(|spec| spec.network.1 = 30));
         assert!(refused(|spec| (spec.hosts, spec.network.1) = (7, 29)));
         assert!(refused(|spec| spec.shape.reorder_ppm = Some(1)));
+        assert!(refused(|spec| spec.shape.queue = Some(100)), "without a rate");
+        assert!(refused(|spec| spec.shape = Shape::parse("rate=10M,queue=100,delay=1ms").unwrap()));
         assert!(refused(|spec| spec.shape.rate = Some(0)) && refused(|spec| spec.shape.delay_ns = Some(u64::MAX)));
         let relayed = |spec: &mut LabSpec| {
             spec.shape = Shape::parse("delay=1ms,netem=no,offloads=on").unwrap();
@@ -175,6 +193,14 @@ mod tests {
         assert_eq!(shaped(Shape::default()), Vec::<String>::new());
         let rate = Shape { rate: Some(1_000_000_000), ..Shape::default() };
         assert_eq!(shaped(rate.clone()), ["qdisc add dev mp0 root tbf rate 1000000000bit burst 32768 latency 50ms"]);
+        let queue = Shape { queue: Some(100), ..rate.clone() };
+        assert_eq!(
+            shaped(queue),
+            [
+                "qdisc add dev mp0 root handle 1: tbf rate 1000000000bit burst 32768 latency 50ms",
+                "qdisc add dev mp0 parent 1: handle 10: pfifo limit 100",
+            ]
+        );
         let both = Shape { delay_ns: Some(1_500_000), loss_ppm: Some(5_000), ..rate };
         assert_eq!(
             LabSpec { shape: both.clone(), ..LabSpec::default() }.shape("mp0", true),
