@@ -43,6 +43,7 @@ pub mod ports;
 pub mod priority;
 pub mod process;
 mod program;
+pub mod queues;
 pub mod random;
 pub mod ready;
 pub mod ring;
