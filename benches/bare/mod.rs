@@ -346,6 +346,7 @@ pub fn execute(plan: Plan) -> Run {
         name: "bench".into(),
         folder: folder.clone(),
         kept: false,
+        parts: Default::default(),
     };
     let stop = std::sync::atomic::AtomicBool::new(false);
     msgpath_run::execute(request, &mut Quiet, &mut |_| Vec::new(), &stop).expect("msgpath measures");

@@ -8,6 +8,7 @@ use msgpath_agent::loops::LOST;
 use msgpath_agent::observe::Tracer;
 use msgpath_agent::wire::Debt;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, LOOPBACK, Load, MAX_ROUNDS, Stamps};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
@@ -50,6 +51,8 @@ pub struct Request {
     pub folder: PathBuf,
     /// Whether the run is there afterwards.
     pub kept: bool,
+    /// What features add to the header.
+    pub parts: Parts,
 }
 
 /// Told of what happens, outside the measured spans.
@@ -64,6 +67,21 @@ pub trait Progress {
     fn round(&mut self, _round: &RoundRecord, _done: u64, _of: u64) {}
     /// The same moment, for what takes longer: `alive` is called at least every second, so that the ends wait.
     fn pause(&mut self, _round: &RoundRecord, _done: u64, _of: u64, _alive: &mut dyn FnMut()) {}
+    /// A round of this case, or its pilot, is about to begin: what goes on beside it begins now. `alive` is as for `pause`.
+    /// `Ok(false)`: the run was interrupted meanwhile.
+    ///
+    /// # Errors
+    /// What goes on beside it cannot.
+    fn before(&mut self, _case: &Case, _alive: &mut dyn FnMut()) -> Result<bool, Problem> {
+        Ok(true)
+    }
+    /// It is over; `pass` is that of its round, and nothing after a pilot.
+    ///
+    /// # Errors
+    /// What went on beside it does not any more.
+    fn after(&mut self, _case: &Case, _pass: Option<u32>) -> Result<(), Problem> {
+        Ok(())
+    }
 }
 
 /// The counter of stolen time, clock ticks.
@@ -87,7 +105,7 @@ pub fn execute(
     next_phase: NextPhase<'_>,
     stop: &AtomicBool,
 ) -> Result<RunEnd, Problem> {
-    let Request { mut plan, target, verb, command, name, folder, kept } = request;
+    let Request { mut plan, target, verb, command, name, folder, kept, parts } = request;
     let started = clock::now();
     plan.validate()?;
     plan.declare(traits);
@@ -123,7 +141,7 @@ pub fn execute(
     };
     plan.events = plan.events && replicas::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
     let target_name = target_of(&target, &plan, &pair.far);
-    let mut header = RunHeader { unavailable, ..written::header(name.clone(), &verb, command, target_name, plan) };
+    let mut header = RunHeader { unavailable, parts, ..written::header(name.clone(), &verb, command, target_name, plan) };
     header.set_hosts([&pair.near, &pair.far].map(|link| link.environment.clone()));
     let measuring = header.plan.placement.of(NEAR);
     let near_counters = pair.near.counters.iter().filter(|name| concerns(name, measuring)).cloned().collect();
@@ -447,6 +465,9 @@ impl<'a> Run<'a> {
                 return Err(interrupted());
             }
             progress.warming(&case, done, of);
+            if !self.attended(|alive| progress.before(&case, alive))? {
+                return Err(interrupted());
+            }
             let orders = Orders { plan: &self.header.plan, one_clock: self.one_clock, spare: &self.spare, stop };
             let model = model(&self.header.plan.cases, &case).map(|at| (&self.header.plan.cases[at], &self.paces[at]));
             let piloted = match model {
@@ -474,6 +495,7 @@ impl<'a> Run<'a> {
                     Ok((if let Some((_, pace)) = model { own.like(pace) } else { own }, case))
                 }),
             };
+            progress.after(&case, None)?;
             match piloted {
                 Ok((pace, case)) => {
                     self.header.plan.cases.push(Case { traits: traits(&case.path), ..case });
@@ -595,23 +617,37 @@ impl<'a> Run<'a> {
                 self.unused = false;
                 // A far end that was started to go on is one more fresh process.
                 let place = Place { pass, restart: restart + self.before.times, position: position as u32 };
+                let own = self.header.plan.cases[case].clone();
+                if !self.attended(|alive| progress.before(&own, alive))? {
+                    return Ok(false);
+                }
                 let Some(record) = self.round(case, place, writer, stop)? else { return Ok(false) };
+                progress.after(&own, Some(pass))?;
                 if measured(&self.header.plan.cases[case]) {
                     seen.push(watch.conditions(&record));
                 }
                 self.done += 1;
                 self.others.sample();
                 progress.round(&record, self.done, of);
-                let mut there = Ok(());
-                progress.pause(&record, self.done, of, &mut || {
-                    if there.is_ok() {
-                        there = self.pair.keep_alive();
-                    }
-                });
-                there?;
+                let done = self.done;
+                self.attended(|alive| {
+                    progress.pause(&record, done, of, alive);
+                    Ok(())
+                })?;
             }
         }
         Ok(true)
+    }
+
+    /// Does something that takes its time, with what keeps both ends waiting meanwhile.
+    fn attended<T>(&mut self, does: impl FnOnce(&mut dyn FnMut()) -> Result<T, Problem>) -> Result<T, Problem> {
+        let mut there = Ok(());
+        let done = does(&mut || {
+            if there.is_ok() {
+                there = self.pair.keep_alive();
+            }
+        });
+        there.and(done)
     }
 
     /// Measures and records one round; `None`: interrupted.

@@ -14,6 +14,7 @@
 //! | `program` | a far end of others: where it is, whether it is the same one, what is made of its CPU time |
 //! | `round` | one round: an order to each end, a report of each, brought together |
 //! | `written` | what every run writes alike, those of features as well: header, conditions of a round, its end |
+//! | `background` | traffic of another pair of ends beside the rounds, begun and ended between them |
 //! | `others` | who else used the CPUs during a round |
 //! | `simulate` | the near end's loop under cachegrind |
 //! | `replicas` | the traced replica of each case: stages come from it, and what tracing costs |
@@ -47,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod background;
 mod capacity;
 mod diagnose;
 pub mod examples;
@@ -71,6 +73,7 @@ pub mod who;
 pub mod written;
 
 pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine, examine_alone, floors_alone};
+pub use background::{Background, Begun};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
 pub use link::{Link, Pair, had, vanished};
 pub use orders::Orders;

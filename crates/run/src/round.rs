@@ -233,17 +233,17 @@ fn name_polled_queues(granted: &mut [Granted], ends: [&EndReport; 2]) {
 }
 
 /// A round whose threads wait at both ends.
-struct Ready {
+pub(crate) struct Ready {
     /// When the far end was told to begin.
     begun: u64,
     connect_ns: u64,
     granted: Vec<Granted>,
-    near_threads: Vec<TracedThread>,
-    far_threads: Vec<TracedThread>,
+    pub(crate) near_threads: Vec<TracedThread>,
+    pub(crate) far_threads: Vec<TracedThread>,
 }
 
 /// Both ends connected, their threads made.
-fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Result<Ready, RoundError> {
+pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Result<Ready, RoundError> {
     pair.far.send(&ToEnd::Round(Box::new(order.clone())))?;
     let addresses = match answer(pair, Side::Far)? {
         FromEnd::Offered { addresses, program } if addresses.len() == order.connections as usize => {

@@ -8,13 +8,14 @@ use anyhow::Result;
 use msgpath_analyse::gates::RunGate;
 use msgpath_analyse::{Summary, summarise_with};
 use msgpath_core::foreign::shown;
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::Stamps;
 use msgpath_core::schema::MessageRow;
 use msgpath_core::units::BitUnits;
 use msgpath_core::{Case, Problem, Target};
 use msgpath_present::section;
 use msgpath_record::Run;
-use msgpath_run::examples;
+use msgpath_run::{Progress, examples};
 use msgpath_sys::say;
 
 use crate::options::{Look, Options};
@@ -28,7 +29,29 @@ use crate::{gates, looks, problems, progress, runs, verdict};
 ///
 /// # Errors
 /// What kept the run from starting or from finishing, or a file that could not be written.
-pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
+pub fn measure(verb: Verb, request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
+    let each = matches!(verb, Verb::Echo { each: true, .. });
+    let own = Own { verb: verb.name(), each, parts: Parts::default(), beside: &|shown, _| shown };
+    measure_with(own, request, options, words)
+}
+
+/// What a verb has of its own.
+pub struct Own<'a> {
+    /// Its name.
+    pub verb: &'a str,
+    /// Message by message.
+    pub each: bool,
+    /// What it adds to the header of the record.
+    pub parts: Parts,
+    /// What it does beside the rounds, around what is shown of them; what it measures goes into the folder of the run.
+    pub beside: &'a dyn Fn(Box<dyn Progress>, &Path) -> Box<dyn Progress>,
+}
+
+/// The same for a verb that does something beside the rounds.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_with(own: Own<'_>, mut request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
     if options.connection.places.is_asked() && request.target != Target::Local {
         return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
     }
@@ -50,9 +73,9 @@ pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<S
     }
     examples::build(&mut request.plan.programs);
     let (options, result) = (&options, &options.result);
-    let each = matches!(verb, Verb::Echo { each: true, .. });
+    let Own { verb, each, parts, beside } = own;
     let execute = |place: &Place, stop: &AtomicBool| {
-        let mut progress = progress::progress(result, metrics);
+        let mut progress = beside(progress::progress(result, metrics), &place.folder);
         for (beside, typed) in options.evidence.besides.asked() {
             progress = beside.between(typed, progress, place.folder.clone());
         }
@@ -60,11 +83,12 @@ pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<S
             msgpath_run::Request {
                 plan: request.plan,
                 target: request.target,
-                verb: verb.name().into(),
+                verb: verb.into(),
                 command: std::iter::once("msgpath".into()).chain(words).collect(),
                 name: place.name.clone(),
                 folder: place.folder.clone(),
                 kept: place.is_kept(),
+                parts,
             },
             progress.as_mut(),
             &mut next_phase,
@@ -72,7 +96,7 @@ pub fn measure(verb: Verb, mut request: Request, options: &Options, words: Vec<S
         )
         .map(drop)
     };
-    let ended = recorded(verb.name(), each, options, execute);
+    let ended = recorded(verb, each, options, execute);
     if let Some(left) = places.as_mut().and_then(Places::after) {
         say!("warning: {}", shown(&left));
     }

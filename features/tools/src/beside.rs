@@ -168,6 +168,14 @@ impl Progress for Between {
         self.shown.round(round, done, of);
     }
 
+    fn before(&mut self, case: &Case, alive: &mut dyn FnMut()) -> Result<bool, Problem> {
+        self.shown.before(case, alive)
+    }
+
+    fn after(&mut self, case: &Case, pass: Option<u32>) -> Result<(), Problem> {
+        self.shown.after(case, pass)
+    }
+
     fn pause(&mut self, round: &RoundRecord, done: u64, of: u64, alive: &mut dyn FnMut()) {
         self.shown.pause(round, done, of, alive);
         if due(self.turns, done, of) {

@@ -202,6 +202,7 @@ fn resolution(
         name: place.name.clone(),
         folder: place.folder.clone(),
         kept: false,
+        parts: Default::default(),
     };
     msgpath_run::execute(request, progress::silent().as_mut(), &mut |_| Vec::new(), stop)?;
     let run = crate::runs::read(&place.folder)?;

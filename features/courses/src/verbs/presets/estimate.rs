@@ -64,6 +64,7 @@ fn pace_here() -> Option<Pace> {
         name: place.name.clone(),
         folder: place.folder.clone(),
         kept: false,
+        parts: Default::default(),
     };
     msgpath_run::execute(request, progress::silent().as_mut(), &mut |_| Vec::new(), signal::stop_flag()).ok()?;
     Pace::of(&runs::read(&place.folder).ok()?.rounds)
