@@ -3,8 +3,8 @@
 //! ## What it says
 //!
 //! Which share of the calls of a kind failed, with which error of the server or which status, and how many had no answer. A call that the server answered
-//! and whose T4 is not known, as all of a server's log, is neither: it is counted apart. With `--strict` it ends the run with
-//! exit 5.
+//! and whose T4 is not known, as all of a server's log, is neither: it is counted apart. `rpc` ends with
+//! exit 1 then, unless `--max-loss` lets so many fail, and with exit 5 under `--strict`.
 //!
 //! ## What it is computed from
 //!

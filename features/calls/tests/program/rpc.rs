@@ -535,9 +535,10 @@ fn a_status_is_a_column_and_a_wrong_byte_an_error() {
     output.shows(&["read: 4 calls answered, 4 failed"]).says(&["E38", "none of 4 calls succeeded"]);
     // The text is the lab's, the exit code is ours.
     rpc(port, "-k 4 read -key nobody + --legacy --no-save").ends_with(4).says(&["E38", "none of 4 calls succeeded"]);
-    // One that failed is a warning, an error with --strict, and against --max-loss.
+    // One that failed is told by the exit code, unless it may fail.
     let line = "write -key k00 -value v --then -k 2 read -key k00 + --no-save";
-    rpc(port, line).ends_with(0);
+    rpc(port, line).ends_with(1).says(&["E16", "1 of 3 calls failed", "--max-loss"]);
+    rpc(port, &format!("{line} --max-loss 50%")).ends_with(0);
     rpc(port, &format!("{line} --strict")).ends_with(5).says(&["W71"]);
     rpc(port, &format!("{line} --max-loss 10%")).ends_with(1).says(&["E16", "1 of 3 calls failed"]);
     let mut served = lab();
@@ -784,7 +785,7 @@ fn scripted(replies: &'static [&'static str]) -> u16 {
 fn errors_of_redis_are_failures_and_in_no_latency() {
     let port = scripted(&["+PONG\r\n", "-LOADING Redis is loading the dataset in memory\r\n", "$-1\r\n", "+PONG\r\n"]);
     let home = Home::new();
-    let output = home.run(&format!("rpc redis://127.0.0.1:{port} -k 400 ping")).ends_with(0);
+    let output = home.run(&format!("rpc redis://127.0.0.1:{port} -k 400 ping")).ends_with(1).says(&["E16"]);
     output.shows(&[
         "100 calls failed: LOADING Redis is loading",
         "they are in no other time here",
