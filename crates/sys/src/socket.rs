@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -271,6 +272,40 @@ pub fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io:
     }
     crate::set_nonblocking(fd.as_fd(), false)?;
     Ok(fd)
+}
+
+/// Connects to a Unix stream socket in the file system within `timeout`, unless `stop` is set meanwhile.
+///
+/// # Errors
+/// As [`connect`]; a path that is too long for an address.
+pub fn connect_unix(path: &Path, timeout: Duration, stop: &AtomicBool) -> io::Result<OwnedFd> {
+    /// The kernel does not say when a full queue of connections has room again.
+    const AGAIN: Duration = Duration::from_millis(1);
+    let begun = Instant::now();
+    let address = net::SocketAddrUnix::new(path)?;
+    let flags = net::SocketFlags::CLOEXEC | net::SocketFlags::NONBLOCK;
+    let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
+    loop {
+        match net::connect(&fd, &address) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::AGAIN) if stop.load(Ordering::Relaxed) => {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Err(rustix::io::Errno::AGAIN) if begun.elapsed() > timeout => return Err(io::ErrorKind::TimedOut.into()),
+            Err(rustix::io::Errno::AGAIN) => std::thread::sleep(AGAIN),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    crate::set_nonblocking(fd.as_fd(), false)?;
+    Ok(fd)
+}
+
+/// Ends both directions of a connection: whoever waits for it goes on.
+///
+/// # Errors
+/// As shutdown(2).
+pub fn shut_down(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(net::shutdown(fd, net::Shutdown::Both)?)
 }
 
 /// Between two attempts, the second begins while the first waits (RFC 8305, 5: Connection Attempt Delay).

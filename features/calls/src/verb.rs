@@ -83,7 +83,9 @@ Targets
   HOST[:PORT], HOST PORT   msgpath serve --rpc, or the lab's server4 [default port: 12345]
   redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
   redis://USER@HOST/2      the same as a user of its access list, in database 2: --password-file
-  http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value";
+  redis+unix:///run/x.sock the same at a Unix socket (USER@ in front, ?db=2 behind it)
+  http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value
+  http+unix:///run/x.sock:/PATH, http+unix://%2Frun%2Fx.sock/PATH   the same at a Unix socket";
 
 /// Calls of a server: RPC lab, Redis, HTTP
 #[derive(Args, Debug)]
@@ -190,7 +192,9 @@ fn target(text: &str) -> Result<RpcTarget, Problem> {
                 .why("what TLS costs on top of a path is measured by itself: msgpath explain --layers tls")
                 .hint("http:// or redis://, at a port without TLS or behind a proxy that ends it")
         }
-        BadTarget::Text(_) => usage(error.to_string()).hint("HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH"),
+        BadTarget::Text(_) => usage(error.to_string()).hint(
+            "HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH; redis+unix:///SOCKET or http+unix:///SOCKET:/PATH",
+        ),
     })
 }
 
@@ -403,6 +407,9 @@ impl Arguments {
         let mut target = self.target.clone();
         target.login.password = self.password(&target)?;
         match (target.typed_port, self.port) {
+            (None, Some(_)) if target.socket.is_some() => {
+                Err(usage(format!("{target} is a Unix socket and has no port")).hint("leave out -p"))
+            }
             (Some(typed), Some(port)) if typed != port => {
                 Err(usage(format!("the target names port {typed}, -p names {port}")).hint("name the port once"))
             }
@@ -511,11 +518,12 @@ impl Console {
 impl Listener for Console {
     fn connected(&mut self, connected: &Connected) {
         if self.legacy {
-            let ip = match connected.to.ip() {
-                std::net::IpAddr::V4(ip) => ip.into(),
-                std::net::IpAddr::V6(_) => 0,
+            let to = connected.to.tcp();
+            let ip = match to.map(|to| to.ip()) {
+                Some(std::net::IpAddr::V4(ip)) => ip.into(),
+                _ => 0,
             };
-            self.line(&console::server_line(ip, connected.to.port()));
+            self.line(&console::server_line(ip, to.map_or(0, |to| to.port())));
         }
         self.connected = Some(connected.clone());
     }
@@ -815,7 +823,10 @@ fn sums(
 
 /// What leads to the server, and whether that is a network.
 fn path_lines(connected: &Connected) -> Vec<String> {
-    let (to, from) = (connected.to.ip(), connected.from.ip());
+    let (Some(to), Some(from)) = (connected.to.tcp(), connected.from) else {
+        return vec![format!("path     {} is a Unix socket of this machine: no network was measured", connected.to)];
+    };
+    let (to, from) = (to.ip(), from.ip());
     if let Some(between) = &connected.between {
         let through = connected.route.as_ref().map_or_else(|why| format!("a device that is n/a: {why}"), device);
         return vec![
@@ -864,6 +875,7 @@ mod tests {
     use msgpath_core::parts::Parts;
 
     use super::*;
+    use crate::agent::client::orders::Endpoint;
 
     fn words(line: &str) -> Result<String, Problem> {
         let arguments = ["msgpath", "rpc"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
@@ -961,7 +973,8 @@ mod tests {
         let connected = |to: &str, from: &str, kind, bits_per_s| {
             let route = Route { device: "eth0".into(), kind, bits_per_s, ..Route::default() };
             let (to, from) = (to.parse().unwrap(), from.parse().unwrap());
-            path_lines(&Connected { to, from, route: Ok(route), between: None }).join("\n")
+            path_lines(&Connected { to: Endpoint::Tcp(to), from: Some(from), route: Ok(route), between: None })
+                .join("\n")
         };
         let own = connected("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);
         assert!(

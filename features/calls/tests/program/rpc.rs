@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -1018,4 +1019,43 @@ fn what_was_put_over_http_is_read_back_in_chunks() {
     let line = "-k 30 PUT -key a/b0 + -value v 3000 --then -k 30 GET -key a/b0 + --then GET -key none";
     let output = Home::new().run(&format!("rpc http://127.0.0.1:{port}/kv {line} --verify --no-save")).ends_with(4);
     output.shows(&["PUT: 30 calls answered, 0 failed", "GET: 1 call answered, 1 failed", "every byte of 30 of 61"]);
+}
+
+/// A server at a Unix socket that gives these replies, in turn, to requests of one send each. What it was asked.
+fn at_socket(path: &Path, replies: &'static [&'static str]) -> Receiver<String> {
+    let listener = UnixListener::bind(path).unwrap();
+    let (asked, requests) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut bytes, mut replies) = (stream.unwrap(), [0; 4096], replies.iter().cycle());
+            while let Ok(got @ 1..) = stream.read(&mut bytes) {
+                let _ = asked.send(String::from_utf8_lossy(&bytes[..got]).into_owned());
+                let _ = stream.write_all(replies.next().unwrap().as_bytes());
+            }
+        }
+    });
+    requests
+}
+
+#[test]
+fn servers_at_unix_sockets_are_called() {
+    let home = Home::new();
+    let socket = home.temporary().join("web.sock");
+    let at = socket.display();
+    let requests = at_socket(&socket, &["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"]);
+    let output = home.run(&format!("rpc http+unix://{at}:/info -k 200 GET")).ends_with(0);
+    output.shows(&["GET: 200 calls answered, 0 failed", "is a Unix socket of this machine: no network was measured"]);
+    assert!(requests.recv().unwrap().starts_with("GET /info HTTP/1.1\r\nHost: localhost\r\n"));
+    let header = recorded(&home);
+    assert_eq!(header["target"], format!("http+unix://{at}:/info"));
+    assert_eq!(header["plan"]["cases"][0]["path"]["transport"], "unix", "{}", header["plan"]["cases"][0]["path"]);
+    let encoded = at.to_string().replace('/', "%2F");
+    home.run(&format!("rpc http+unix://{encoded}/info -k 50 GET --rate 1k --no-save")).ends_with(0);
+    let socket = home.temporary().join("redis.sock");
+    let requests = at_socket(&socket, &["+OK\r\n", "+PONG\r\n", "+PONG\r\n"]);
+    home.run(&format!("rpc redis+unix://{}?db=2 -k 2 ping --no-save", socket.display())).ends_with(0);
+    assert_eq!(requests.recv().unwrap(), "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n");
+    let nowhere = home.run(&format!("rpc redis+unix://{at}.none ping --no-save")).ends_with(3);
+    nowhere.says(&["E01", "there is no such socket"]);
+    home.run(&format!("rpc redis+unix://{at} -p 7 ping")).ends_with(2).says(&["has no port"]);
 }

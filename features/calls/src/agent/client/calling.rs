@@ -1,13 +1,15 @@
 //! An end that calls a server: it connects once, keeps its threads for the whole run, and brings home what each round measured.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
 use msgpath_core::schema::EndRound;
+use msgpath_sys::socket;
 
 use msgpath_agent::memory::can_be_had;
 use msgpath_agent::roles::{Context, Goes, ListedRole, SessionRole};
@@ -18,7 +20,7 @@ use super::connection::{Connection, Server};
 use super::http::Http;
 use super::loops::{Line, Shared};
 use super::maker::Draws;
-use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Login, Order, ROLE, Speaks};
+use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Endpoint, Login, Order, ROLE, Speaks};
 use super::part::Part;
 use super::team::Team;
 use super::wire::Wire;
@@ -41,14 +43,15 @@ struct Round {
 }
 
 /// What is spoken to the server of an order.
-fn wire(speaks: &Speaks, address: SocketAddr) -> Wire {
+fn wire(speaks: &Speaks, address: &Endpoint) -> Wire {
+    let address = address.tcp();
     match speaks {
         Speaks::Lab { pad } => Wire::Lab {
-            server_ip: match address.ip() {
-                IpAddr::V4(ip) => ip.into(),
-                IpAddr::V6(_) => 0,
+            server_ip: match address.map(|address| address.ip()) {
+                Some(IpAddr::V4(ip)) => ip.into(),
+                _ => 0,
             },
-            server_port: address.port(),
+            server_port: address.map_or(0, |address| address.port()),
             pad: *pad,
         },
         Speaks::Redis(_) => Wire::Redis,
@@ -107,18 +110,22 @@ impl Calling {
             Speaks::Redis(login) => login.clone(),
             _ => Login::default(),
         };
-        let server = Server { address: order.address, timeout, login };
+        let server = Server { address: order.address.clone(), timeout, login };
         let open = |index| Connection::open(index, server.clone(), stop);
         let connections: Result<Vec<_>, _> = (0..order.connections).map(open).collect();
         let connections = connections.map_err(|problem| FromEnd::Failed(problem.into()))?;
-        let from = connections.first().and_then(|first| first.stream.local_addr().ok()).unwrap_or(order.address);
-        let (draws, wire) = (Draws::of(order.register, order.connections), wire(&order.speaks, order.address));
+        let first = connections.first();
+        let from = first.and_then(|first| first.local);
+        let is_unix = matches!(order.address, Endpoint::Unix(_));
+        let server = first.filter(|_| is_unix).and_then(|first| socket::peer_process(first.stream.as_fd()));
+        let server = server.map(i32::unsigned_abs);
+        let (draws, wire) = (Draws::of(order.register, order.connections), wire(&order.speaks, &order.address));
         let shared = Arc::new(Shared::new(order));
         let lines = connections.into_iter().zip(draws);
         let lines = lines.map(|(connection, draws)| Line::new(connection, wire.clone(), draws, &shared)).collect();
         let team = Team::new(lines, &shared)?;
         let counters = counters::Reader::new(&shared.order.cpus);
-        let answer = Answer::Calling { from, counters: counters.names() };
+        let answer = Answer::Calling { from, server, counters: counters.names() };
         Ok((Self { shared, team, counters, round: None }, answer))
     }
 
@@ -234,9 +241,9 @@ mod tests {
     fn going(order: CallOrder) -> (UnixStream, Ended, TcpListener) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let (mut control, ended) = session(Reach::Own);
-        says(&mut control, call(CallOrder { address: server.local_addr().unwrap(), ..order }));
-        let Ok(Answer::Calling { from, counters }) = hears(&mut control).of_role() else { panic!("not connected") };
-        assert!(from.ip().is_loopback() && !counters.is_empty(), "{from} {counters:?}");
+        says(&mut control, call(CallOrder { address: Endpoint::Tcp(server.local_addr().unwrap()), ..order }));
+        let Ok(Answer::Calling { from, counters, .. }) = hears(&mut control).of_role() else { panic!("not connected") };
+        assert!(from.is_some_and(|from| from.ip().is_loopback()) && !counters.is_empty(), "{from:?} {counters:?}");
         says(&mut control, calls(0..3));
         assert!(matches!(hears(&mut control), FromEnd::Ready { .. }));
         says(&mut control, ToEnd::Go);
@@ -285,7 +292,10 @@ mod tests {
         let kept: Vec<TcpStream> = std::iter::from_fn(connect).take(16).collect();
         assert!(kept.len() < 16, "the queue takes everybody");
         let (mut control, ended) = session(Reach::Own);
-        says(&mut control, call(CallOrder { address, connect_timeout_ns: 600_000_000_000, ..order("ping") }));
+        says(
+            &mut control,
+            call(CallOrder { address: Endpoint::Tcp(address), connect_timeout_ns: 600_000_000_000, ..order("ping") }),
+        );
         drop(control);
         assert!(ended.join().unwrap().is_ok(), "nobody waits for it");
     }
@@ -297,7 +307,7 @@ mod tests {
         let other = 1 + allowed.last().unwrap();
         let (mut control, _) = session(Reach::Own);
         let order = CallOrder { cpus: vec![allowed[0], other], connections: 2, threads: 2, ..order("ping") };
-        says(&mut control, call(CallOrder { address: server.local_addr().unwrap(), ..order }));
+        says(&mut control, call(CallOrder { address: Endpoint::Tcp(server.local_addr().unwrap()), ..order }));
         let FromEnd::Unavailable(reason) = hears(&mut control) else { panic!("connected") };
         assert!(
             reason.why.contains(&format!("cpu {other} is not there, or this process may not use it")),

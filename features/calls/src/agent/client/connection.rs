@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use msgpath_core::{Exit, Problem};
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::{clock, socket};
 
-use super::orders::{Broken, Login};
+use super::orders::{Broken, Endpoint, Login};
 use super::wire::{Frame, Wire};
 
 /// Bytes that one receive call asks for at least.
@@ -27,11 +27,11 @@ pub struct Watch {
     in_flight: AtomicU64,
     /// 0: nobody cut it; 1: no reply in time; 2: stopped.
     cut: AtomicU8,
-    stream: Mutex<Option<TcpStream>>,
+    stream: Mutex<Option<OwnedFd>>,
 }
 
 impl Watch {
-    fn new(stream: &TcpStream) -> Self {
+    fn new(stream: &OwnedFd) -> Self {
         Self {
             progress: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
@@ -69,7 +69,7 @@ impl Watch {
     pub fn cut(&self, timed_out: bool) {
         let _ = self.cut.compare_exchange(0, if timed_out { 1 } else { 2 }, Ordering::Relaxed, Ordering::Relaxed);
         if let Some(stream) = &*self.stream.lock().expect("no holder panics") {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
+            let _ = socket::shut_down(stream.as_fd());
         }
     }
 
@@ -127,7 +127,7 @@ impl Inbox {
     #[inline]
     pub fn receive(
         &mut self,
-        stream: &TcpStream,
+        stream: &OwnedFd,
         wire: &mut Wire,
         watch: &Watch,
         calls: &mut CallCounts,
@@ -180,9 +180,9 @@ pub struct Connection {
     /// Its number within the run.
     pub index: u32,
     /// The socket.
-    pub stream: TcpStream,
-    /// Its own port; 0: not known.
-    pub port: u16,
+    pub stream: OwnedFd,
+    /// Its own address; `None`: it is none of IP.
+    pub local: Option<SocketAddr>,
     /// Read and not yet taken.
     pub inbox: Inbox,
     /// Looked at by the watching thread.
@@ -204,7 +204,7 @@ pub struct Connection {
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Where it is.
-    pub address: SocketAddr,
+    pub address: Endpoint,
     /// How long connecting may take, and each answer to the login.
     pub timeout: Duration,
     /// Said before the first call.
@@ -213,10 +213,25 @@ pub struct Server {
 
 impl Server {
     /// A connection that is ready for calls, and how long connecting took, ns.
-    fn connect(&self, stop: &AtomicBool) -> Result<(TcpStream, u64), Problem> {
-        let (stream, connect_ns) = connect(self.address, self.timeout, stop)?;
+    fn connect(&self, stop: &AtomicBool) -> Result<(OwnedFd, Option<SocketAddr>, u64), Problem> {
+        let begin = clock::now();
+        let connected = match &self.address {
+            Endpoint::Tcp(address) => socket::connect(*address, self.timeout, stop),
+            Endpoint::Unix(path) => socket::connect_unix(path, self.timeout, stop),
+        };
+        let connected = connected.map_err(|error| nobody(&self.address, &error))?;
+        let connect_ns = clock::now() - begin;
+        let (stream, local) = match self.address {
+            Endpoint::Tcp(_) => {
+                let stream = TcpStream::from(connected);
+                let _ = stream.set_nodelay(true);
+                let local = stream.local_addr().ok();
+                (stream.into(), local)
+            }
+            Endpoint::Unix(_) => (connected, None),
+        };
         self.login.say(&stream, self.timeout)?;
-        Ok((stream, connect_ns))
+        Ok((stream, local, connect_ns))
     }
 }
 
@@ -226,16 +241,15 @@ impl Connection {
     /// # Errors
     /// E01, E65.
     pub fn open(index: u32, server: Server, stop: &AtomicBool) -> Result<Self, Problem> {
-        let (stream, connect_ns) = server.connect(stop)?;
+        let (stream, local, connect_ns) = server.connect(stop)?;
         let watch = std::sync::Arc::new(Watch::new(&stream));
-        let (port, connect_ns) = (port(&stream), Some(connect_ns));
         Ok(Self {
             index,
             stream,
-            port,
+            local,
             inbox: Inbox::new(),
             watch,
-            connect_ns,
+            connect_ns: Some(connect_ns),
             stale: false,
             used: false,
             renewals: 0,
@@ -249,13 +263,18 @@ impl Connection {
     /// # Errors
     /// E01, E65.
     pub fn renew(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
-        let (stream, connect_ns) = self.server.connect(stop)?;
+        let (stream, local, connect_ns) = self.server.connect(stop)?;
         *self.watch.stream.lock().expect("no holder panics") = stream.try_clone().ok();
-        (self.port, self.stream) = (port(&stream), stream);
+        (self.local, self.stream) = (local, stream);
         self.connect_ns = self.connect_ns.max(Some(connect_ns));
         (self.stale, self.used, self.inbox.have) = (false, false, 0);
         self.renewals += 1;
         Ok(())
+    }
+
+    /// Its own port; 0: it has none.
+    pub fn port(&self) -> u16 {
+        self.local.map_or(0, |local| local.port())
     }
 
     /// TCP_INFO now.
@@ -264,16 +283,12 @@ impl Connection {
     }
 }
 
-fn port(stream: &TcpStream) -> u16 {
-    stream.local_addr().map_or(0, |address| address.port())
-}
-
 /// Sends a whole message: one call, unless the kernel takes only a part.
 ///
 /// # Errors
 /// [`Broken`].
 #[inline(always)]
-pub fn send(stream: &TcpStream, message: &[u8], watch: &Watch, calls: &mut CallCounts) -> Result<(), Broken> {
+pub fn send(stream: &OwnedFd, message: &[u8], watch: &Watch, calls: &mut CallCounts) -> Result<(), Broken> {
     let mut rest = message;
     loop {
         match msg::send(stream.as_fd(), rest, SendFlags::default()) {
@@ -292,26 +307,27 @@ pub fn send(stream: &TcpStream, message: &[u8], watch: &Watch, calls: &mut CallC
     }
 }
 
-/// Connects and returns how long that took, ns.
-fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> Result<(TcpStream, u64), Problem> {
-    let begin = clock::now();
-    let connected = socket::connect(address, timeout, stop).map_err(|error| nobody(address, &error))?;
-    let took = clock::now() - begin;
-    let stream = TcpStream::from(connected);
-    let _ = stream.set_nodelay(true);
-    Ok((stream, took))
-}
-
-fn nobody(address: SocketAddr, error: &io::Error) -> Problem {
-    let why = match error.kind() {
-        io::ErrorKind::ConnectionRefused => "no program listens at that port",
-        io::ErrorKind::TimedOut => "no answer at all: the machine is off, or a firewall drops the packets",
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "no route leads there",
-        _ => "",
+fn nobody(address: &Endpoint, error: &io::Error) -> Problem {
+    let (why, hint) = match (address, error.kind()) {
+        (Endpoint::Unix(_), io::ErrorKind::ConnectionRefused) => {
+            ("no program listens at that socket", "start the server")
+        }
+        (Endpoint::Unix(_), io::ErrorKind::NotFound) => ("there is no such socket", "the path of its socket: ss -xl"),
+        (Endpoint::Unix(_), io::ErrorKind::PermissionDenied) => {
+            ("this user may not write to it", "ls -l of the socket")
+        }
+        (Endpoint::Unix(_), _) => ("", "the path of its socket: ss -xl"),
+        (Endpoint::Tcp(_), kind) => (
+            match kind {
+                io::ErrorKind::ConnectionRefused => "no program listens at that port",
+                io::ErrorKind::TimedOut => "no answer at all: the machine is off, or a firewall drops the packets",
+                io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "no route leads there",
+                _ => "",
+            },
+            "on the far machine run   msgpath serve --rpc   (or the lab's server4)",
+        ),
     };
     let what = error.to_string().to_lowercase();
     let what = what.split(" (os error").next().unwrap_or(&what);
-    Problem::new("E01", Exit::CannotStart, format!("nobody answers at {address} ({what})"))
-        .why(why)
-        .hint("on the far machine run   msgpath serve --rpc   (or the lab's server4)")
+    Problem::new("E01", Exit::CannotStart, format!("nobody answers at {address} ({what})")).why(why).hint(hint)
 }

@@ -1,11 +1,13 @@
 //! What is said to Redis on a new connection before the first call: who calls, and which database.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
+use msgpath_sys::msg::{self, SendFlags};
+use msgpath_sys::poll::{Interest, poll};
 
 use super::orders::{Login, Secret};
 use super::redis;
@@ -29,7 +31,7 @@ impl Login {
     ///
     /// # Errors
     /// E65: the server refuses, or does not answer in time.
-    pub fn say(&self, stream: &TcpStream, patience: Duration) -> Result<(), Problem> {
+    pub fn say(&self, stream: &OwnedFd, patience: Duration) -> Result<(), Problem> {
         let commands = self.commands();
         if commands.is_empty() {
             return Ok(());
@@ -37,25 +39,31 @@ impl Login {
         let failed = |what: &str, why: String| {
             Problem::new("E65", Exit::CannotStart, format!("the server did not take {what}")).why(why)
         };
-        let _ = stream.set_read_timeout(Some(patience));
         for (what, request) in commands {
-            let reply = ask(stream, &request).map_err(|why| failed(what, why))?;
+            let reply = ask(stream, &request, patience).map_err(|why| failed(what, why))?;
             if let Some(remark) = reply.filter(|remark| remark.failed) {
                 let hint = redis::advice(&remark.text).unwrap_or_default();
                 return Err(failed(what, format!("it says: {}", shown(&remark.text))).hint(hint));
             }
         }
-        let _ = stream.set_read_timeout(None);
         Ok(())
     }
 }
 
 /// A request and what is to be said of its reply.
-fn ask(mut stream: &TcpStream, request: &[u8]) -> Result<Option<super::wire::Remark>, String> {
-    stream.write_all(request).map_err(|error| error.to_string())?;
+fn ask(stream: &OwnedFd, request: &[u8], patience: Duration) -> Result<Option<super::wire::Remark>, String> {
+    let text = |error: io::Error| error.to_string();
+    // A new connection has room for a request of this length.
+    if msg::send(stream.as_fd(), request, SendFlags::default()).map_err(text)? < request.len() {
+        return Err("it takes no request".into());
+    }
     let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
     loop {
-        let got = stream.read(&mut part).map_err(|error| error.to_string())?;
+        let patience = patience.as_millis().try_into().unwrap_or(i32::MAX);
+        if !poll(stream.as_fd(), Interest::Read, patience).map_err(text)? {
+            return Err("it does not answer".into());
+        }
+        let got = msg::recv(stream.as_fd(), &mut part).map_err(text)?;
         if got == 0 {
             return Err("it closed the connection".into());
         }
@@ -68,7 +76,8 @@ fn ask(mut stream: &TcpStream, request: &[u8]) -> Result<Option<super::wire::Rem
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -96,7 +105,7 @@ mod tests {
         let (mut other, _) = server.accept().unwrap();
         other.write_all(answers).unwrap();
         drop(other.shutdown(std::net::Shutdown::Write));
-        login().say(&stream, Duration::from_secs(60))
+        login().say(&stream.into(), Duration::from_secs(60))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The calls of one round on the connections of one thread: a closed loop, or an open one with a thread that receives.
 
-use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 
@@ -211,7 +211,7 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
         gone.renewed = Some("made again over a new connection: the server had closed the one that was kept");
         (received, t4) = exchange(connection, wire, out, (shared, calls), &mut gone);
     }
-    gone.note(sent, out, connection.port, &shared.order);
+    gone.note(sent, out, connection.port(), &shared.order);
     let (whole, first) = match received {
         Ok(received) => received,
         Err(broken) => {
@@ -263,7 +263,7 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
 /// The thread that takes the replies to calls by a schedule.
 struct Replies<'a> {
     inbox: &'a mut Inbox,
-    stream: &'a TcpStream,
+    stream: &'a OwnedFd,
     watch: &'a Watch,
     wire: Wire,
     flow: &'a Flow,
@@ -352,8 +352,9 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most, debts: Vec::new() };
     let flow = &Flow::new(&schedule, connection.index, 0, count).after(*debt);
     let last = AtomicU64::new(count);
-    let Connection { stream, inbox, watch, index, port, .. } = connection;
-    let (index, port, stream, watch) = (*index, *port, &*stream, &**watch);
+    let port = connection.port();
+    let Connection { stream, inbox, watch, index, .. } = connection;
+    let (index, stream, watch) = (*index, &*stream, &**watch);
     let mut gone: Vec<Gone> = Vec::with_capacity(count as usize);
     let replies = Replies { inbox, stream, watch, wire: wire.clone(), flow, last: &last };
     let taken = std::thread::scope(|scope| {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use msgpath_core::plan::{Load, MAX_CONNECTIONS, MAX_THREADS};
 use msgpath_core::schema::{EndRound, OpenRound};
@@ -45,8 +46,10 @@ pub enum Order {
 pub enum Answer {
     /// Answer to `Call`.
     Calling {
-        /// Where the first connection comes from.
-        from: SocketAddr,
+        /// Where the first connection comes from; `None`: it is no connection of IP.
+        from: Option<SocketAddr>,
+        /// The process that listens, where the connection tells: over a Unix socket.
+        server: Option<u32>,
         /// Kernel counters that are read around its rounds, by name.
         counters: Vec<String>,
     },
@@ -54,6 +57,35 @@ pub enum Answer {
     Calls(Batch),
     /// Answer to `Finish`; the histograms follow.
     Called(Box<Called>),
+}
+
+/// Where a server answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endpoint {
+    /// Over TCP.
+    Tcp(SocketAddr),
+    /// At a Unix socket of this machine.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// The address, where it is one of IP.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Endpoint::Tcp(address) => Some(*address),
+            Endpoint::Unix(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => address.fmt(f),
+            Endpoint::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// What is spoken to the server.
@@ -111,7 +143,7 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallOrder {
     /// The server.
-    pub address: SocketAddr,
+    pub address: Endpoint,
     /// What it understands.
     pub speaks: Speaks,
     /// The commands.
@@ -409,7 +441,7 @@ pub(crate) mod tests {
     /// An order of these commands to nobody, over one connection.
     pub fn order(line: &str) -> CallOrder {
         CallOrder {
-            address: SocketAddr::from(([127, 0, 0, 1], 9)),
+            address: Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 9))),
             speaks: Speaks::Lab { pad: 0 },
             steps: parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap().steps,
             connections: 1,

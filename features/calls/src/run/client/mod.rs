@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Order, ROLE, Speaks};
+use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Endpoint, Order, ROLE, Speaks};
 use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
@@ -97,10 +97,10 @@ pub struct RpcRequest {
 /// The way to the server, known once the first connection is there.
 #[derive(Clone, Debug)]
 pub struct Connected {
-    /// The server's address.
-    pub to: SocketAddr,
-    /// The client's.
-    pub from: SocketAddr,
+    /// Where the server is.
+    pub to: Endpoint,
+    /// The client's address; `None`: it has none of IP.
+    pub from: Option<SocketAddr>,
     /// The device, or why it is not known.
     pub route: Result<Route, String>,
     /// The namespaces of client and server, where both are on this machine.
@@ -108,17 +108,23 @@ pub struct Connected {
 }
 
 impl Connected {
+    /// What the server is called: its address without the port, or its socket.
+    fn name(&self) -> String {
+        self.to.tcp().map_or_else(|| self.to.to_string(), |to| to.ip().to_string())
+    }
+
     /// Why both ends are on one machine, where they are known to be.
     pub fn same_machine(&self) -> Option<String> {
         if let Some(between) = &self.between {
             let (near, far) = (between.of(NEAR), between.of(FAR));
             return Some(format!("two network namespaces of it, {} and {}", near.name, far.name));
         }
-        if self.to.ip() == self.from.ip() {
+        let Some(to) = self.to.tcp() else { return Some("a Unix socket joins processes of one machine".into()) };
+        if self.from.is_some_and(|from| from.ip() == to.ip()) {
             return Some("both addresses are the same".into());
         }
         let local = self.route.as_ref().is_ok_and(|route| route.kind == DeviceKind::Loopback);
-        local.then(|| format!("the route to {} is the loopback device", self.to.ip()))
+        local.then(|| format!("the route to {} is the loopback device", to.ip()))
     }
 }
 
@@ -150,19 +156,23 @@ pub struct Outcome {
     pub verified: u64,
 }
 
-/// The addresses of a host, IPv4 first: the lab knows no other.
-fn resolve(target: &RpcTarget) -> Result<SocketAddr, Problem> {
+/// Where a target is: of the addresses of a host one of IPv4 first, the lab knows no other.
+fn resolve(target: &RpcTarget) -> Result<Endpoint, Problem> {
+    if let Some(path) = &target.socket {
+        return Ok(Endpoint::Unix(path.into()));
+    }
     let found = (target.host.as_str(), target.port()).to_socket_addrs().map_err(|error| {
         Problem::new("E01", Exit::CannotStart, format!("{:?} is not a host that this machine knows", target.host))
             .why(error.to_string())
     })?;
     let found: Vec<SocketAddr> = found.collect();
     let v4 = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    v4.copied().ok_or_else(|| Problem::new("E01", Exit::CannotStart, format!("{} has no address", target.host)))
+    let found = v4.copied().map(Endpoint::Tcp);
+    found.ok_or_else(|| Problem::new("E01", Exit::CannotStart, format!("{} has no address", target.host)))
 }
 
 /// What the near end is told of the run, which begins at this moment of both clocks.
-fn order(request: &RpcRequest, address: SocketAddr, (begin, begin_unix_us): (u64, i64)) -> CallOrder {
+fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, i64)) -> CallOrder {
     let RpcTarget { protocol, host, path, login, .. } = &request.target;
     let seed1 = request.script.seed1;
     let speaks = match protocol {
@@ -173,7 +183,10 @@ fn order(request: &RpcRequest, address: SocketAddr, (begin, begin_unix_us): (u64
             let host = host.split('%').next().unwrap_or_default();
             let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
             Speaks::Http {
-                host: format!("{host}:{}", request.target.port()),
+                host: match request.target.socket {
+                    Some(_) => host,
+                    None => format!("{host}:{}", request.target.port()),
+                },
                 path: path.clone(),
                 fields: request.fields.clone(),
             }
@@ -214,15 +227,17 @@ pub fn call(
     let address = resolve(&request.target)?;
     let begin = begin();
     let mut near = Link::near_here()?;
-    near.order(ROLE, &Order::Call(Box::new(order(&request, address, begin))))?;
+    near.order(ROLE, &Order::Call(Box::new(order(&request, address.clone(), begin))))?;
     // Connecting takes as long as it may.
     let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(request.connections);
     let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
-    let Ok(Answer::Calling { from, counters }) = had(answer)?.of_role() else { return Err(out_of_turn()) };
-    let connected = Connected { to: address, from, route: route::to(address), between: request.between.clone() };
+    let Ok(Answer::Calling { from, server, counters }) = had(answer)?.of_role() else { return Err(out_of_turn()) };
+    let route = address.tcp().map_or_else(|| Err("a Unix socket has no device".into()), route::to);
+    let connected = Connected { to: address, from, route, between: request.between.clone() };
     listener.connected(&connected);
     let here = connected.between.is_none() && connected.same_machine().is_some();
-    let server = request.server.or_else(|| who_listens(address).filter(|_| here));
+    let server = request.server.or(server);
+    let server = server.or_else(|| who_listens(connected.to.tcp()?).filter(|_| here));
     plan.baseline = plan.cases[0].path.clone();
     let mut header = header(&request, plan, &connected, counters, begin.1, &mut near)?;
     progress.started(&header);
@@ -276,7 +291,7 @@ fn header(
     // One machine: what is the machine's is the server's as well. What it runs on another one nobody knows.
     let far = match same_machine {
         Some(_) => Environment { cpus: Vec::new(), facts: BTreeMap::new(), ..near.clone() },
-        None => Environment { host: connected.to.ip().to_string(), ..Environment::default() },
+        None => Environment { host: connected.name(), ..Environment::default() },
     };
     let nic = connected.route.as_ref().ok().filter(|route| route.kind == DeviceKind::Nic);
     let link = nic.and_then(|route| {
@@ -284,7 +299,7 @@ fn header(
     });
     let expected = |(at, step): (usize, &Step)| Some((at as u32, step.expect_ns?));
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
-    let peer = Some(connected.to);
+    let peer = connected.to.tcp();
     let (end, cpus) = ("near".to_owned(), request.cpus.clone());
     let order = Examine { end, cpus, full: false, peer, spin: false, other_cpu: None };
     let doctor = msgpath_run::examine_alone(agent, order)?.doctor;
@@ -297,8 +312,8 @@ fn header(
         client_step_ns: clock.step_ns.max(1),
         server_step_ns: if request.target.protocol == Protocol::Lab { 1000 } else { 0 },
         pairs: vec![RpcPair {
-            client: connected.from.ip().to_string(),
-            server: connected.to.ip().to_string(),
+            client: connected.from.map_or_else(|| connected.name(), |from| from.ip().to_string()),
+            server: connected.name(),
             same_machine,
         }],
         wire: request.wire.map(Wire::told).or(link),
@@ -494,9 +509,16 @@ impl Run<'_> {
             Broken::Wrong(why) => problem("E06", "a reply has other bytes than it must have".into()).why(why),
             Broken::TimedOut => {
                 let limit = msgpath_core::units::Glyphs::Ascii.time(self.request.timeout_ns as f64);
+                let (why, hint) = match self.request.target.protocol {
+                    Protocol::Lab => (
+                        "the lab's server4 serves one connection a port: others wait until it is closed",
+                        "another port, or a larger --timeout",
+                    ),
+                    _ => ("", "a larger --timeout, or fewer connections where the server serves one at a time"),
+                };
                 problem("E36", format!("no reply within {limit} over {which}, after {answered} of {of} calls"))
-                    .why("the lab's server4 serves one connection a port: others wait until it is closed")
-                    .hint("another port, or a larger --timeout")
+                    .why(why)
+                    .hint(hint)
             }
             Broken::Impossible(what) => problem("E57", format!("the server reports what cannot be: {what}"))
                 .why("a result that rests on a wrong report is worthless, so the run stopped")

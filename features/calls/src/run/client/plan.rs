@@ -40,6 +40,7 @@ fn sizes(protocol: Protocol, step: &Step) -> (u64, u64) {
 
 /// The plan of a script: one case a command.
 pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
+    let transport = if request.target.socket.is_some() { "unix" } else { "tcp" };
     let case = |step: &Step| {
         let (size, reply) = sizes(request.target.protocol, step);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -51,7 +52,7 @@ pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
             inflight,
             load: request.load,
             label: Some(label(request.target.protocol, &step.method)),
-            ..Case::new(PathName::new("tcp", "send", "block"), Pieces::whole(size))
+            ..Case::new(PathName::new(transport, "send", "block"), Pieces::whole(size))
         }
     };
     let mut cases: Vec<Case> = request.script.steps.iter().map(case).collect();

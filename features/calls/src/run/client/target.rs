@@ -36,8 +36,10 @@ impl Protocol {
 pub struct RpcTarget {
     /// What it speaks.
     pub protocol: Protocol,
-    /// Name or address.
+    /// Name or address; of a Unix socket the name that HTTP calls it by.
     pub host: String,
+    /// A Unix socket of this machine instead of host and port.
+    pub socket: Option<String>,
     /// Port; `None`: not typed.
     pub typed_port: Option<u16>,
     /// HTTP only: the path, with its slash in front.
@@ -71,6 +73,8 @@ impl FromStr for RpcTarget {
             Some(("tcp" | "rpc", rest)) => (Protocol::Lab, rest),
             Some(("redis", rest)) => (Protocol::Redis, rest),
             Some(("http", rest)) => (Protocol::Http, rest),
+            Some(("http+unix", rest)) => return over_unix(Protocol::Http, rest).ok_or_else(bad),
+            Some(("redis+unix" | "redis-socket", rest)) => return over_unix(Protocol::Redis, rest).ok_or_else(bad),
             Some(_) => return Err(bad()),
         };
         let (place, path) = match rest.find('/') {
@@ -81,10 +85,7 @@ impl FromStr for RpcTarget {
         let (mut login, mut place, mut path) = (Login::default(), place, path);
         if protocol == Protocol::Redis {
             if let Some((who, rest)) = place.rsplit_once('@') {
-                let (user, password) = who.split_once(':').map_or((who, None), |(user, word)| (user, Some(word)));
-                login.user = Some(decoded(user)).filter(|user| !user.is_empty());
-                login.password = password.map(|word| Secret::new(decoded(word)));
-                place = rest;
+                (login, place) = (who_calls(who), rest);
             }
             let number = path.strip_prefix('/').filter(|number| !number.is_empty());
             login.database = number.map_or(Ok(0), |number| number.parse().map_err(|_| bad()))?;
@@ -107,17 +108,64 @@ impl FromStr for RpcTarget {
             return Err(bad());
         }
         let typed_port = port.map(parse_port).transpose()?;
-        Ok(Self { protocol, host: host.into(), typed_port, path: path.into(), login })
+        Ok(Self { protocol, host: host.into(), socket: None, typed_port, path: path.into(), login })
     }
+}
+
+/// `anna:word`, as it stands in front of an `@`.
+fn who_calls(who: &str) -> Login {
+    let (user, password) = who.split_once(':').map_or((who, None), |(user, word)| (user, Some(word)));
+    Login {
+        user: Some(decoded(user)).filter(|user| !user.is_empty()),
+        password: password.map(|word| Secret::new(decoded(word))),
+        database: 0,
+    }
+}
+
+/// A server at a Unix socket: `%2Frun%2Fx.sock/path` or `/run/x.sock:/path` for HTTP, `anna@/run/x.sock?db=2` for Redis.
+fn over_unix(protocol: Protocol, text: &str) -> Option<RpcTarget> {
+    let (mut login, mut path) = (Login::default(), "/");
+    let socket = match protocol {
+        Protocol::Redis => {
+            let (who, place) = text.rsplit_once('@').unwrap_or(("", text));
+            let (socket, query) = place.split_once('?').unwrap_or((place, ""));
+            login = who_calls(who);
+            if !query.is_empty() {
+                login.database = query.strip_prefix("db=")?.parse().ok()?;
+            }
+            socket
+        }
+        _ if text.starts_with('/') => {
+            let (socket, behind) = text.split_once(':').unwrap_or((text, "/"));
+            path = behind;
+            socket
+        }
+        _ => {
+            let (socket, behind) = text.split_at(text.find('/').unwrap_or(text.len()));
+            path = if behind.is_empty() { "/" } else { behind };
+            socket
+        }
+    };
+    let socket = decoded(socket);
+    let fine = socket.starts_with('/') && !socket.contains(char::is_control) && path.starts_with('/');
+    let (host, path) = ("localhost".into(), path.into());
+    fine.then_some(RpcTarget { protocol, host, socket: Some(socket), typed_port: None, path, login })
 }
 
 impl fmt::Display for RpcTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let user = self.login.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+        if let Some(socket) = &self.socket {
+            return match (self.protocol, self.login.database) {
+                (Protocol::Redis, 0) => write!(f, "redis+unix://{user}{socket}"),
+                (Protocol::Redis, database) => write!(f, "redis+unix://{user}{socket}?db={database}"),
+                _ => write!(f, "http+unix://{socket}:{}", self.path),
+            };
+        }
         match self.protocol {
             Protocol::Lab => write!(f, "{host}:{}", self.port()),
             Protocol::Redis => {
-                let user = self.login.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
                 write!(f, "redis://{user}{host}:{}", self.port())?;
                 if self.login.database > 0 { write!(f, "/{}", self.login.database) } else { Ok(()) }
             }
@@ -170,12 +218,31 @@ mod tests {
             ("redis://:s3cret@localhost:1", "redis://localhost:1"),
             ("http://10.0.0.2:8000/a/b?c=d", "http://10.0.0.2:8000/a/b?c=d"),
             ("http://host", "http://host:80/"),
+            ("http+unix://%2Frun%2Fdocker.sock/info?a=b", "http+unix:///run/docker.sock:/info?a=b"),
+            ("http+unix:///run/docker.sock:/info", "http+unix:///run/docker.sock:/info"),
+            ("http+unix:///run/docker.sock", "http+unix:///run/docker.sock:/"),
+            ("redis+unix:///run/redis.sock", "redis+unix:///run/redis.sock"),
+            ("redis-socket://anna:s3cret@/run/redis.sock?db=2", "redis+unix://anna@/run/redis.sock?db=2"),
         ] {
             assert_eq!(typed.parse::<RpcTarget>().unwrap().to_string(), printed, "{typed}");
         }
-        for bad in
-            ["", "a b", "host:0", "host:70000", "ftp://x", "redis://x/y", "[::1", "[::1]9", "host:", "a\r\nb", "x/y"]
-        {
+        for bad in [
+            "",
+            "a b",
+            "host:0",
+            "host:70000",
+            "ftp://x",
+            "redis://x/y",
+            "[::1",
+            "[::1]9",
+            "host:",
+            "a\r\nb",
+            "x/y",
+            "http+unix://host/x",
+            "redis+unix://x.sock",
+            "redis+unix:///x?d=2",
+            "http+unix:///x:y",
+        ] {
             assert!(bad.parse::<RpcTarget>().is_err(), "{bad:?}");
         }
     }
