@@ -301,7 +301,9 @@ fn what_cannot_be_started_or_never_listens_is_said() {
         let refused = home.msgpath(&words).ends_with(2);
         assert!(refused.err.contains(says), "{words:?}: {}", refused.err);
     }
-    home.msgpath(&["echo", "-x", "udp", "--server", "python3 server.py {port}"]).ends_with(3).says(&["does not reach"]);
+    let over = |path: &str| home.msgpath(&["echo", "-x", path, "--server", "python3 server.py {port}"]).ends_with(3);
+    over("shm").says(&["does not reach"]);
+    over("udp").says(&["it listens at TCP port", "-x tcp:send"]);
 }
 
 /// A server that a test started itself.
@@ -413,4 +415,69 @@ fn examples_in_other_languages_are_built_where_they_can_be() {
     if let Some(why) = refused {
         eprintln!("skipped: {}", why.trim());
     }
+}
+
+/// A server of datagrams, or of a Unix socket, at the place that its second argument names.
+const PLACES: &str = r#"
+import os, socket, sys, time
+kind, place = sys.argv[1], sys.argv[2]
+time.sleep(float(sys.argv[3]) if len(sys.argv) > 3 else 0)
+if kind in ("udp", "gram"):
+    s = socket.socket(socket.AF_INET if kind == "udp" else socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(("127.0.0.1", int(place)) if kind == "udp" else place)
+    while True:
+        data, who = s.recvfrom(1 << 16)
+        s.sendto(data, who)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM if kind == "stream" else socket.SOCK_SEQPACKET)
+s.bind(place)
+s.listen()
+while True:
+    c, _ = s.accept()
+    while data := c.recv(1 << 16): c.sendall(data)
+"#;
+
+#[test]
+fn programs_at_udp_ports_and_unix_sockets_are_measured() {
+    let Some(home) = home() else { return };
+    std::fs::write(home.path().join("places.py"), PLACES).unwrap();
+    let started = |path: &str, server: &str| {
+        let line = format!("echo {SHORT} -x {path} --name {path} --progress none");
+        run(&home, &line, &[&format!("own=python3 places.py {server}")])
+    };
+    run(&home, &format!("echo {SHORT} -x udp"), &["own=python3 places.py udp 0"]).ends_with(0);
+    for (path, server) in
+        [("udp", "udp {port}"), ("unix", "stream {socket}"), ("unixgram", "gram {socket}"), ("unixseq", "seq {socket}")]
+    {
+        started(path, server).ends_with(0).shows(&[&format!("{path}:send@own"), "every payload checked"]);
+    }
+    let json = home.run("show unixseq --json").ends_with(0).json();
+    let socket = json["programs"][0]["address"].as_str().unwrap();
+    assert!(socket.starts_with('/') && !Path::new(socket).parent().unwrap().exists(), "{socket} is left behind");
+    let line = format!("echo {SHORT} -x udp -o patience=50ms --name late");
+    let late = run(&home, &line, &["own=python3 places.py udp {port} 600"]);
+    late.says(&["does not listen at UDP port", "-o patience=1m"]);
+    // What it is told fits to what it is measured over.
+    started("tcp", "stream {socket}").says(&["{socket} is the path of a Unix socket"]);
+    nothing_is_left(&home);
+}
+
+#[test]
+fn programs_that_run_at_unix_sockets_and_udp_ports_are_called() {
+    let Some(home) = home() else { return };
+    std::fs::write(home.path().join("places.py"), PLACES).unwrap();
+    let (socket, port) = (home.temporary().join("own.sock"), free_port());
+    for (kind, place, target) in [
+        ("stream", socket.display().to_string(), format!("raw+unix:{}", socket.display())),
+        ("udp", port.to_string(), format!("raw+udp://127.0.0.1:{port}")),
+    ] {
+        let mut command = Command::new("python3");
+        let mut server = command.args(["places.py", kind, &place]).current_dir(home.path()).spawn().unwrap();
+        let line = format!("echo {target} {SHORT} --progress none");
+        let answered = within(LIMIT, || home.run(&line).code == Some(0));
+        assert!(answered, "{}", home.run(&line).err);
+        home.run(&format!("echo {target} -x tcp:send")).ends_with(2).says(&["E10", "the target names"]);
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+    home.run(&format!("echo raw+unix:{} {SHORT}", socket.display())).says(&["refused"]);
 }

@@ -56,7 +56,7 @@ pub fn metric(plan: &Plan, metric: Metric, round: &RoundRecord) -> Option<f64> {
 /// Whether nothing is known of the CPU time of the far end: a program of others that ran already.
 fn far_is_unseen(plan: &Plan, round: &RoundRecord) -> bool {
     let program = plan.cases.get(round.case as usize).and_then(|case| plan.program_of(case));
-    program.is_some_and(|program| matches!(program.source, Source::Address(_)))
+    program.is_some_and(|program| matches!(program.source, Source::Address(_) | Source::Socket(_)))
 }
 
 /// [`metric`] of each of the rounds that has one. No mean of a case of which a round lost a message: leaving out just

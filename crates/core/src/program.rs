@@ -1,6 +1,7 @@
 //! A far end that is not msgpath's own: a program that the run starts, or one that runs already.
 
 use std::fmt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,8 @@ use crate::path::is_end_name;
 
 /// The scheme of a program that runs already.
 const RAW: &str = "raw://";
+/// The same at a Unix socket.
+const RAW_UNIX: &str = "raw+unix:";
 /// The scheme of a server that comes with msgpath.
 const EXAMPLE: &str = "example:";
 /// The most words of a command line, and the most bytes of them all.
@@ -26,6 +29,8 @@ pub enum Source {
     Command(Vec<String>),
     /// It runs already: `HOST:PORT`.
     Address(String),
+    /// It runs already, at a Unix socket with this path.
+    Socket(String),
     /// A small server in another language that comes with msgpath, by the name of the language. It is built before the run,
     /// and then is a command.
     Example(String),
@@ -110,12 +115,24 @@ pub struct Talk {
     /// Replies are of a known length and their bytes are not compared: they are not an echo.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub any_reply: bool,
+    /// How long a program may take until it listens, ms; 0: 10 s.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub patience_ms: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Talk {
     /// Whether messages are as they are between ends of our own.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// How long a program may take until it listens.
+    pub fn patience(&self) -> Duration {
+        Duration::from_millis(if self.patience_ms == 0 { 10_000 } else { self.patience_ms.into() })
     }
 
     /// The bytes of the request; `None`: there is none, or what the record has is none.
@@ -166,13 +183,16 @@ pub enum BadProgram {
     /// No words that are typed mean this: a record has it that msgpath did not write.
     #[error("a program that nobody can have typed")]
     Untypable,
+    /// `raw+unix:` without a path that a socket can have.
+    #[error("{RAW_UNIX} is followed by the path of a socket, at most 107 bytes that begin with /")]
+    Path,
     /// `raw://` without host and port.
     #[error("{RAW} is followed by HOST:PORT")]
     Address,
 }
 
 impl Source {
-    /// As typed: `raw://HOST:PORT`, or a command line whose words are taken as a shell takes them: apart by blanks, together
+    /// As typed: `raw://HOST:PORT`, `raw+unix:/PATH`, or a command line whose words are taken as a shell takes them: apart by blanks, together
     /// within quotation marks, and nothing else has a meaning.
     ///
     /// # Errors
@@ -183,6 +203,11 @@ impl Source {
             let known = port.and_then(|port| port.parse::<u16>().ok()).is_some_and(|port| port > 0);
             let plain = address.len() <= 300 && !address.chars().any(|c| c.is_whitespace() || c == '/');
             return if known && plain { Ok(Source::Address(address.into())) } else { Err(BadProgram::Address) };
+        }
+        if let Some(path) = text.strip_prefix(RAW_UNIX) {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            let fine = path.starts_with('/') && path.len() <= 107 && !path.chars().any(char::is_control);
+            return if fine { Ok(Source::Socket(path.into())) } else { Err(BadProgram::Path) };
         }
         if let Some(name) = text.strip_prefix(EXAMPLE).filter(|name| is_end_name(name)) {
             return Ok(Source::Example(name.into()));
@@ -200,6 +225,7 @@ impl fmt::Display for Source {
         match self {
             Source::Command(words) => f.write_str(&words.join(" ")),
             Source::Address(address) => write!(f, "{RAW}{address}"),
+            Source::Socket(path) => write!(f, "{RAW_UNIX}{path}"),
             Source::Example(name) | Source::Missing { example: name, .. } => write!(f, "{EXAMPLE}{name}"),
         }
     }
@@ -248,7 +274,7 @@ impl Program {
     fn named_by(source: &Source) -> String {
         let words = match source {
             Source::Command(words) => words,
-            Source::Address(_) => return "raw".into(),
+            Source::Address(_) | Source::Socket(_) => return "raw".into(),
             Source::Example(name) | Source::Missing { example: name, .. } => return name.clone(),
         };
         let is_script = |word: &&String| !word.starts_with('-') && word.contains('.') && !word.contains(['{', '=']);
@@ -313,6 +339,10 @@ mod tests {
         for bad in ["raw://", "raw://host", "raw://:7", "raw://host:0", "raw://host:70000", "raw://h/x:7"] {
             assert_eq!(Source::parse(bad), Err(BadProgram::Address), "{bad}");
         }
+        assert_eq!(Source::parse("raw+unix:///run/x"), Ok(Source::Socket("/run/x".into())));
+        for bad in ["raw+unix:", "raw+unix:x", "raw+unix://x"] {
+            assert_eq!(Source::parse(bad), Err(BadProgram::Path), "{bad}");
+        }
     }
 
     #[test]
@@ -333,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_program_of_a_record_is_one_that_can_be_typed() {
-        for text in ["./server {port}", "new=./a 'b c' \"d'e\"", "raw://n2:7", "example:go"] {
+        for text in ["./server {port}", "new=./a 'b c' \"d'e\"", "raw://n2:7", "raw+unix:/run/x", "example:go"] {
             let program = Program::parse(text).unwrap();
             assert_eq!(
                 (Program::parse(&program.typed()).unwrap(), program.check()),

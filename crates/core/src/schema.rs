@@ -145,7 +145,7 @@ impl RunHeader {
         let far = match self.plan.program_of(case).map(|program| &program.source) {
             None => Counted::All,
             Some(Source::Command(_) | Source::Example(_)) => Counted::CpuTime,
-            Some(Source::Address(_) | Source::Missing { .. }) => Counted::Nothing,
+            Some(Source::Address(_) | Source::Socket(_) | Source::Missing { .. }) => Counted::Nothing,
         };
         if case.traits.is_layer() {
             return [Counted::AllButCalls; 2];

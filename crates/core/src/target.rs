@@ -32,10 +32,13 @@ pub enum Target {
         /// Transport named by the scheme.
         transport: String,
     },
-    /// `raw://host:port`: a program of others that runs already.
+    /// `raw://host:port`, `raw+udp://host:port`, `raw+unix:/path`, `raw+unixgram:/path`, `raw+unixseq:/path`: a program of others
+    /// that runs already.
     Program {
-        /// `host:port`.
-        address: String,
+        /// Where: an address or a socket.
+        source: Source,
+        /// Transport named by the scheme.
+        transport: Option<String>,
     },
     /// `shm:name`, `pipe:name`, `fifo:name`, `mq:name`: a `msgpath serve` under an abstract name of this machine.
     Name {
@@ -94,8 +97,8 @@ impl Target {
     /// The transport that the scheme names, if it names one.
     pub fn transport(&self) -> Option<&str> {
         match self {
-            Target::Local | Target::Program { .. } => None,
-            Target::Host { transport, .. } => transport.as_deref(),
+            Target::Local => None,
+            Target::Host { transport, .. } | Target::Program { transport, .. } => transport.as_deref(),
             Target::Socket { transport, .. } | Target::Name { transport, .. } => Some(transport),
         }
     }
@@ -129,12 +132,17 @@ impl FromStr for Target {
         if let Some((scheme, rest)) = text.split_once("://") {
             return match scheme {
                 "tcp" | "udp" => host(rest, Some(scheme)).ok_or_else(bad)?,
-                "raw" => match Source::parse(text) {
-                    Ok(Source::Address(address)) => Ok(Target::Program { address }),
+                "raw" | "raw+udp" => match Source::parse(&format!("raw://{rest}")) {
+                    Ok(source @ Source::Address(_)) => {
+                        Ok(Target::Program { source, transport: scheme.strip_prefix("raw+").map(Into::into) })
+                    }
                     _ => Err(bad()),
                 },
-                _ => Err(bad()),
+                _ => program_at_socket(scheme, rest).ok_or_else(bad),
             };
+        }
+        if let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| scheme.starts_with("raw+")) {
+            return program_at_socket(scheme, rest).ok_or_else(bad);
         }
         if let Some((scheme, rest)) = text.split_once(':') {
             if FILE_SCHEMES.contains(&scheme) {
@@ -156,6 +164,13 @@ impl FromStr for Target {
         }
         host(text, None).ok_or_else(bad)?
     }
+}
+
+/// `raw+unix:/path` and the like: a program at a Unix socket.
+fn program_at_socket(scheme: &str, path: &str) -> Option<Target> {
+    let transport = scheme.strip_prefix("raw+").filter(|transport| FILE_SCHEMES.contains(transport))?;
+    let source = Source::parse(&format!("raw+unix:{path}")).ok()?;
+    Some(Target::Program { source, transport: Some(transport.into()) })
 }
 
 fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
@@ -191,7 +206,14 @@ impl fmt::Display for Target {
             Target::Host { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
             Target::Host { host, port, .. } => write!(f, "{host}:{port}"),
             Target::Socket { path, transport } => write!(f, "{transport}:{path}"),
-            Target::Program { address } => write!(f, "raw://{address}"),
+            Target::Program { source: Source::Address(address), transport } => match transport {
+                Some(transport) => write!(f, "raw+{transport}://{address}"),
+                None => write!(f, "raw://{address}"),
+            },
+            Target::Program { source: Source::Socket(path), transport } => {
+                write!(f, "raw+{}:{path}", transport.as_deref().unwrap_or("unix"))
+            }
+            Target::Program { source, .. } => source.fmt(f),
             Target::Name { name, transport } => write!(f, "{transport}:{name}"),
         }
     }
@@ -227,8 +249,24 @@ mod tests {
         check("::1", "[::1]:5210", None);
         check("unix:/tmp/x", "unix:/tmp/x", Some("unix"));
         check("shm:demo", "shm:demo", Some("shm"));
+        check("raw://n:7", "raw://n:7", None);
+        check("raw+udp://n:7", "raw+udp://n:7", Some("udp"));
+        check("raw+unix:/run/x", "raw+unix:/run/x", Some("unix"));
+        check("raw+unixgram:///run/x", "raw+unixgram:/run/x", Some("unixgram"));
         check("user@hostB", "user@hostB:5210", None); // for a launcher
-        for bad in ["", "http://x", "unix:", "shm:a/b", "-c", "a b", "[::1", "host:port"] {
+        for bad in [
+            "raw+unix:x",
+            "raw+shm:/x",
+            "raw+udp://n",
+            "",
+            "http://x",
+            "unix:",
+            "shm:a/b",
+            "-c",
+            "a b",
+            "[::1",
+            "host:port",
+        ] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }

@@ -27,8 +27,10 @@ pub(crate) fn rows(run: &Run, summary: &Summary, glyphs: Glyphs) -> Vec<[String;
         let ready = facts.and_then(|facts| facts.ready_ns);
         let which = match (facts, run.header.plan.program_of(&case.case)) {
             (Some(facts), program) if !facts.command.is_empty() => {
-                let told = program.is_none_or(|program| program.source.to_string().contains("{port}"));
-                let chosen = format!(", at {}: the port that it opened first", facts.address);
+                let is_told = |source: String| ["{port}", "{socket}"].iter().any(|place| source.contains(place));
+                let told = program.is_none_or(|program| is_told(program.source.to_string()));
+                let what = if facts.address.starts_with('/') { "socket" } else { "port" };
+                let chosen = format!(", at {}: the {what} that it opened first", facts.address);
                 facts.command.join(" ") + if told { "" } else { &chosen }
             }
             (_, Some(program)) => program.source.to_string(),

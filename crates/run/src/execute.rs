@@ -263,7 +263,10 @@ fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32])
     }
     if case.traits.program && !entry.transport.reaches_programs() {
         let transport = entry.transport.meta().meta.name;
-        return Err(Unavailable::new(format!("{transport} does not reach programs of others"), "a path over TCP"));
+        return Err(Unavailable::new(
+            format!("{transport} does not reach programs of others"),
+            "a path over TCP, UDP or a Unix socket",
+        ));
     }
     if case.connections > 1 || case.load != Load::Closed {
         entry.transport.shares()?;

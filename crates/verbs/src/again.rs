@@ -139,7 +139,7 @@ fn command_of_program(program: &Program) -> Option<String> {
     match &program.source {
         Source::Command(words) => Some(format!("{} (in {})", joined(words), program.folder)),
         Source::Example(_) => Some(program.source.to_string()),
-        Source::Address(_) | Source::Missing { .. } => None,
+        Source::Address(_) | Source::Socket(_) | Source::Missing { .. } => None,
     }
 }
 

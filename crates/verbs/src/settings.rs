@@ -34,6 +34,8 @@ pub struct Settings {
     pub frame: Option<Framing>,
     /// The bytes of every message to it.
     pub request_file: Option<PathBuf>,
+    /// How long such a program may take until it listens, ms.
+    pub patience_ms: Option<u32>,
     /// Each single message has a connection of its own.
     pub fresh: bool,
     /// The begin of a round is measured instead of the steady state.
@@ -71,6 +73,7 @@ impl Default for Settings {
             working_set: 0,
             frame: None,
             request_file: None,
+            patience_ms: None,
             fresh: false,
             burst: false,
             restarts: 1,
@@ -122,7 +125,7 @@ impl std::fmt::Debug for Key {
 }
 
 /// All of them, those of sockets and paths first.
-pub static KEYS: [Key; 32] = [
+pub static KEYS: [Key; 33] = [
     Key {
         name: "nodelay",
         value: "yes|no",
@@ -328,6 +331,13 @@ pub static KEYS: [Key; 32] = [
         set: |settings, text| put(&mut settings.request_file, word(text).map(|file| Some(file.into()))),
     },
     Key {
+        name: "patience",
+        value: "TIME",
+        doc: "How long a program of yours (--server) may take until it listens [default: 10s]",
+        paths: None,
+        set: |settings, text| put(&mut settings.patience_ms, patience(text).map(Some)),
+    },
+    Key {
         name: "fresh",
         value: "yes|no",
         doc: "With --each: a new connection for every message [default: no]",
@@ -427,6 +437,11 @@ fn size(text: &str) -> Result<u64, String> {
 
 fn time(text: &str) -> Result<u64, String> {
     units::parse_time(text).map_err(|error| error.what)
+}
+
+fn patience(text: &str) -> Result<u32, String> {
+    let ms = time(text)? / 1_000_000;
+    u32::try_from(ms).ok().filter(|ms| *ms > 0).ok_or_else(|| "a time such as 30s or 2m".into())
 }
 
 fn count(text: &str) -> Result<u64, String> {

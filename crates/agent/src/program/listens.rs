@@ -1,11 +1,12 @@
 //! Which port a program gets, and when it listens: asked of the kernel, so that no connection is used up to find out.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
-use msgpath_sys::listening::{Listening, listening};
+use msgpath_paths::meta::TransportMeta;
+use msgpath_sys::listening::{Kind, Listening, Protocol, listening, listening_at_paths};
 use msgpath_sys::{process, random};
 
 /// Ports that are tried at random before one is taken.
@@ -15,7 +16,53 @@ const LEAST: u16 = 10_000;
 /// How long a connection may take where the kernel does not say who listens.
 const CONNECT: Duration = Duration::from_millis(200);
 
-/// A port that nobody uses, outside the range from which the kernel takes local ports: a connection from there could take it
+/// What a program takes messages with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Over {
+    /// Connections of TCP.
+    Tcp,
+    /// Datagrams of UDP.
+    Udp,
+    /// A Unix socket of this kind.
+    Unix(Kind),
+}
+
+impl Over {
+    /// That of a transport.
+    pub(super) fn of(transport: &TransportMeta) -> Self {
+        match (transport.inet, transport.connects, transport.framed) {
+            (true, true, _) => Over::Tcp,
+            (true, false, _) => Over::Udp,
+            (false, true, false) => Over::Unix(Kind::Stream),
+            (false, true, true) => Over::Unix(Kind::Packets),
+            (false, false, _) => Over::Unix(Kind::Datagram),
+        }
+    }
+}
+
+impl Over {
+    /// The other protocol that has ports, and what both are called with the path that measures it.
+    pub(super) fn other(self) -> Option<(Self, &'static str, &'static str)> {
+        match self {
+            Over::Tcp => Some((Over::Udp, "UDP", "-x udp:send")),
+            Over::Udp => Some((Over::Tcp, "TCP", "-x tcp:send")),
+            Over::Unix(_) => None,
+        }
+    }
+}
+
+/// Where a program was told to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nowhere: it chooses.
+    Nothing,
+    /// At this port.
+    Port(u16),
+    /// At this path.
+    Path(String),
+}
+
+/// A port that nobody uses, with TCP or with UDP, outside the range from which the kernel takes local ports: a connection from there could take it
 /// before the program does, or meet itself.
 ///
 /// # Errors
@@ -24,7 +71,7 @@ pub fn free_port(host: IpAddr) -> Result<u16, Unavailable> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = range.split_whitespace().filter_map(|end| end.parse::<u16>().ok());
     let local = ends.next().unwrap_or(32_768)..=ends.next().unwrap_or(60_999);
-    let free = |port: &u16| TcpListener::bind((host, *port)).is_ok();
+    let free = |port: &u16| TcpListener::bind((host, *port)).is_ok() && UdpSocket::bind((host, *port)).is_ok();
     let mut tried = (0..TRIES).filter_map(|_| {
         let [low, high, ..] = random::bytes::<2>().ok()?;
         let port = u16::from_le_bytes([low, high]);
@@ -39,17 +86,23 @@ pub fn free_port(host: IpAddr) -> Result<u16, Unavailable> {
 /// What is known of a program that may listen.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// This process of its listens here.
-    Listens(SocketAddr, Option<u32>),
+    /// This process of its listens here: an address, or a path.
+    Listens(String, Option<u32>),
     /// Not yet.
     NotYet,
     /// Another program listens at its port.
     Taken,
 }
 
-/// Whether one of these processes listens: at `port`, where it was told one, else anywhere. `host` is the address of this end.
-pub(super) fn state(own: &[u32], port: Option<u16>, host: IpAddr) -> Result<State, Unavailable> {
-    let Ok(all) = listening() else { return by_connecting(port, host) };
+/// Whether one of these processes listens: where it was told to, else anywhere. `host` is the address of this end.
+pub(super) fn state(own: &[u32], told: &Told, over: Over, host: IpAddr) -> Result<State, Unavailable> {
+    let protocol = match over {
+        Over::Tcp => Protocol::Tcp,
+        Over::Udp => Protocol::Udp,
+        Over::Unix(kind) => return Ok(at_path(own, told, kind)),
+    };
+    let port = if let Told::Port(port) = told { Some(*port) } else { None };
+    let Ok(all) = listening(protocol) else { return by_connecting(port.filter(|_| over == Over::Tcp), host) };
     let mut at_port: Vec<Listening> =
         all.into_iter().filter(|one| port.is_none_or(|port| one.address.port() == port)).collect();
     if at_port.is_empty() {
@@ -58,10 +111,18 @@ pub(super) fn state(own: &[u32], port: Option<u16>, host: IpAddr) -> Result<Stat
     at_port.sort_by_key(|one| (one.address.is_ipv6() == host.is_ipv4(), one.address.port()));
     let held = |one: &Listening| own.iter().find(|pid| process::hold(&[**pid], one.inode)).copied();
     match at_port.iter().find_map(|one| Some((one, held(one)?))) {
-        Some((one, pid)) => reached(one, host).map(|address| State::Listens(address, Some(pid))),
+        Some((one, pid)) => reached(one, host).map(|address| State::Listens(address.to_string(), Some(pid))),
         None if port.is_some() => Ok(State::Taken),
         None => Ok(State::NotYet),
     }
+}
+
+/// The same of a Unix socket.
+fn at_path(own: &[u32], told: &Told, kind: Kind) -> State {
+    let all = listening_at_paths(kind).unwrap_or_default();
+    let mut here = all.into_iter().filter(|(path, _)| !matches!(told, Told::Path(told) if told != path));
+    let found = here.find_map(|(path, inode)| Some((path, own.iter().find(|pid| process::hold(&[**pid], inode))?)));
+    found.map_or(State::NotYet, |(path, pid)| State::Listens(path, Some(*pid)))
 }
 
 /// Where a socket is reached from the near end.
@@ -94,7 +155,7 @@ fn by_connecting(port: Option<u16>, host: IpAddr) -> Result<State, Unavailable> 
     let made = TcpStream::connect_timeout(&address, CONNECT);
     // A socket that met itself is nobody.
     let met = made.is_ok_and(|stream| stream.local_addr().is_ok_and(|local| local != address));
-    Ok(if met { State::Listens(address, None) } else { State::NotYet })
+    Ok(if met { State::Listens(address.to_string(), None) } else { State::NotYet })
 }
 
 #[cfg(test)]
@@ -126,19 +187,43 @@ mod tests {
     fn a_listener_is_found_by_its_process_and_told_from_a_stranger() {
         let port = free_port(HERE).unwrap();
         let me = std::process::id();
-        assert_eq!(state(&[me], Some(port), HERE).unwrap(), State::NotYet);
+        let state = |own: &[u32], told: &Told| super::state(own, told, Over::Tcp, HERE).unwrap();
+        assert_eq!(state(&[me], &Told::Port(port)), State::NotYet);
         let _own = TcpListener::bind((HERE, port)).unwrap();
-        let own = SocketAddr::new(HERE, port);
-        if listening().is_err() {
+        let own = SocketAddr::new(HERE, port).to_string();
+        if listening(Protocol::Tcp).is_err() {
             return eprintln!("skipped: no sock_diag");
         }
-        assert_eq!(state(&[me], Some(port), HERE).unwrap(), State::Listens(own, Some(me)));
+        assert_eq!(state(&[me], &Told::Port(port)), State::Listens(own, Some(me)));
         // Without a port: whatever the process listens at; other tests of this process may listen as well.
-        assert!(matches!(state(&[me], None, HERE).unwrap(), State::Listens(..)));
-        assert_eq!(state(&[u32::MAX], None, HERE).unwrap(), State::NotYet);
+        assert!(matches!(state(&[me], &Told::Nothing), State::Listens(..)));
+        assert_eq!(state(&[u32::MAX], &Told::Nothing), State::NotYet);
         let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert_eq!(state(&[other.id()], None, HERE).unwrap(), State::NotYet);
+        assert_eq!(state(&[other.id()], &Told::Nothing), State::NotYet);
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn sockets_of_other_kinds_are_found_as_well() {
+        let me = std::process::id();
+        let folder = std::env::temp_dir().join(format!("msgpath-listens-{me}"));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("socket").display().to_string();
+        let over = Over::Unix(Kind::Datagram);
+        let at = |path: &str| state(&[me], &Told::Path(path.into()), over, HERE).unwrap();
+        assert_eq!(at(&path), State::NotYet);
+        let _datagrams = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        assert_eq!(at(&path), State::Listens(path.clone(), Some(me)));
+        assert_eq!(at("/elsewhere"), State::NotYet);
+        fs::remove_dir_all(&folder).unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert_eq!(state(&[me], &Told::Port(udp.port()), Over::Udp, HERE).unwrap(), State::NotYet, "it is closed");
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = udp.local_addr().unwrap();
+        if listening(Protocol::Udp).is_ok() {
+            let state = state(&[me], &Told::Port(address.port()), Over::Udp, HERE).unwrap();
+            assert_eq!(state, State::Listens(address.to_string(), Some(me)));
+        }
     }
 }

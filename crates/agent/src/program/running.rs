@@ -3,24 +3,24 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use msgpath_core::program::ProgramFacts;
-use msgpath_core::{Exit, Problem, Program, Unavailable};
+use msgpath_core::{Exit, Problem, Program, Unavailable, units};
+use msgpath_sys::listening::Kind;
 use msgpath_sys::pidfd::{self, Process};
-use msgpath_sys::{child, clock, process};
+use msgpath_sys::{child, clock, process, random};
 use sha2::{Digest, Sha256};
 
-use super::listens::{State, free_port, state};
+use super::listens::{Over, State, Told, free_port, state};
 use crate::last_output::LastOutput;
 use crate::team::no_thread;
 
-/// How long a program may take until it listens.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks whether it does.
 const LOOK: Duration = Duration::from_millis(1);
 /// How long it may take to end when it was asked to: with all that it has started it is gone within half a second.
@@ -46,7 +46,60 @@ pub(super) struct Running {
     /// The process of it that listens, once it does.
     server: Option<u32>,
     output: LastOutput,
+    /// Where its Unix socket is, in a folder of its own.
+    socket: Option<PathBuf>,
     pub(super) facts: ProgramFacts,
+}
+
+/// Where a program runs and how it is reached.
+pub(super) struct Place<'a> {
+    /// What it takes messages with.
+    pub over: Over,
+    /// The address of this end.
+    pub host: IpAddr,
+    /// The CPUs that it is pinned to.
+    pub cpus: &'a [u32],
+    /// How long it may take until it listens.
+    pub patience: Duration,
+}
+
+impl Place<'_> {
+    /// Where a program of these words is told to listen.
+    fn told(&self, words: &[String]) -> Result<Told, Unavailable> {
+        let has = |what: &str| words.iter().any(|word| word.contains(what));
+        match self.over {
+            Over::Tcp | Over::Udp if has("{port}") => Ok(Told::Port(free_port(self.host)?)),
+            Over::Unix(_) if has("{socket}") => own_socket()
+                .map(|path| Told::Path(path.display().to_string()))
+                .map_err(|error| Unavailable::new(format!("there is no folder for its socket: {error}"), "")),
+            Over::Tcp | Over::Udp if has("{socket}") => {
+                Err(Unavailable::new("{socket} is the path of a Unix socket, which this path is not", "-x unix:send"))
+            }
+            Over::Unix(_) if has("{port}") => {
+                Err(Unavailable::new("{port} is a port of TCP or UDP, and this path is a Unix socket", "{socket}"))
+            }
+            _ => Ok(Told::Nothing),
+        }
+    }
+
+    /// A word of the command line with its placeholders filled in.
+    fn filled(&self, word: &str, told: &Told) -> String {
+        let cpus: Vec<String> = self.cpus.iter().map(u32::to_string).collect();
+        let word = match told {
+            Told::Port(port) => word.replace("{port}", &port.to_string()),
+            Told::Path(path) => word.replace("{socket}", path),
+            Told::Nothing => word.to_owned(),
+        };
+        word.replace("{host}", &self.host.to_string()).replace("{cpu}", &cpus.join(","))
+    }
+}
+
+/// A path for a Unix socket, in a folder that is new and that others cannot enter.
+fn own_socket() -> io::Result<PathBuf> {
+    let name = u64::from_le_bytes(random::bytes()?);
+    let folder = std::env::temp_dir().join(format!("msgpath-{name:016x}"));
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    Ok(folder.join("socket"))
 }
 
 /// E63: the program at the far end has ended in the middle of a run.
@@ -62,13 +115,11 @@ impl Running {
     pub(super) fn start(
         program: &Program,
         words: &[String],
-        cpus: &[u32],
-        host: IpAddr,
+        place: &Place<'_>,
         stop: &AtomicBool,
     ) -> Result<Self, Unavailable> {
-        let given = words.iter().any(|word| word.contains("{port}"));
-        let port = if given { Some(free_port(host)?) } else { None };
-        let command: Vec<String> = words.iter().map(|word| filled(word, port, host, cpus)).collect();
+        let told = place.told(words)?;
+        let command: Vec<String> = words.iter().map(|word| place.filled(word, &told)).collect();
         let cannot = |error: io::Error| {
             let hint = match error.kind() {
                 io::ErrorKind::NotFound => "the path of the program, ./server where it is in this folder",
@@ -91,52 +142,83 @@ impl Running {
         let (begun, began) = (Instant::now(), clock::now());
         let value = format!("{}-{began}", std::process::id());
         start.env(MARK, &value);
-        let child = child::of_others(&mut start, cpus).and_then(Command::spawn).map_err(cannot)?;
+        let child = child::of_others(&mut start, place.cpus).and_then(Command::spawn).map_err(cannot)?;
         drop(start); // the ends of the pipe that are here
         let facts = ProgramFacts { name: program.name.clone(), command, ..ProgramFacts::default() };
         // From here on it is ended with this value.
         let mark = format!("{MARK}={value}");
-        let mut running = Self { child, mark, server: None, output: LastOutput::default(), facts };
+        let socket = if let Told::Path(path) = &told { Some(path.into()) } else { None };
+        let mut running = Self { child, mark, server: None, output: LastOutput::default(), socket, facts };
         running.output = LastOutput::by(read).map_err(|error| no_thread(&error))?;
-        let mut listens = None;
-        while listens.is_none() {
-            // Asked before: what ended after it has listened is told from what never did.
-            let over = running.ended();
-            listens = match state(&running.processes(), port, host)? {
-                State::Listens(address, server) => {
-                    running.server = server;
-                    Some(address)
-                }
-                State::Taken if over.is_none() && begun.elapsed() > STRANGER => {
-                    let port = port.unwrap_or_default();
-                    return Err(Unavailable::new(format!("another program listens at port {port}"), "again"));
-                }
-                State::Taken | State::NotYet => None,
-            };
-            match over {
-                Some(why) if listens.is_none() => {
-                    return Err(Unavailable::new(format!("{why}, and never listened"), AGAIN));
-                }
-                None if begun.elapsed() > PATIENCE => return Err(running.never_listened(port)),
-                None if stop.load(Ordering::Relaxed) => return Err(Unavailable::new("it was not waited for", "")),
-                _ => {}
-            }
-            if listens.is_none() {
-                std::thread::sleep(LOOK);
-            }
-        }
+        running.facts.address = running.listens(&told, place, begun, stop)?;
         running.facts.ready_ns = Some(clock::now() - began);
-        running.facts.address = listens.map(|address| address.to_string()).unwrap_or_default();
         running.facts.files =
             files(running.server.unwrap_or(running.child.id()), &program.folder, &running.facts.command);
         Ok(running)
     }
 
-    fn never_listened(&self, port: Option<u16>) -> Unavailable {
-        let place = port.map_or_else(|| "any TCP port".into(), |port| format!("TCP port {port}"));
-        let text = self.text();
-        let hint = if port.is_some() { AGAIN } else { "{port} in its command line, where it takes one" };
-        Unavailable::new(format!("it does not listen at {place} after {} s{text}", PATIENCE.as_secs()), hint)
+    /// Waits until it listens, and where.
+    fn listens(
+        &mut self,
+        told: &Told,
+        place: &Place<'_>,
+        begun: Instant,
+        stop: &AtomicBool,
+    ) -> Result<String, Unavailable> {
+        loop {
+            // Asked before: what ended after it has listened is told from what never did.
+            let over = self.ended();
+            match state(&self.processes(), told, place.over, place.host)? {
+                State::Listens(address, server) => {
+                    self.server = server;
+                    return Ok(address);
+                }
+                State::Taken if over.is_none() && begun.elapsed() > STRANGER => {
+                    return Err(Unavailable::new("another program listens at its port", "again"));
+                }
+                State::NotYet if begun.elapsed() > STRANGER => self.listens_otherwise(told, place)?,
+                State::Taken | State::NotYet => {}
+            }
+            match over {
+                Some(why) => return Err(Unavailable::new(format!("{why}, and never listened"), AGAIN)),
+                None if begun.elapsed() > place.patience => return Err(self.never_listened(told, place)),
+                None if stop.load(Ordering::Relaxed) => return Err(Unavailable::new("it was not waited for", "")),
+                None => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    /// Whether it listens at its port, but with the other protocol.
+    fn listens_otherwise(&self, told: &Told, place: &Place<'_>) -> Result<(), Unavailable> {
+        let (Told::Port(port), Some((other, name, path))) = (told, place.over.other()) else { return Ok(()) };
+        match state(&self.processes(), told, other, place.host)? {
+            State::Listens(..) => Err(Unavailable::new(
+                format!("it listens at {name} port {port}, and this path is none of {name}"),
+                path,
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn never_listened(&self, told: &Told, place: &Place<'_>) -> Unavailable {
+        let (kind, given) = match place.over {
+            Over::Tcp => ("TCP port", "{port}"),
+            Over::Udp => ("UDP port", "{port}"),
+            Over::Unix(Kind::Stream) => ("Unix socket", "{socket}"),
+            Over::Unix(Kind::Datagram) => ("Unix socket of datagrams", "{socket}"),
+            Over::Unix(Kind::Packets) => ("Unix socket of packets", "{socket}"),
+        };
+        let at = match told {
+            Told::Nothing => format!("any {kind}"),
+            Told::Port(port) => format!("{kind} {port}"),
+            Told::Path(_) => format!("the {kind} that it was told"),
+        };
+        let hint = match told {
+            Told::Nothing => format!("{given} in its command line; -o patience=1m where it takes longer"),
+            _ => format!("-o patience=1m where it takes longer; else {AGAIN}"),
+        };
+        let waited = units::Glyphs::Ascii.time(place.patience.as_nanos() as f64);
+        Unavailable::new(format!("it does not listen at {at} after {waited}{}", self.text()), hint)
     }
 
     fn text(&self) -> String {
@@ -208,6 +290,9 @@ impl Drop for Running {
         for process in left {
             let _ = process.end(until.saturating_duration_since(Instant::now()).as_nanos() as u64);
         }
+        if let Some(folder) = self.socket.as_deref().and_then(Path::parent) {
+            let _ = fs::remove_dir_all(folder);
+        }
     }
 }
 
@@ -225,13 +310,6 @@ fn ending(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         _ => "ended".into(),
     }
-}
-
-/// A word of the command line with its placeholders filled in.
-fn filled(word: &str, port: Option<u16>, host: IpAddr, cpus: &[u32]) -> String {
-    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    let word = port.map_or_else(|| word.to_owned(), |port| word.replace("{port}", &port.to_string()));
-    word.replace("{host}", &host.to_string()).replace("{cpu}", &cpus.join(","))
 }
 
 /// The program itself and the files of its command line, with their SHA-256.
@@ -279,23 +357,23 @@ mod tests {
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+    fn at(cpus: &[u32]) -> Place<'_> {
+        Place { over: Over::Tcp, host: HERE, cpus, patience: Duration::from_secs(10) }
+    }
+
     fn start(words: &[&str]) -> Result<Running, Unavailable> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let source = msgpath_core::program::Source::Command(words.clone());
-        Running::start(
-            &Program { name: "it".into(), source, folder: String::new() },
-            &words,
-            &[],
-            HERE,
-            &AtomicBool::new(false),
-        )
+        let program = Program { name: "it".into(), source, folder: String::new() };
+        Running::start(&program, &words, &at(&[]), &AtomicBool::new(false))
     }
 
     #[test]
     fn placeholders_are_filled_in_wherever_they_stand() {
-        assert_eq!(filled("--listen={host}:{port}", Some(7), HERE, &[]), "--listen=127.0.0.1:7");
-        assert_eq!(filled("{cpu}", None, HERE, &[1, 3]), "1,3");
-        assert_eq!(filled("{port}", None, HERE, &[]), "{port}", "what is not known stays");
+        assert_eq!(at(&[]).filled("--listen={host}:{port}", &Told::Port(7)), "--listen=127.0.0.1:7");
+        assert_eq!(at(&[]).filled("--at={socket}", &Told::Path("/x".into())), "--at=/x");
+        assert_eq!(at(&[1, 3]).filled("{cpu}", &Told::Nothing), "1,3");
+        assert_eq!(at(&[]).filled("{port}", &Told::Nothing), "{port}", "what is not known stays");
     }
 
     #[test]
@@ -321,7 +399,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let (output, facts) = (LastOutput::default(), ProgramFacts::default());
-            let mut running = Running { child, mark: MARK.into(), server: None, output, facts };
+            let mut running = Running { child, mark: MARK.into(), server: None, output, socket: None, facts };
             assert!(running.ended().is_some_and(|how| how.contains("signal 9")));
         }
     }
@@ -334,7 +412,7 @@ mod tests {
         start.args(["-c", "setsid sleep 600 & exit 0"]).env(MARK, mark.split_once('=').unwrap().1);
         let child = start.spawn().unwrap();
         let (output, facts) = (LastOutput::default(), ProgramFacts::default());
-        let mut running = Running { child, mark: mark.clone(), server: None, output, facts };
+        let mut running = Running { child, mark: mark.clone(), server: None, output, socket: None, facts };
         running.child.wait().unwrap();
         // What the shell left is in no tree but that of this process.
         assert_eq!(running.ended(), None, "the daemon may listen yet");

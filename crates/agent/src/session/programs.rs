@@ -36,9 +36,8 @@ pub(super) fn watch(
             "start it there by hand: msgpath echo raw://HOST:PORT",
         ));
     }
-    let Some(wanted) = &order.program else { return Err(Unavailable::new("no program", "")) };
     let host = host_of(&order, peer);
-    let facts = programs.ready(&wanted.program, &order.cpus, host.ip(), order.options.family, stop)?;
+    let facts = programs.ready(&order, host.ip(), stop)?;
     let addresses = vec![facts.address.clone(); order.connections as usize];
     let offered = FromEnd::Offered { addresses, program: Some(Box::new(facts)) };
     let (speed_ns, before) = (speed::probe(), kernel().read());
@@ -52,14 +51,14 @@ impl Watched {
 
     pub(super) fn begin(&mut self, programs: &Programs) {
         self.before = kernel().read();
-        self.cpu_ns = programs.cpu_time(self.name());
+        self.cpu_ns = programs.cpu_time(&self.order);
     }
 
     /// What the program took. The CPU time is that of the whole round: of messages that were not measured as well.
     pub(super) fn end(self, programs: &mut Programs) -> FromEnd {
-        let cpu_ns = programs.cpu_time(self.name()).zip(self.cpu_ns);
+        let cpu_ns = programs.cpu_time(&self.order).zip(self.cpu_ns);
         let (kernel, watched_ns) = kernel().read().since(&self.before);
-        if let Some(why) = programs.ended(self.name()) {
+        if let Some(why) = programs.ended(&self.order) {
             return FromEnd::Failed(program::ended(self.name(), why).into());
         }
         let user_ns = cpu_ns.map_or(0, |(after, before)| after.saturating_sub(before));

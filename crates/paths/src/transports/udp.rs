@@ -116,6 +116,19 @@ impl Transport for Udp {
         Ok(Box::new(Bound { sockets, door, keys: Keys::new(need.connections)?, need: need.clone() }))
     }
 
+    fn reaches_programs(&self) -> bool {
+        true
+    }
+
+    fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
+        let address = parse(address)?;
+        let fd = socket(address, SocketType::DGRAM, bind_address(need)?)?;
+        set_buffers(fd.as_fd(), &need.options)?;
+        mark(fd.as_fd(), &need.options, true)?;
+        net::connect(&fd, &address)?;
+        Ok(AnyChannel::Socket(Socket::new(fd, true, need.limits.clone())?))
+    }
+
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {
         let (places, key) = admission::parse(address)?;
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("{address:?} is not an offer"));

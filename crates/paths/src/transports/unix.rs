@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::net::SocketType;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::{Listening, connect_local, set_buffers};
 use crate::channel::{AnyChannel, Socket};
@@ -50,6 +50,17 @@ pub(crate) fn connect(name: &str, kind: SocketType, framed: bool, need: &Need) -
     Ok((AnyChannel::Socket(Socket::new(fd, framed, need.limits.clone())?), String::new()))
 }
 
+/// Connects to the socket of a program of others. A socket of datagrams gets a name of its own, so that there is somebody to answer.
+pub(crate) fn connect_to_path(path: &str, kind: SocketType, framed: bool, need: &Need) -> io::Result<AnyChannel> {
+    let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    set_buffers(fd.as_fd(), &need.options)?;
+    if kind == SocketType::DGRAM {
+        net::bind(&fd, &net::SocketAddrUnix::new_unnamed())?;
+    }
+    net::connect(&fd, &net::SocketAddrUnix::new(path)?)?;
+    Ok(AnyChannel::Socket(Socket::new(fd, framed, need.limits.clone())?))
+}
+
 impl Transport for Unix {
     fn meta(&self) -> &'static TransportMeta {
         &META
@@ -57,6 +68,14 @@ impl Transport for Unix {
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
         offer(SocketType::STREAM, false, need)
+    }
+
+    fn reaches_programs(&self) -> bool {
+        true
+    }
+
+    fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
+        connect_to_path(address, SocketType::STREAM, false, need)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use msgpath_sys::socket::is_own;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
+use super::unix::connect_to_path;
 use super::{Listening, connect_local, other_descriptors, pass, set_buffers, take, unix_datagram_limit};
 use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
@@ -65,6 +66,14 @@ impl Transport for UnixGram {
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
         Ok(Box::new(Listening::local(SocketType::STREAM, need, far)?))
+    }
+
+    fn reaches_programs(&self) -> bool {
+        true
+    }
+
+    fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
+        connect_to_path(address, SocketType::DGRAM, true, need)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

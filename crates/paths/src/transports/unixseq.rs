@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::net::SocketType;
 
-use super::unix::{connect, offer};
+use super::unix::{connect, connect_to_path, offer};
 use super::unix_datagram_limit;
 use crate::channel::AnyChannel;
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
@@ -45,6 +45,14 @@ impl Transport for UnixSeq {
 
     fn offer(&self, need: &Need) -> io::Result<Box<dyn Offer>> {
         offer(SocketType::SEQPACKET, true, need)
+    }
+
+    fn reaches_programs(&self) -> bool {
+        true
+    }
+
+    fn connect_to_program(&self, address: &str, need: &Need) -> io::Result<AnyChannel> {
+        connect_to_path(address, SocketType::SEQPACKET, true, need)
     }
 
     fn connect(&self, address: &str, need: &Need) -> io::Result<(AnyChannel, String)> {

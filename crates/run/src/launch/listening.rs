@@ -51,8 +51,8 @@ impl Launcher for Listening<'_> {
         match self.target {
             Target::Local => Err(Problem::new("E01", Exit::CannotStart, "nobody listens at this process")),
             // What asks for its far end takes it for one before.
-            Target::Program { address } => {
-                let what = format!("a program of others at {address} is not a msgpath serve");
+            Target::Program { .. } => {
+                let what = format!("{} is a program of others, not a msgpath serve", self.target);
                 Err(Problem::new("E10", Exit::Usage, what).hint("msgpath echo, or msgpath compare"))
             }
             Target::Host { host, port, .. } => {

@@ -109,13 +109,18 @@ pub struct Request {
 pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result<Request, Problem> {
     meaning::refuse_what_has_no_meaning(verb, options)?;
     gates::of_one_run(&options.evidence.fail_if, verb.workload())?;
-    let mut target = target.cloned();
+    let (asked, mut target) = (target, target.cloned());
     let programs = Programs::of(verb, options, &mut target)?;
     let target = target.unwrap_or(Target::Local);
     let mut notes = Vec::new();
     let paths = programs.paths(verb, paths(verb, options, &target, &programs)?);
     let settings = &options.settings;
     settings.fit(&paths)?;
+    if let (Some(named), Some(program)) = (&programs.transport, asked)
+        && let Some(path) = paths.iter().find(|path| path.transport != *named)
+    {
+        return Err(problems::cannot_reach(path, program));
+    }
     if options.server.event_loop {
         meaning::an_event_loop_fits(&paths)?;
     }
@@ -301,7 +306,8 @@ fn say_effort(verb: Verb, options: &Options, cases: &[Case], effort: &mut Effort
 fn paths(verb: Verb, options: &Options, target: &Target, programs: &Programs) -> Result<Vec<PathName>, Problem> {
     let message = &options.message;
     let spec = |text: &str| PathArg::Spec(text.parse().expect("a well-formed path"));
-    let typed = match (&message.paths, target.transport()) {
+    let named = target.transport().or(programs.transport.as_deref());
+    let typed = match (&message.paths, named) {
         (Some(List(paths)), _) => paths.clone(),
         (_, Some(transport)) => vec![spec(transport)],
         _ if verb.is_compare() && programs.each.is_empty() => COMPARED.map(spec).to_vec(),

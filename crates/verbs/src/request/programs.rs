@@ -18,6 +18,8 @@ pub(super) struct Programs {
     pub(super) talk: Talk,
     /// Bytes of the request, where the user gave one.
     request: Option<usize>,
+    /// The transport that the target named.
+    pub(super) transport: Option<String>,
 }
 
 impl Programs {
@@ -27,14 +29,17 @@ impl Programs {
     /// What has no meaning with a program of others, or without one.
     pub(super) fn of(verb: Verb, options: &Options, target: &mut Option<Target>) -> Result<Self, Problem> {
         let mut each = options.server.programs.clone();
-        if let Some(Target::Program { address }) = target {
-            each.push(Program { name: "raw".into(), source: Source::Address(address.clone()), folder: String::new() });
+        let mut transport = None;
+        if let Some(Target::Program { source, transport: named }) = target {
+            each.push(Program { name: "raw".into(), source: source.clone(), folder: String::new() });
+            transport = named.take();
             *target = None;
         }
         if each.is_empty() {
-            return match (options.settings.frame, &options.settings.request_file) {
-                (None, None) => Ok(Self::default()),
-                _ => Err(usage("-o frame and -o request-file are for a program of yours as the server")
+            let settings = &options.settings;
+            return match (settings.frame, &settings.request_file, settings.patience_ms) {
+                (None, None, None) => Ok(Self::default()),
+                _ => Err(usage("-o frame, request-file and patience are for a program of yours as the server")
                     .hint("msgpath echo --server './server {port}' -o frame=line")),
             };
         }
@@ -46,6 +51,7 @@ impl Programs {
         let mut talk = Talk {
             framing: options.settings.frame.unwrap_or_default(),
             any_reply: options.timed.reply.is_some(),
+            patience_ms: options.settings.patience_ms.unwrap_or(0),
             ..Talk::default()
         };
         let mut request = None;
@@ -58,7 +64,7 @@ impl Programs {
             request = Some(bytes.len());
             talk = talk.with_request(&bytes);
         }
-        Ok(Self { each, talk, request })
+        Ok(Self { each, talk, request, transport })
     }
 
     /// The messages, where they are those of programs.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use msgpath_core::schema::ProcessSpent;
-use msgpath_sys::listening::listening;
+use msgpath_sys::listening::{Protocol, listening};
 use msgpath_sys::process;
 use msgpath_sys::spent::{self, Spent};
 
@@ -55,7 +55,7 @@ pub(super) fn who_listens(at: SocketAddr) -> Option<u32> {
         let any = address.ip().is_unspecified() && (address.is_ipv4() == at.is_ipv4() || !v6_only);
         address.port() == at.port() && (any || canonical(address.ip()) == canonical(at.ip()))
     };
-    let all = listening().ok()?;
+    let all = listening(Protocol::Tcp).ok()?;
     let found = all.iter().find(|one| is_it(one.address, one.v6_only))?;
     process::holder(found.inode)
 }
@@ -73,7 +73,7 @@ mod tests {
     fn a_server_of_this_machine_is_found_by_its_address() {
         let any = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = any.local_addr().unwrap().port();
-        if listening().is_err() {
+        if listening(Protocol::Tcp).is_err() {
             return eprintln!("skipped: no sock_diag");
         }
         assert_eq!(who_listens(SocketAddr::from(([127, 0, 0, 1], port))), Some(std::process::id()));

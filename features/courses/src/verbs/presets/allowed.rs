@@ -164,6 +164,7 @@ const KEYS: &[(&str, Verdict)] = &[
     ("message-log", Measures),
     ("frame", Measures),
     ("request-file", READS),
+    ("patience", Measures),
     ("fresh", Measures),
     ("burst", Measures),
     ("restarts", Measures),
@@ -182,7 +183,7 @@ fn target(text: &str) -> Verdict {
     let is_here = text == "here";
     let on_loopback = match text.parse() {
         Ok(Target::Host { host, .. }) => is_loopback(&host),
-        Ok(Target::Program { address }) => is_loopback_place(&address),
+        Ok(Target::Program { source, .. }) => runs_here(&source),
         _ => false,
     };
     if is_here || on_loopback { Measures } else { REACHES }
@@ -192,9 +193,10 @@ fn is_loopback(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The same of `HOST:PORT`.
-fn is_loopback_place(address: &str) -> bool {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+/// The same of a program that runs already. Which one answers at a path of the file system nobody knows.
+fn runs_here(source: &Source) -> bool {
+    let Source::Address(address) = source else { return false };
+    let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
     is_loopback(host.trim_start_matches('[').trim_end_matches(']'))
 }
 
@@ -209,8 +211,13 @@ fn device(text: &str) -> Verdict {
 
 fn server(text: &str) -> Verdict {
     match Program::parse(text).map(|program| program.source) {
-        Ok(Source::Address(address)) if is_loopback_place(&address) => Measures,
-        Ok(Source::Address(_)) => REACHES,
+        Ok(source @ (Source::Address(_) | Source::Socket(_))) => {
+            if runs_here(&source) {
+                Measures
+            } else {
+                REACHES
+            }
+        }
         _ => Starts("it starts a program"),
     }
 }
