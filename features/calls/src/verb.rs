@@ -40,10 +40,10 @@ use msgpath_verbs::places::{Asked, Places, Terms};
 use msgpath_verbs::problems::{self, cannot_write, nothing_came, usage};
 use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
-use msgpath_verbs::{cli, gates, looks, progress, runs, typed, verdict as held_to};
+use msgpath_verbs::{cli, gates, input, looks, progress, runs, typed, verdict as held_to};
 
-use crate::agent::client::orders::Secret;
-use crate::agent::client::redis;
+use crate::agent::client::orders::{MOST_BODY, Secret};
+use crate::agent::client::{http, redis};
 use crate::findings::failed::QUIT;
 use crate::serve;
 
@@ -84,7 +84,7 @@ Targets
   redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
   redis://USER@HOST/2      the same as a user of its access list, in database 2: --password-file
   redis+unix:///run/x.sock the same at a Unix socket (USER@ in front, ?db=2 behind it)
-  http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value
+  http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value, or --body
   http+unix:///run/x.sock:/PATH, http+unix://%2Frun%2Fx.sock/PATH   the same at a Unix socket";
 
 /// Calls of a server: RPC lab, Redis, HTTP
@@ -119,8 +119,8 @@ pub(crate) struct Arguments {
         help_heading = "Calls"
     )]
     arrivals: Option<ArrivalsArg>,
-    /// With --rate: calls in flight on a connection, at most [default: 4096]
-    #[arg(long, value_name = "N", value_parser = typed::number, requires = "rate", help_heading = "Calls")]
+    /// Calls in flight on a connection, at most: without --rate so many are kept in flight (pipelining) [default: 1, with --rate 4096]
+    #[arg(long, value_name = "N", value_parser = typed::number, help_heading = "Calls")]
     inflight: Option<u32>,
     /// Compare every byte of a reply: pings with what was sent, reads with what this run has written
     #[arg(long, conflicts_with = "rate", help_heading = "Calls")]
@@ -131,6 +131,12 @@ pub(crate) struct Arguments {
     /// With http://: a head field more, 'NAME: VALUE', or @FILE with one a line, which the record does not show; repeatable
     #[arg(long, value_name = "FIELD", value_parser = http_fields, help_heading = "Calls")]
     header: Vec<String>,
+    /// With http://: the body of requests that have one and no -value: FILE, or - for standard input
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
+    body: Option<PathBuf>,
+    /// With http://: a new connection for each call (Connection: close); connecting is no part of T4 - T1
+    #[arg(long, help_heading = "Calls")]
+    no_keepalive: bool,
     /// How long a reply may take
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "10s", help_heading = "Calls")]
     timeout: u64,
@@ -439,12 +445,18 @@ impl Arguments {
                     }
                 }
                 Protocol::Redis => check_redis(step)?,
-                Protocol::Http => check_http(step)?,
+                Protocol::Http => check_http(step, self.body.is_some())?,
             }
         }
-        if protocol != Protocol::Http && !self.header.is_empty() {
-            return Err(usage("--header is for HTTP").hint("http://HOST/PATH"));
+        let of_http = [(!self.header.is_empty(), "--header"), (self.body.is_some(), "--body")];
+        let of_http = of_http.into_iter().chain([(self.no_keepalive, "--no-keepalive")]);
+        if let Some((_, option)) = of_http.into_iter().find(|(typed, _)| *typed && protocol != Protocol::Http) {
+            return Err(usage(format!("{option} is for HTTP")).hint("http://HOST/PATH"));
         }
+        if self.body.is_some() && !script.steps.iter().any(|step| http::has_body(&step.method)) {
+            return Err(usage("no request of this run has a body").hint("POST, PUT or PATCH with --body"));
+        }
+        self.fits_in_flight(protocol, &script)?;
         if protocol != Protocol::Lab && (self.legacy || self.lab_log.is_some() || script.verbose) {
             return Err(usage(format!(
                 "--legacy, --lab-log and -verbose are about the lab's messages, not {}",
@@ -453,6 +465,50 @@ impl Arguments {
             .hint("leave them out"));
         }
         Ok((script, notes))
+    }
+}
+
+impl Arguments {
+    /// Calls in flight on a connection, at most.
+    fn in_flight(&self, protocol: Protocol) -> u32 {
+        let usual = if self.rate.is_some() && protocol != Protocol::Http { OPEN_INFLIGHT } else { 1 };
+        self.inflight.unwrap_or(usual)
+    }
+
+    /// Whether so many calls can be in flight on a connection.
+    fn fits_in_flight(&self, protocol: Protocol, script: &Script) -> Result<(), Problem> {
+        let many = self.in_flight(protocol) > 1;
+        if many && protocol == Protocol::Http {
+            return Err(
+                usage("over a connection of HTTP/1.1 one call goes after the other").hint("-P N for more at once")
+            );
+        }
+        if !many || self.rate.is_some() {
+            return Ok(());
+        }
+        if self.verify {
+            return Err(
+                usage("--verify compares a reply with the one call that is in flight").hint("leave out --inflight")
+            );
+        }
+        if script.steps.iter().any(|step| step.wait_ms > 0) {
+            return Err(usage("-waitms pauses between calls, and --inflight sends the next before the reply")
+                .hint("leave out one of them"));
+        }
+        match (self.connections, self.threads) {
+            (Some(connections), Some(threads)) if connections != threads => {
+                Err(usage("with --inflight a thread serves one connection").hint("leave out -T"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The bytes of `--body`.
+    fn body(&self) -> Result<Option<Vec<u8>>, Problem> {
+        let Some(file) = &self.body else { return Ok(None) };
+        let source = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
+        let read = input::read(source, MOST_BODY as u64);
+        read.map(Some).map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))
     }
 }
 
@@ -471,11 +527,11 @@ fn check_redis(step: &command::Step) -> Result<(), Problem> {
     }
 }
 
-fn check_http(step: &command::Step) -> Result<(), Problem> {
+fn check_http(step: &command::Step, has_body: bool) -> Result<(), Problem> {
     let name = step.method.to_ascii_lowercase();
     match name.as_str() {
         "get" | "read" | "head" | "options" | "delete" | "post" | "patch" => Ok(()),
-        "put" | "write" if step.value.is_none() => {
+        "put" | "write" if step.value.is_none() && !has_body => {
             Err(no_command(&CommandError::Missing { method: step.method.clone(), option: "-value" }))
         }
         "put" | "write" => Ok(()),
@@ -641,8 +697,10 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         connections,
         threads: arguments.threads.unwrap_or(connections),
         load: arguments.load(),
-        inflight: arguments.inflight.unwrap_or(OPEN_INFLIGHT),
+        inflight: arguments.in_flight(target.protocol),
         fields: arguments.header.concat(),
+        body: arguments.body()?,
+        closes: arguments.no_keepalive,
         verify: arguments.verify,
         timeout_ns: arguments.timeout.max(1_000_000),
         connect_timeout_ns: arguments.connect_timeout.max(1_000_000),

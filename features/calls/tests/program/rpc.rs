@@ -1001,6 +1001,79 @@ fn web_server_that_closes_after_some_replies_is_called_again() {
 }
 
 #[test]
+fn web_server_that_closes_is_called_again_by_schedule() {
+    let (port, _requests) = closing("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 30);
+    let line = format!("rpc http://127.0.0.1:{port}/ -k 100 GET --rate 1k --no-save");
+    let output = Home::new().run(&line).ends_with(0);
+    output.shows(&["GET: 100 calls answered, 0 failed", "3 calls answered: made again over a new connection"]);
+    let (port, _requests) = closing("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 1);
+    let output = Home::new().run(&format!("rpc http://127.0.0.1:{port}/ -k 50 POST --rate 1k --no-save")).ends_with(0);
+    output.shows(&["POST: 50 calls answered, 0 failed", "49 calls answered: over a new connection"]);
+}
+
+#[test]
+fn bodies_come_from_a_file_and_connections_are_kept_or_not() {
+    let (port, requests) = closing("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 1);
+    let home = Home::new();
+    // The server reads up to the empty line, with which this body ends.
+    std::fs::write(home.path().join("body"), "a=1\r\n\r\n").unwrap();
+    for schedule in ["", "--rate 1k"] {
+        let line = format!("rpc http://127.0.0.1:{port}/ -k 20 POST --body body --no-keepalive --no-save {schedule}");
+        let output = home.run(&line).ends_with(0).shows(&["POST: 20 calls answered, 0 failed"]);
+        assert!(!output.out.contains("over a new connection"), "it was asked for");
+    }
+    let asked: Vec<String> = requests.try_iter().filter(|request| !request.is_empty()).collect();
+    assert_eq!(asked.len(), 40, "each over a connection of its own");
+    let post = "\r\nConnection: close\r\nContent-Length: 7\r\n\r\na=1\r\n\r\n";
+    assert!(asked.iter().all(|request| request.starts_with("POST / ") && request.ends_with(post)), "{asked:?}");
+    for (line, says) in [
+        (format!("http://127.0.0.1:{port}/ GET --body body"), "no request of this run has a body"),
+        (format!("http://127.0.0.1:{port}/ POST --body nowhere"), "cannot be read"),
+        (format!("redis://127.0.0.1:{port} ping --no-keepalive"), "--no-keepalive is for HTTP"),
+        (format!("http://127.0.0.1:{port}/ GET --inflight 2"), "one call goes after the other"),
+        (format!("redis://127.0.0.1:{port} ping --inflight 2 --verify"), "--verify"),
+    ] {
+        home.run(&format!("rpc {line}")).ends_with(2).says(&[says]);
+    }
+}
+
+/// What is read of a stream of Redis' `PING`s until it ends: how many came with each read at most.
+fn pings(most: std::sync::mpsc::Sender<usize>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut bytes) = (stream.unwrap(), [0; 1 << 16]);
+            while let Ok(got @ 1..) = stream.read(&mut bytes) {
+                let asked = bytes[..got].windows(4).filter(|word| word == b"PING").count();
+                let _ = most.send(asked);
+                let _ = stream.write_all("+PONG\r\n".repeat(asked).as_bytes());
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn several_calls_are_kept_in_flight() {
+    let (most, asked) = channel();
+    let port = pings(most);
+    let home = Home::new();
+    let output = home.run(&format!("rpc redis://127.0.0.1:{port} -k 1000 ping --inflight 16")).ends_with(0);
+    output.shows(&["PING: 1000 calls answered, 0 failed"]);
+    let asked: Vec<usize> = asked.try_iter().collect();
+    assert_eq!((asked.iter().max(), asked.iter().sum::<usize>()), (Some(&16), 1000), "{asked:?}");
+    assert_eq!(recorded(&home)["plan"]["cases"][0]["inflight"], 16);
+    home.run("verify @last").ends_with(0);
+    // The lab's server answers in the order of the calls, each with its own stamps; errors stay those of their calls.
+    let (port, _requests) = server(lab());
+    rpc(port, "-k 200 write -key k000 + -value v 500 --inflight 8 -P 2 --no-save").ends_with(0);
+    let port = scripted(&["+PONG\r\n-OOM no\r\n", "+PONG\r\n+PONG\r\n"]);
+    let output = home.run(&format!("rpc redis://127.0.0.1:{port} -k 400 ping --inflight 2 --no-save")).ends_with(1);
+    output.shows(&["100 calls failed: OOM no", "25 % of 400 calls"]);
+}
+
+#[test]
 fn redirects_interim_replies_and_heads_are_named_as_what_they_are() {
     let (port, _requests) = closing(
         "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 301 Moved Permanently\r\nLocation: https://other/\r\nContent-Length: 0\r\n\r\n",
@@ -1048,7 +1121,7 @@ fn servers_at_unix_sockets_are_called() {
     assert!(requests.recv().unwrap().starts_with("GET /info HTTP/1.1\r\nHost: localhost\r\n"));
     let header = recorded(&home);
     assert_eq!(header["target"], format!("http+unix://{at}:/info"));
-    assert_eq!(header["plan"]["cases"][0]["path"]["transport"], "unix", "{}", header["plan"]["cases"][0]["path"]);
+    assert_eq!(header["plan"]["cases"][0]["path"], "unix:send");
     let encoded = at.to_string().replace('/', "%2F");
     home.run(&format!("rpc http+unix://{encoded}/info -k 50 GET --rate 1k --no-save")).ends_with(0);
     let socket = home.temporary().join("redis.sock");

@@ -55,7 +55,10 @@ fn wire(speaks: &Speaks, address: &Endpoint) -> Wire {
             pad: *pad,
         },
         Speaks::Redis(_) => Wire::Redis,
-        Speaks::Http { host, path, fields } => Wire::Http(Http::new(host.clone(), path.clone()).with(fields)),
+        Speaks::Http { host, path, fields, body, closes } => {
+            let http = Http::new(host.clone(), path.clone()).with(fields).with_body(body.clone());
+            Wire::Http(if *closes { http.closing() } else { http })
+        }
     }
 }
 

@@ -114,6 +114,11 @@ impl Inbox {
         self.have - whole
     }
 
+    /// Whether the next reply is whole already.
+    pub fn has_reply(&self, wire: &mut Wire) -> bool {
+        self.have > 0 && matches!(wire.frame(&self.bytes[..self.have]), Ok(Frame::Whole(_)))
+    }
+
     /// Forgets a reply; what follows it stays.
     pub fn consume(&mut self, whole: usize) {
         self.bytes.copy_within(whole..self.have, 0);

@@ -1,5 +1,7 @@
 //! HTTP/1.1 over a connection that is kept; replies with a length, in chunks, or up to the end.
 
+use std::sync::Arc;
+
 use msgpath_core::foreign::shown_bytes;
 
 use super::maker::{Draws, Maker};
@@ -13,6 +15,10 @@ pub struct Http {
     path: String,
     /// Fields of the head of every request, each with its line end.
     fields: String,
+    /// The body of requests that have one and no value.
+    body: Option<Arc<[u8]>>,
+    /// Each call has a connection of its own.
+    closes: bool,
     /// The request is HEAD: its reply has no body.
     no_body: bool,
     /// How the reply in progress ends, once its head is there.
@@ -39,6 +45,11 @@ pub fn command(method: &str) -> String {
     }
 }
 
+/// Whether requests of a method have a body.
+pub fn has_body(method: &str) -> bool {
+    ["PUT", "POST", "PATCH"].contains(&command(method).as_str())
+}
+
 /// As much of a text of the server as is told.
 fn begin(text: &[u8]) -> String {
     shown_bytes(text, 64)
@@ -58,6 +69,24 @@ impl Http {
         let kept = self.fields.split_inclusive("\r\n").filter(|line| !set.contains(&name(line)));
         self.fields = kept.collect::<String>() + more;
         self
+    }
+
+    /// With this body for requests that have one and no value.
+    #[must_use]
+    pub fn with_body(self, body: Option<Vec<u8>>) -> Self {
+        Self { body: body.map(Into::into), ..self }
+    }
+
+    /// With a connection of its own for each call.
+    #[must_use]
+    pub fn closing(mut self) -> Self {
+        self.fields += "Connection: close\r\n";
+        Self { closes: true, ..self }
+    }
+
+    /// Whether each call has a connection of its own.
+    pub fn closes(&self) -> bool {
+        self.closes
     }
 
     /// The path of a key: below the path of the target, its odd bytes percent-encoded. Returns where the key begins;
@@ -95,13 +124,17 @@ impl Http {
         let key = self.put_path(&key, out)..out.len();
         out.extend_from_slice(format!(" HTTP/1.1\r\n{}", self.fields).as_bytes());
         let drawn = maker.drawn(draws);
-        let empty = ["PUT", "POST", "PATCH"].contains(&command(method).as_str()).then_some(0);
-        if let Some(bytes) = maker.value_bytes().or(empty) {
+        let fixed = match maker.value_bytes() {
+            None if has_body(method) => Some(self.body.as_deref().unwrap_or_default()),
+            _ => None,
+        };
+        if let Some(bytes) = maker.value_bytes().or(fixed.map(<[u8]>::len)) {
             out.extend_from_slice(format!("Content-Length: {bytes}\r\n").as_bytes());
         }
         out.extend_from_slice(b"\r\n");
         let body = out.len();
         maker.put_value(out, draws);
+        out.extend_from_slice(fixed.unwrap_or_default());
         Sent { rpcid: draws.id(), bytes: out.len(), key, body: body..out.len(), drawn }
     }
 
@@ -194,7 +227,7 @@ impl Http {
         Ok(Reply {
             status: if failed { head.status.into() } else { 0 },
             body: from + head.bytes..bytes.len(),
-            closes: head.closes,
+            closes: head.closes || self.closes,
             server: head.server.map(begin),
             remark: remark.map(|text| Remark { text, failed }),
             ..Reply::default()
@@ -245,6 +278,12 @@ mod tests {
         assert!(put.starts_with("PUT /kv/a%2Fb HTTP/1.1\r\nHost: h:1\r\n"), "{put}");
         assert!(put.ends_with("\r\nContent-Length: 4\r\n\r\nvv_b"), "{put}");
         assert_eq!(key, b"a%2Fb");
+        let body = http().with_body(Some(b"a=1".to_vec())).closing();
+        let script = parse(&["POST"]).unwrap();
+        let (mut out, mut draws) = (Vec::new(), Draws::of(1, 1).remove(0));
+        body.build("POST", &mut Maker::new(&script.steps[0], 0, 1), &mut draws, &mut out);
+        let post = String::from_utf8(out).unwrap();
+        assert!(post.ends_with("\r\nConnection: close\r\nContent-Length: 3\r\n\r\na=1"), "{post}");
         let (get, key) = made("GET");
         assert!(get.starts_with("GET /kv HTTP/1.1\r\n") && get.ends_with("\r\n\r\n"), "{get}");
         assert_eq!(key, b"/kv");

@@ -1,10 +1,13 @@
-//! The calls of one round on the connections of one thread: a closed loop, or an open one with a thread that receives.
+//! The calls of one round on the connections of one thread: a closed loop with one call in flight or several, or an open one, with a
+//! thread that receives where several calls may be in flight.
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 
 use msgpath_core::plan::Load;
+use msgpath_core::schema::OpenRound;
 use msgpath_core::{CallCounts, Problem};
 use msgpath_rpc::command::Step;
 use msgpath_rpc::log::first_bytes;
@@ -72,13 +75,15 @@ pub struct Line {
     /// Open loop: where its schedule stands.
     debt: Debt,
     out: Vec<u8>,
+    /// Several calls that go at once.
+    batch: Vec<u8>,
 }
 
 impl Line {
     /// Ready for the first command.
     pub fn new(connection: Connection, wire: Wire, draws: Draws, shared: &Shared) -> Self {
         let maker = Maker::new(&shared.order.steps[0], connection.index, shared.order.connections);
-        Self { connection, wire, draws, maker, step: 0, debt: Debt::default(), out: Vec::new() }
+        Self { connection, wire, draws, maker, step: 0, debt: Debt::default(), out: Vec::new(), batch: Vec::new() }
     }
 
     fn turn_to(&mut self, step: usize, shared: &Shared) {
@@ -109,10 +114,15 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
     let counted: Vec<_> = lines.iter().map(tcp).collect();
     let (read_ns, before) = (clock::now(), usage::thread());
     match shared.order.load {
-        Load::Closed => closed(lines, order, shared, &place, &mut part),
-        Load::Open { .. } => {
-            if let Some(line) = lines.first_mut() {
-                open(line, order, shared, &place, &mut part);
+        Load::Closed if shared.order.inflight == 1 => closed(lines, order, shared, &place, &mut part),
+        // A thread has one connection then.
+        load => {
+            for line in lines.iter_mut() {
+                match (load, shared.order.inflight) {
+                    (Load::Closed, _) => pipelined(line, order, shared, &place, &mut part),
+                    (Load::Open { .. }, 1) => paced(line, order, shared, &place, &mut part),
+                    (Load::Open { .. }, _) => open(line, order, shared, &place, &mut part),
+                }
             }
         }
     }
@@ -155,7 +165,7 @@ fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place
             part.broken = Some((line.connection.index, Broken::Stopped));
             return;
         }
-        if let Err(broken) = one(line, step, shared, place, part) {
+        if let Err(broken) = one(line, step, shared, (place, None), part) {
             part.broken = Some((line.connection.index, broken));
             return;
         }
@@ -190,15 +200,21 @@ fn exchange(
     (received, t4)
 }
 
-/// One call and its reply.
-fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut Part) -> Result<(), Broken> {
+/// One call and its reply; `due`: when a schedule says that it goes. Returns T1 and T4.
+fn one(
+    line: &mut Line,
+    step: &Step,
+    shared: &Shared,
+    (place, due): (&Place, Option<u64>),
+    part: &mut Part,
+) -> Result<(u64, u64), Broken> {
     let Line { connection, wire, draws, maker, out, .. } = line;
     let renew =
         |connection: &mut Connection| connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()));
-    let mut gone = Gone::default();
+    let mut gone = Gone { due, ..Gone::default() };
     if connection.stale {
         renew(connection)?;
-        gone.renewed = Some("over a new connection: the server closes behind a reply");
+        gone.renewed = wire.keeps().then_some("over a new connection: the server closes behind a reply");
     }
     let sent = wire.build(&step.method, maker, draws, out);
     maker.advance();
@@ -256,7 +272,99 @@ fn one(line: &mut Line, step: &Step, shared: &Shared, place: &Place, part: &mut 
         None if beyond > 0 => {
             Err(Broken::Foreign(format!("{beyond} bytes more came than the one reply that was asked for")))
         }
-        None => Ok(()),
+        None => Ok((gone.t1, t4)),
+    }
+}
+
+/// Calls of a closed loop, several in flight on one connection: all that have room go in one send, replies are taken in their order.
+fn pipelined(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
+    let step = &shared.order.steps[order.step];
+    let index = line.connection.index;
+    let mut left = share(order, index, shared.order.connections);
+    let mut flight: VecDeque<Gone> = VecDeque::with_capacity(shared.order.inflight as usize);
+    let broken = loop {
+        let room = shared.order.inflight - flight.len() as u64;
+        let more = if shared.is_over() { 0 } else { left.min(room) };
+        left -= more;
+        if more > 0
+            && let Err(broken) = send_all(line, step, shared, (more, &mut flight), part)
+        {
+            break Some(broken);
+        }
+        if flight.is_empty() {
+            break (left > 0).then_some(Broken::Stopped);
+        }
+        if let Err(broken) = take_all(line, step, place, &mut flight, part) {
+            break Some(broken);
+        }
+    };
+    flight.iter().for_each(|gone| part.settle(place, index, gone, None));
+    part.broken = broken.map(|broken| (index, broken));
+}
+
+/// Puts so many calls together and sends them at once; they are in flight then.
+fn send_all(
+    line: &mut Line,
+    step: &Step,
+    shared: &Shared,
+    (more, flight): (u64, &mut VecDeque<Gone>),
+    part: &mut Part,
+) -> Result<(), Broken> {
+    let Line { connection, wire, draws, maker, out, batch, .. } = line;
+    let before = flight.len();
+    batch.clear();
+    for _ in 0..more {
+        let sent = wire.build(&step.method, maker, draws, out);
+        maker.advance();
+        flight.push_back(Gone { sent, ..Gone::default() });
+        batch.extend_from_slice(out);
+    }
+    let t1 = clock::now();
+    let unix_us = shared.unix_us(t1);
+    let mut rest = &mut batch[..];
+    for gone in flight.iter_mut().skip(before) {
+        let (message, behind) = rest.split_at_mut(gone.sent.bytes);
+        wire.stamp(message, unix_us);
+        (gone.t1, gone.unix_us) = (t1, unix_us);
+        gone.note(gone.sent.clone(), message, connection.port(), &shared.order);
+        connection.watch.sends(t1);
+        rest = behind;
+    }
+    send(&connection.stream, batch, &connection.watch, &mut part.report.calls)?;
+    let sent_at = clock::now();
+    flight.iter_mut().skip(before).for_each(|gone| gone.sent_at = sent_at);
+    Ok(())
+}
+
+/// Waits for the next reply, and takes it with all that came with it.
+fn take_all(
+    line: &mut Line,
+    step: &Step,
+    place: &Place,
+    flight: &mut VecDeque<Gone>,
+    part: &mut Part,
+) -> Result<(), Broken> {
+    let Line { connection: Connection { inbox, stream, watch, index, .. }, wire, .. } = line;
+    loop {
+        let (whole, first) = inbox.receive(stream, wire, watch, &mut part.report.calls)?;
+        let t4 = clock::now();
+        watch.received(t4);
+        let message = inbox.reply(whole);
+        let Some(gone) = flight.front() else {
+            return Err(Broken::Foreign("more replies came than calls were made".into()));
+        };
+        let reply = wire.reply(message).map_err(Broken::Foreign)?;
+        wire.belongs(&reply, gone.sent.rpcid, gone.unix_us, &step.method).map_err(Broken::Foreign)?;
+        let got = Got { first, t4, bytes: whole, body: first_bytes(&message[reply.body.clone()]), reply };
+        if let Some(what) = got.impossible(gone) {
+            return Err(Broken::Impossible(what));
+        }
+        part.settle(place, *index, gone, Some(&got));
+        flight.pop_front();
+        inbox.consume(whole);
+        if !inbox.has_reply(wire) {
+            return Ok(());
+        }
     }
 }
 
@@ -336,21 +444,67 @@ fn settle(
     refused
 }
 
+/// The schedule of a connection in a round; `None`: none of its calls falls to it.
+fn flow_of(line: &Line, order: &CallsOrder, shared: &Shared, place: &Place) -> Option<Flow> {
+    let Load::Open { rate, arrivals } = shared.order.load else { return None };
+    let index = line.connection.index;
+    let count = share(order, index, shared.order.connections);
+    let gap_ns = rate.gap_ns() * f64::from(shared.order.connections);
+    let (seed, most) = ((shared.order.seed, place.case, place.pass), shared.order.inflight);
+    let load = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most, debts: Vec::new() };
+    (count > 0).then(|| Flow::new(&load, index, 0, count).after(line.debt))
+}
+
+/// Calls by a schedule, one in flight: this thread sends and receives, and connects anew where the server has closed.
+fn paced(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
+    let Some(flow) = flow_of(line, order, shared, place) else { return };
+    let (step, index) = (&shared.order.steps[order.step], line.connection.index);
+    let mut arrived = Vec::with_capacity(flow.count() as usize);
+    let mut generator = Generator::new(&flow);
+    generator.begin();
+    for sequence in 0..flow.count() {
+        let due = flow.due(sequence);
+        let over = || match shared.is_over() {
+            true => Err(std::io::Error::from(std::io::ErrorKind::Interrupted)),
+            false => Ok(()),
+        };
+        if generator.pacer.wait_until(due, over).is_err() || over().is_err() {
+            part.broken = Some((index, Broken::Stopped));
+            break;
+        }
+        match one(line, step, shared, (place, Some(due)), part) {
+            Ok((t1, t4)) => {
+                generator.pacer.sent(due, t1);
+                flow.goes(sequence, t1, 0);
+                flow.settle_one();
+                arrived.push(t4);
+            }
+            Err(broken) => {
+                part.broken = Some((index, broken));
+                break;
+            }
+        }
+    }
+    arrived.resize(flow.count() as usize, 0);
+    let noted = generator.finish();
+    account_of(&flow, &arrived, &noted, &mut line.debt, part);
+}
+
+/// The account of a round by its schedule: when each reply arrived, ns (0: it did not), and what the sender has noted.
+fn account_of(flow: &Flow, arrived: &[u64], noted: &OpenRound, debt: &mut Debt, part: &mut Part) {
+    let open::Settled { open: mut account, debt: left, .. } = open::settle(flow, arrived, 0);
+    account.add(noted);
+    *debt = left;
+    part.open = Some(account);
+}
+
 /// Calls by a schedule, whatever the server does: this thread sends, another receives; what belongs together is brought
 /// together after the round.
 fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
-    let Load::Open { rate, arrivals } = shared.order.load else { return };
+    let Some(flow) = flow_of(line, order, shared, place) else { return };
+    let (flow, count) = (&flow, flow.count());
     let Line { connection, wire, draws, maker, debt, out, .. } = line;
     let step = &shared.order.steps[order.step];
-    let count = share(order, connection.index, shared.order.connections);
-    if count == 0 {
-        return;
-    }
-    let gap_ns = rate.gap_ns() * f64::from(shared.order.connections);
-    let seed = (shared.order.seed, place.case, place.pass);
-    let most = shared.order.inflight;
-    let schedule = wire::Load { gap_ns, arrivals, seed, cpus: Vec::new(), most, debts: Vec::new() };
-    let flow = &Flow::new(&schedule, connection.index, 0, count).after(*debt);
     let last = AtomicU64::new(count);
     let port = connection.port();
     let Connection { stream, inbox, watch, index, .. } = connection;
@@ -424,10 +578,7 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
     // A server may answer what it was not asked yet; that it did is found out below.
     let mut arrived: Vec<u64> = gone.iter().zip(&got).map(|(gone, got)| got.t4.max(gone.t1)).collect();
     arrived.resize(count as usize, 0);
-    let open::Settled { open: mut account, debt: left, .. } = open::settle(flow, &arrived, 0);
-    account.add(&noted);
-    *debt = left;
-    part.open = Some(account);
+    account_of(flow, &arrived, &noted, debt, part);
     // What the receiver found out says why the sender had to stop, unless it was cut off because of it.
     let ended = match (receive_ended, sent) {
         (Some(Broken::Stopped) | None, sent) => sent,

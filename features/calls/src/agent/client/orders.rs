@@ -22,6 +22,8 @@ pub const MOST_CALLS_A_ROUND: u64 = 250_000;
 const MOST_IN_FLIGHT: u64 = 4096;
 /// Bytes of the longest body: a key and a value.
 const MOST_BYTES: usize = 2 * (4 + MAX_BODY);
+/// Bytes of the longest body of a file: it travels in an order, as JSON.
+pub const MOST_BODY: usize = 128 << 10;
 /// Rows or records of one frame.
 const A_FRAME: usize = 1 << 16;
 /// Texts of one frame: each has 4096 characters at most.
@@ -107,6 +109,10 @@ pub enum Speaks {
         path: String,
         /// More fields of the head, each with its line end.
         fields: String,
+        /// The body of requests that have one and no value.
+        body: Option<Vec<u8>>,
+        /// Each call has a connection of its own.
+        closes: bool,
     },
 }
 
@@ -189,10 +195,16 @@ impl CallOrder {
         {
             return Err("connections, threads or calls in flight out of range");
         }
-        if let Load::Open { rate, .. } = self.load
-            && (self.threads != self.connections || rate.value() <= 0.0)
+        if self.threads != self.connections && (self.inflight > 1 || self.load != Load::Closed) {
+            return Err("a thread with several connections of a schedule, or with several calls in flight");
+        }
+        if matches!(self.load, Load::Open { rate, .. } if rate.value() <= 0.0) {
+            return Err("a rate out of range");
+        }
+        if let Speaks::Http { body: Some(body), .. } = &self.speaks
+            && body.len() > MOST_BODY
         {
-            return Err("a rate out of range, or a thread with several connections of a schedule");
+            return Err("a body out of range");
         }
         let fine = |step: &Step| {
             let calls = step.rep.checked_mul(step.k).unwrap_or(0);

@@ -131,6 +131,11 @@ impl Wire {
         matches!(self, Wire::Http(_)) && idempotent.contains(&super::http::command(method).as_str())
     }
 
+    /// Whether a connection is kept for the next call, as far as this end has its way.
+    pub fn keeps(&self) -> bool {
+        !matches!(self, Wire::Http(http) if http.closes())
+    }
+
     /// Puts the next call together, in `out`.
     pub fn build(&self, method: &str, maker: &mut Maker, draws: &mut Draws, out: &mut Vec<u8>) -> Sent {
         out.clear();

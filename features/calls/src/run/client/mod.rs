@@ -58,10 +58,14 @@ pub struct RpcRequest {
     pub threads: u32,
     /// Closed loop, or a schedule.
     pub load: Load,
-    /// Calls in flight on a connection of an open loop, at most.
+    /// Calls in flight on a connection, at most.
     pub inflight: u32,
     /// HTTP only: more fields of the head of every request, each with its line end.
     pub fields: String,
+    /// HTTP only: the body of requests that have one and no value.
+    pub body: Option<Vec<u8>>,
+    /// HTTP only: each call has a connection of its own.
+    pub closes: bool,
     /// Replies are compared with what they must be.
     pub verify: bool,
     /// How long a reply may take, ns.
@@ -189,6 +193,8 @@ fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, 
                 },
                 path: path.clone(),
                 fields: request.fields.clone(),
+                body: request.body.clone(),
+                closes: request.closes,
             }
         }
     };
@@ -200,7 +206,7 @@ fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, 
         threads: request.threads,
         cpus: request.cpus.clone(),
         load: request.load,
-        inflight: if *protocol == Protocol::Http { 1 } else { u64::from(request.inflight) },
+        inflight: request.inflight.into(),
         seed: request.seed,
         register: if seed1 { 1 } else { random_seed(request.seed) },
         verify: request.verify,

@@ -3,7 +3,7 @@
 use crate::agent::client::orders::MOST_CALLS_A_ROUND;
 use crate::agent::client::wire::LAB_HEAD;
 use crate::agent::client::{http, redis};
-use msgpath_core::plan::{Extent, Load};
+use msgpath_core::plan::Extent;
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Plan, Problem};
@@ -44,12 +44,11 @@ pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
     let case = |step: &Step| {
         let (size, reply) = sizes(request.target.protocol, step);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
-        let inflight = if request.load == Load::Closed { 1 } else { request.inflight };
         Case {
             reply,
             connections: request.connections,
             threads: request.threads,
-            inflight,
+            inflight: request.inflight,
             load: request.load,
             label: Some(label(request.target.protocol, &step.method)),
             ..Case::new(PathName::new(transport, "send", "block"), Pieces::whole(size))

@@ -85,6 +85,8 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("address", REACHES),
     ("token-file", READS),
     ("password-file", READS),
+    ("body", READS),
+    ("no-keepalive", Measures),
     ("header", Refused("it may name a file")),
     // The result.
     ("open-metrics", Refused("it writes a file, or listens")),
