@@ -157,3 +157,9 @@ mod watch_ends;
 #[cfg(feature = "watch")]
 #[path = "../features/watch/tests/program/watch_namespaces.rs"]
 mod watch_namespaces;
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch_runtimes.rs"]
+mod watch_runtimes;
+#[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch_truth.rs"]
+mod watch_truth;

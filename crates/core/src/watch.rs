@@ -45,6 +45,7 @@ stages! {
     InFlight "wake-up in flight",
     RunQueue "run-queue delay",
     Receive "server receives, on CPU",
+    Stopped "server stopped",
     OtherThread "waiting for a thread",
     WorkOnCpu "work: on CPU",
     WorkInterrupts "work: interrupts",
@@ -59,6 +60,7 @@ stages! {
     WorkSleep "work: sleep",
     WorkFault "work: page fault that blocks",
     WorkOther "work: another call",
+    WorkStopped "work: stopped",
     WorkElsewhere "work: in a thread not followed",
     Held "reply held back",
     Away "link and the other host",
@@ -70,6 +72,7 @@ stages! {
     ClientInFlight "back: wake-up in flight",
     ClientRunQueue "back: run-queue delay",
     ClientReceive "back: client receives, on CPU",
+    ClientStopped "back: client stopped",
     ClientOtherThread "back: another thread receives",
     Rest "rest of the reply",
 }
@@ -98,14 +101,15 @@ impl DerefMut for Stages {
     }
 }
 
-/// What kept a thread from going on, and for how long: who woke it, or who had the CPU before it.
+/// What kept a thread from going on, and for how long: who woke it, who had the CPU before it, or who stopped it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Culprit {
     /// How long the thread waited, ns; 0: it did not.
     pub ns: u64,
-    /// Thread id; 0: the CPU was idle.
+    /// Thread id. No thread woke it: [`by`](self::by) says what did.
     pub pid: i32,
-    /// Number of the call in which the thread blocked; negative: none.
+    /// Of a block: number of the call; negative: none. Of a wait for a CPU: [`QUOTA`], or negative. Of a stop: the signal; 0: a tracer;
+    /// negative: a freezer.
     pub call: i16,
     /// Of a block: the stage of work that it is part of, counted from [`Stage::WorkOnCpu`]; 0: not known.
     pub kind: u8,
@@ -113,6 +117,21 @@ pub struct Culprit {
     pub cpu: u16,
     /// Name, up to the first 0.
     pub name: [u8; 16],
+}
+
+/// In the place of a call: the thread was kept from a CPU by the quota of its group.
+pub const QUOTA: i16 = -2;
+
+/// What ended a block, where no thread did: numbers in the place of its id.
+pub mod by {
+    /// An interrupt, of a timer or of a device.
+    pub const INTERRUPT: i32 = 0;
+    /// The interrupt or the softirq of a timer.
+    pub const TIMER: i32 = -1;
+    /// The softirq that received a packet.
+    pub const PACKET: i32 = -2;
+    /// The interrupt of a device, or a softirq behind it.
+    pub const DEVICE: i32 = -3;
 }
 
 impl Culprit {
@@ -147,11 +166,12 @@ pub struct RequestRow {
     /// By [`Stage`], ns.
     pub stages: Stages,
     /// The wait for a CPU before the request was read, the longest block and the longest wait for a CPU while it was worked on,
-    /// and the client's wait for a CPU.
+    /// the client's wait for a CPU, and the last time that one of both was stopped.
     pub run_there: Culprit,
     pub block: Culprit,
     pub run_work: Culprit,
     pub run_back: Culprit,
+    pub stop: Culprit,
     pub server_name: [u8; 16],
     pub client_name: [u8; 16],
     /// What was asked for, where the protocol is known: `GET`, `POST /login`, `SELECT`.

@@ -66,9 +66,10 @@ HELPER void *(*as_unix_socket)(void *sk) = (void *)178;
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 /* What the hypervisor took is kept with a CPU's run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING), which a task's leads to. */
 struct rq { u64 prev_steal_time_rq; };
-struct cfs_rq { struct rq *rq; };
+/* How long a queue stood still for a quota, its own or that of a group above it; the name has changed. */
+struct cfs_rq { struct rq *rq; u64 throttled_clock_self_time, throttled_clock_pelt_time, throttled_clock_task_time; };
 struct sched_entity { struct cfs_rq *cfs_rq; };
-struct task_struct { s32 pid; s32 tgid; u32 in_iowait : 1; struct sched_entity se; char comm[16]; };
+struct task_struct { s32 pid; s32 tgid; u32 in_iowait : 1, frozen : 1; struct sched_entity se; char comm[16]; };
 /* The state of a task was `long state` before kernel 5.14. */
 struct task_struct___renamed { u32 __state; };
 struct task_struct___before { long state; };
@@ -104,7 +105,8 @@ struct tcp_sock {
 	u64 bytes_sent;
 	volatile u64 bytes_received, bytes_acked;
 	volatile u32 rcv_nxt, snd_una;
-	u32 copied_seq;
+	u32 copied_seq, write_seq, snd_nxt, packets_out, mss_cache;
+	u8 nonagle : 4;
 };
 struct udp_sock { struct sk_buff_head reader_queue; };
 struct unix_sock { void *addr; struct sock *peer; };

@@ -53,6 +53,29 @@ INLINE int send_begins(u64 *ctx, int payload)
 SEC("tp_btf/tcp_sendmsg_locked") int on_tcp_sendmsg_locked(u64 *ctx) { return send_begins(ctx, 0); }
 SEC("tp_btf/tcp_sendmsg_locked") int on_tcp_sendmsg_locked_payload(u64 *ctx) { return send_begins(ctx, 1); }
 
+/* A field of a few bits. */
+#define BITS(from, field) ({ \
+	void *at = (void *)(from) + __builtin_preserve_field_info((from)->field, 0); \
+	u64 value = 0; \
+	switch (__builtin_preserve_field_info((from)->field, 1)) { \
+	case 1: value = *(u8 *)at; break; \
+	case 2: value = *(u16 *)at; break; \
+	case 4: value = *(u32 *)at; break; \
+	case 8: value = *(u64 *)at; break; \
+	} \
+	value <<= __builtin_preserve_field_info((from)->field, 4); \
+	value >> __builtin_preserve_field_info((from)->field, 5); })
+
+/* Nagle's algorithm: what was sent is less than a segment, and is kept until what was sent before is acknowledged. */
+INLINE int waits_for_acknowledgement(struct sock *sk)
+{
+	struct tcp_sock *tcp = sk->sk_protocol == IPPROTO_TCP ? as_tcp_socket(sk) : 0;
+	if (!tcp)
+		return 0;
+	u32 unsent = tcp->write_seq - tcp->snd_nxt;
+	return unsent && unsent < tcp->mss_cache && tcp->packets_out && !BITS(tcp, nonagle);
+}
+
 SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
@@ -67,6 +90,8 @@ SEC("tp_btf/sock_send_length") int on_sock_send_length(u64 *ctx)
 		return 0;
 	u64 now = monotonic_ns();
 	t->sending = 0;
+	if (bytes > 0 && waits_for_acknowledgement(sk))
+		conn->nagled |= 1 << role;
 	if (LOGGED(conn) && sk->__sk_common.skc_family != AF_UNIX)
 		log_sent(conn->id, role, now, bytes > 0 ? bytes : 0);
 	if (bytes > 0) {
@@ -316,18 +341,6 @@ SEC("tp_btf/net_dev_queue") int on_net_dev_queue(u64 *ctx)
 
 /* ---- threads ---- */
 
-#define READ_BIT(task) ({ \
-	void *at = (void *)(task) + __builtin_preserve_field_info((task)->in_iowait, 0); \
-	u64 value = 0; \
-	switch (__builtin_preserve_field_info((task)->in_iowait, 1)) { \
-	case 1: value = *(u8 *)at; break; \
-	case 2: value = *(u16 *)at; break; \
-	case 4: value = *(u32 *)at; break; \
-	case 8: value = *(u64 *)at; break; \
-	} \
-	value <<= __builtin_preserve_field_info((task)->in_iowait, 4); \
-	value >> __builtin_preserve_field_info((task)->in_iowait, 5); })
-
 /* The call in which a task blocks; a page fault is none. */
 INLINE s32 call_of(struct task_struct *task)
 {
@@ -343,21 +356,23 @@ INLINE s32 call_of(struct task_struct *task)
 	return NO_CALL;
 }
 
-INLINE u32 kind_of(struct control *c, struct task_struct *task, s32 call)
+INLINE u32 kind_of(struct control *c, struct task_struct *task, s32 call, u32 state)
 {
+	if (state & (BY_SIGNAL | BY_TRACER | BY_FREEZER) || (EXISTS(task->frozen) && BITS(task, frozen)))
+		return STOPPED;
 	if (call < 0)
-		return FAULT;
-	u32 kind = call < CALLS ? c->kinds[call & (CALLS - 1)] : OTHER;
-	if (kind != DISK && READ_BIT(task))
+		return BITS(task, in_iowait) ? DISK : FAULT;
+	u32 kind = call < CALLS ? c->kinds[call & (CALLS - 1)] & (SENDS_DATA - 1) : OTHER;
+	if (kind != DISK && BITS(task, in_iowait))
 		return DISK;
-	return kind < POLL || kind >= KINDS ? OTHER : kind;
+	return kind < POLL || kind >= STOPPED ? OTHER : kind;
 }
 
-/* The number of a call and the kind of a block in one. A page fault has no call, and is known by that. */
+/* The number of a call and the kind of a block in one. A page fault has no call: all bits of the number. */
 INLINE s16 call_and_kind(s32 call, u32 kind)
 {
-	u32 most = (1 << CALL_BITS) - 1;
-	return call < 0 ? NO_CALL : (kind & 15) << CALL_BITS | ((u32)call < most ? (u32)call : most);
+	u32 none = (1 << CALL_BITS) - 1, number = call < 0 ? none : (u32)call < none ? (u32)call : none - 1;
+	return (kind & 15) << CALL_BITS | number;
 }
 
 INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct *next, u32 state)
@@ -379,12 +394,15 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 		u32 new = RUNNABLE;
 		if (!(preempted & 1) && state) {
 			call = call_of(prev);
-			new = kind_of(c, prev, call);
+			new = kind_of(c, prev, call, state);
+			if (new == STOPPED)
+				call = state & BY_SIGNAL ? SIGSTOP : state & BY_TRACER ? TRACED : FROZEN;
 		}
 		if (lock(from)) {
 			from->call = call;
 			from->taker.pid = 0;
 			if (new == RUNNABLE) {
+				begins_to_wait(from, prev);
 				from->taker.pid = next->pid;
 				copy_name(from->taker.name, next->comm);
 			}
@@ -403,7 +421,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 			int taken = to->taker.pid != 0;
 			who->ns = now - to->since;
 			who->pid = taken ? to->taker.pid : prev->pid;
-			who->call = NO_CALL;
+			who->call = was_throttled(to, next) ? QUOTA : NO_CALL;
 			who->cpu = this_cpu();
 			copy_name(who->name, prev->comm);
 			if (taken)
@@ -442,11 +460,64 @@ INLINE void hand_over(struct thread *to, s32 pid, u64 now)
 	struct conn *conn = conn_of(from->open);
 	if (!conn || conn->phase != SERVED || conn->hands || conn->reads != CURRENT)
 		return;
+	/* A thread that has a request of its own waits for that one. */
+	struct conn *its = conn_of(to->open);
+	if (its && its->phase == SERVED && its->reads == pid)
+		return;
 	mark_own(from, &conn->handed_from, now);
 	if (!mark_other(to, &conn->handed_to, now))
 		return;
 	conn->hands = pid;
 	to->block.ns = to->run.ns = 0;
+}
+
+/*
+ * Who wakes another one. The thread that has the CPU only where it does so itself: not where it was interrupted. A softirq may be the
+ * thread's own work, of a packet that it sends within this machine.
+ */
+INLINE s32 waker(struct control *c)
+{
+	u32 zero = 0;
+	struct context *context = map_lookup(&contexts, &zero);
+	if (context && context->hard)
+		return context->hard;
+	u32 soft = context ? context->soft : 0;
+	if (!soft)
+		return CURRENT;
+	if (soft == TIMERS + 1 || soft == HIGH_TIMERS + 1)
+		return TIMED_OUT;
+	if (soft != NET_RX + 1 && soft != NET_TX + 1)
+		return DEVICE;
+	s32 call = call_of(current_task());
+	return call >= 0 && call < CALLS && c->kinds[call & (CALLS - 1)] & SENDS_DATA ? CURRENT : PACKET;
+}
+
+/* A thread that was stopped goes on. */
+INLINE void goes_on(struct thread *t, u64 ns, u64 now)
+{
+	s32 process = t->tgid;
+	struct who *by = t->call > 0 ? map_lookup(&stoppers, &process) : 0;
+	if (by)
+		t->stop = *by;
+	else
+		__builtin_memset(&t->stop, 0, sizeof(t->stop));
+	if (!by)
+		t->stop.call = t->call;
+	t->stop.ns = ns;
+	t->stop_ended = now;
+}
+
+SEC("tp_btf/signal_generate") int on_signal_generate(u64 *ctx)
+{
+	s32 signal = ctx[0];
+	struct task_struct *task = (void *)ctx[2];
+	if (signal < SIGSTOP || signal > SIGTTOU || !active())
+		return 0;
+	struct who by = { .pid = CURRENT, .call = signal, .cpu = this_cpu() };
+	current_name(by.name, sizeof(by.name));
+	s32 process = task->tgid;
+	map_update(&stoppers, &process, &by, ANY);
+	return 0;
 }
 
 SEC("tp_btf/sched_waking") int on_sched_waking(u64 *ctx)
@@ -461,19 +532,24 @@ SEC("tp_btf/sched_waking") int on_sched_waking(u64 *ctx)
 		return 0;
 	u64 now = monotonic_ns();
 	int woken = t->state >= POLL;
+	s32 by = waker(c);
 	if (woken) {
 		u64 ns = now > t->since ? now - t->since : 0;
-		if (ns > t->block.ns) {
+		if (t->state == STOPPED)
+			goes_on(t, ns, now);
+		else if (ns > t->block.ns) {
 			t->block.ns = ns;
-			t->block.pid = CURRENT;
+			t->block.pid = by;
 			t->block.call = call_and_kind(t->call, t->state);
 			t->block.cpu = this_cpu();
-			current_name(t->block.name, sizeof(t->block.name));
+			((u64 *)t->block.name)[0] = ((u64 *)t->block.name)[1] = 0;
+			if (by > 0)
+				current_name(t->block.name, sizeof(t->block.name));
 		}
 		go(t, WAKING, now);
 	}
 	unlock(t);
-	if (woken)
+	if (woken && by > 0)
 		hand_over(t, pid, now);
 	return 0;
 }
@@ -488,8 +564,10 @@ SEC("tp_btf/sched_wakeup") int on_sched_wakeup(u64 *ctx)
 	/* Of a thread that has its CPU nothing is changed from another one. */
 	if (!t || t->state < WAKING || !lock(t))
 		return 0;
-	if (t->state >= WAKING)
+	if (t->state >= WAKING) {
+		begins_to_wait(t, task);
 		go(t, RUNNABLE, monotonic_ns());
+	}
 	unlock(t);
 	return 0;
 }
@@ -576,22 +654,35 @@ INLINE int interrupt(int begins, int soft)
 	return 0;
 }
 
-SEC("tp_btf/irq_handler_entry") int on_irq_handler_entry(void) { return interrupt(1, 0); }
-SEC("tp_btf/irq_handler_exit") int on_irq_handler_exit(void) { return interrupt(0, 0); }
+INLINE int hard_interrupt(s32 which)
+{
+	u32 zero = 0;
+	struct context *context = map_lookup(&contexts, &zero);
+	if (context)
+		context->hard = which;
+	return interrupt(which != 0, 0);
+}
 
-/* Where there are connections to other hosts it is kept when packets began to be received. */
+SEC("tp_btf/irq_handler_entry") int on_irq_handler_entry(void) { return hard_interrupt(DEVICE); }
+SEC("tp_btf/irq_handler_exit") int on_irq_handler_exit(void) { return hard_interrupt(0); }
+
+/* It is kept when packets began to be received, for connections to other hosts. */
 INLINE int softirq(u64 *ctx, int begins)
 {
-	struct control *c = active();
-	u32 zero = 0;
-	u64 *began = c && c->far && (u32)ctx[0] == NET_RX ? map_lookup(&receiving, &zero) : 0;
-	if (began)
-		*began = begins ? monotonic_ns() : 0;
+	u32 zero = 0, which = ctx[0];
+	struct context *context = map_lookup(&contexts, &zero);
+	if (!context)
+		return 0;
+	context->soft = begins ? which + 1 : 0;
+	if (which == NET_RX) {
+		struct control *c = active();
+		context->receives = begins && c && c->far ? monotonic_ns() : 0;
+	}
 	return interrupt(begins, 1);
 }
 
 SEC("tp_btf/softirq_entry") int on_softirq_entry(u64 *ctx) { return softirq(ctx, 1); }
 SEC("tp_btf/softirq_exit") int on_softirq_exit(u64 *ctx) { return softirq(ctx, 0); }
 /* Of x86. */
-SEC("tp_btf/local_timer_entry") int on_local_timer_entry(void) { return interrupt(1, 0); }
-SEC("tp_btf/local_timer_exit") int on_local_timer_exit(void) { return interrupt(0, 0); }
+SEC("tp_btf/local_timer_entry") int on_local_timer_entry(void) { return hard_interrupt(TIMED_OUT); }
+SEC("tp_btf/local_timer_exit") int on_local_timer_exit(void) { return hard_interrupt(0); }

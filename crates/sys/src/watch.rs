@@ -16,15 +16,16 @@ use std::time::Duration;
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
-use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stage, Stages, Times};
+use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stages, Times, by};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::bpf::{Loaded, Missing, PAYLOAD_SUFFIX, Refusal, kernel_types, mapped, object, other, program, programs};
 use crate::mapping::Mapping;
+use calls::SENDING;
 pub use calls::{CallKind, calls};
-pub use event::{Event, KINDS, Role, What};
+pub use event::{Event, KINDS, PARTS, Role, What};
 use extra::Extra;
 
 /// Packed by `build.rs`.
@@ -36,7 +37,7 @@ const NEWER: [&str; 3] = ["sk_data_ready", "sock_recv_length", "sock_send_length
 const OLDER: [&str; 2] = ["tcp_probe", "tcp_rcv_space_adjust"];
 /// Without it there are no stages.
 const SWITCHES: &str = "sched_switch";
-const HOOKS: [&str; 18] = [
+const HOOKS: [&str; 19] = [
     "sk_data_ready",
     "sock_recv_length",
     "sock_send_length",
@@ -55,6 +56,7 @@ const HOOKS: [&str; 18] = [
     "softirq_exit",
     "local_timer_entry",
     "local_timer_exit",
+    "signal_generate",
 ];
 /// Tells when a TCP send begins, since kernel 6.16.
 const SEND_BEGINS: &str = "tcp_sendmsg_locked";
@@ -76,7 +78,8 @@ const ADDRESSES: usize = 72;
 const AMBIGUOUS: usize = 76;
 const CALL_KINDS: usize = 80;
 const CALLS: usize = 512;
-const CONTROL_SIZE: usize = CALL_KINDS + CALLS;
+const HOLES: usize = CALL_KINDS + CALLS + 8;
+const CONTROL_SIZE: usize = HOLES + 8;
 /// Bits of `follow`.
 const PROCESSES: u32 = 1;
 const CGROUPS: u32 = 2;
@@ -94,7 +97,8 @@ const SERVICE_SIZE: usize = HISTOGRAM + Times::BUCKETS * 8;
 const PORTS_SIZE: usize = (1 << 16) / 8;
 /// The first bytes of a request that a row has.
 pub const HEAD: usize = 48;
-const ROW_SIZE: usize = 72 + STAGES * 8 + 4 * 32 + 32 + HEAD;
+const CULPRITS: usize = 5;
+const ROW_SIZE: usize = 72 + STAGES * 8 + CULPRITS * 32 + 32 + HEAD;
 
 /// What was counted of all connections together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +111,8 @@ pub struct Totals {
     pub no_room: u64,
     /// Pairs of addresses of datagrams that hosts in several network namespaces have.
     pub ambiguous: u64,
+    /// Events of connections that are looked into that found no room.
+    pub holes: u64,
 }
 
 /// What is known of a connection once its messages were looked at; its number in the programs.
@@ -220,11 +226,7 @@ impl Watch {
         let filling = filling([&rows, &events]).map_err(|error| other(&error))?;
         let mut watch =
             Self { ebpf, loaded, datagrams, addresses, control, services, ports, listening, rows, events, filling };
-        calls().into_iter().for_each(|(call, _, kind)| {
-            if let Some(kind) = kind {
-                watch.set_kind(call, kind);
-            }
-        });
+        calls().into_iter().for_each(|(call, _, kind)| watch.set_kind(call, kind));
         // Until somebody says otherwise, every request has a row.
         (0..SERVICES).for_each(|service| watch.set_sampling(service as u32, u64::MAX, 1));
         Ok((watch, missing))
@@ -266,10 +268,11 @@ impl Watch {
         self.control.u32_at(ON).store(u32::from(on), Ordering::SeqCst);
     }
 
-    /// What it means to block in a call.
-    fn set_kind(&mut self, call: i16, kind: CallKind) {
+    /// What it means to block in a call, and whether a packet may be its work.
+    fn set_kind(&mut self, call: i16, kind: Option<CallKind>) {
+        let sends = if SENDING.contains(&libc::c_long::from(call)) { SENDS_DATA } else { 0 };
         if let Some(call) = usize::try_from(call).ok().filter(|call| *call < CALLS) {
-            self.control.write(CALL_KINDS + call, &[kind as u8]);
+            self.control.write(CALL_KINDS + call, &[kind.map_or(0, |kind| kind as u8) | sends]);
         }
     }
 
@@ -378,10 +381,10 @@ impl Watch {
 
     /// What was counted of all.
     pub fn totals(&self) -> Totals {
-        let [connections, lost, no_room] =
-            [CONNECTIONS, LOST, NO_ROOM].map(|at| self.control.u64_at(at).load(Ordering::Relaxed));
+        let [connections, lost, no_room, holes] =
+            [CONNECTIONS, LOST, NO_ROOM, HOLES].map(|at| self.control.u64_at(at).load(Ordering::Relaxed));
         let ambiguous = u64::from(self.control.u32_at(AMBIGUOUS).load(Ordering::Relaxed));
-        Totals { connections, lost, no_room, ambiguous }
+        Totals { connections, lost, no_room, ambiguous, holes }
     }
 
     /// Returns when one of the rings is a quarter full, or the time is over.
@@ -529,15 +532,18 @@ fn culprit_at(bytes: &[u8], at: usize) -> Culprit {
 
 /// Bits of the number of a block's call; the kind of the block is above them.
 const CALL_BITS: u32 = 11;
+/// The number where there is no call: a page fault.
+const NO_CALL: i16 = (1 << CALL_BITS) - 1;
+/// Of a call, beside its kind: it sends.
+const SENDS_DATA: u8 = 0x80;
 
 /// The longest block. In a page fault there is no call.
 fn block_at(bytes: &[u8], at: usize) -> Culprit {
-    let (block, fault) = (culprit_at(bytes, at), Stage::WorkFault as u8 - Stage::WorkOnCpu as u8);
-    let (call, kind) = match block.call {
-        none @ ..0 => (none, fault),
-        both => (both & ((1 << CALL_BITS) - 1), (both >> CALL_BITS) as u8),
-    };
-    Culprit { call, kind, ..block }
+    let block = culprit_at(bytes, at);
+    let call = Some(block.call & NO_CALL).filter(|call| *call != NO_CALL).unwrap_or(-1);
+    // Where a tracepoint tells of timers alone, other interrupts are those of devices.
+    let pid = if block.pid == by::DEVICE && !cfg!(target_arch = "x86_64") { by::INTERRUPT } else { block.pid };
+    Culprit { call, kind: (block.call >> CALL_BITS) as u8, pid, ..block }
 }
 
 fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
@@ -545,7 +551,7 @@ fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
     let stages = 72;
     let culprits = stages + STAGES * 8;
     let culprit = |number: usize| culprit_at(bytes, culprits + number * 32);
-    let names = culprits + 4 * 32;
+    let names = culprits + CULPRITS * 32;
     let row = RequestRow {
         t0_ns: u64_at(0),
         total_ns: u64_at(8),
@@ -567,6 +573,7 @@ fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
         block: block_at(bytes, culprits + 32),
         run_work: culprit(2),
         run_back: culprit(3),
+        stop: culprit(4),
         server_name: name_at(bytes, names),
         client_name: name_at(bytes, names + 16),
         what: [0; 16],
@@ -578,6 +585,7 @@ fn parse(bytes: &[u8; ROW_SIZE]) -> Headed {
 mod tests {
     use super::extra::State;
     use super::*;
+    use msgpath_core::watch::Stage;
 
     #[test]
     fn a_row_is_read_as_it_was_written() {
@@ -596,7 +604,8 @@ mod tests {
             (wide(after), after as i32 + 2, after as i16 + 3)
         );
         assert_eq!((row.block.ns, row.run_back.ns), (wide(after + 8), wide(after + 24)));
-        let names = after as u32 + 32;
+        assert_eq!(row.stop.ns, wide(after + 32));
+        let names = after as u32 + 8 * CULPRITS as u32;
         assert_eq!(
             (&row.client_name[12..], &head[..4]),
             (&(names + 7).to_ne_bytes()[..], &(names + 8).to_ne_bytes()[..])
@@ -613,7 +622,8 @@ mod tests {
         };
         assert_eq!(block(9 << CALL_BITS | 74), (74, Some(Stage::WorkDisk)));
         assert_eq!(block(12 << CALL_BITS | 61), (61, Some(Stage::WorkOther)));
-        assert_eq!(block(-1), (-1, Some(Stage::WorkFault)));
+        assert_eq!(block(11 << CALL_BITS | NO_CALL), (-1, Some(Stage::WorkFault)));
+        assert_eq!(block(9 << CALL_BITS | NO_CALL), (-1, Some(Stage::WorkDisk)));
         assert_eq!(block(74), (74, None));
     }
 

@@ -36,12 +36,20 @@ impl Group {
     }
 }
 
-/// The groups of this process that count throttling, innermost first: a quota of any of them stops it.
+/// The groups of this process that count throttling.
+///
+/// # Errors
+/// As [`of`].
+pub fn all() -> Result<Vec<Group>, String> {
+    of("self")
+}
+
+/// The groups of a process (its number, or `self`) that count throttling, innermost first: a quota of any of them stops it.
 ///
 /// # Errors
 /// None does, or the groups cannot be read.
-pub fn all() -> Result<Vec<Group>, String> {
-    let groups = read::text("/proc/self/cgroup")?;
+pub fn of(process: &str) -> Result<Vec<Group>, String> {
+    let groups = read::text(&format!("/proc/{process}/cgroup"))?;
     let mounts = read::text("/proc/self/mountinfo")?;
     let found =
         paths(&groups).into_iter().filter_map(|(version, path)| Some((version, path, mount(&mounts, version)?)));

@@ -89,7 +89,9 @@ INLINE void fill_own(struct event *e, struct conn *conn, u32 kind, u32 role, str
 INLINE void put(struct event *e, u32 payload)
 {
 	/* Where there is no room it is missing, which its number tells. */
-	ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), wakes(&events, EVENTS_RING));
+	struct control *c;
+	if (ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), wakes(&events, EVENTS_RING)) && (c = active()))
+		COUNT(c->holes);
 }
 
 /*
@@ -103,7 +105,8 @@ INLINE void put_begin(struct event *e, u32 payload)
 	struct control *c = active();
 	if (c && e->flags & FRESH && e->t - c->told > TOLD_EVERY) {
 		c->told = e->t;
-		ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), FORCE_WAKEUP);
+		if (ring_output(&events, e, sizeof(*e) + (payload & (2 * PAYLOAD - 1)), FORCE_WAKEUP))
+			COUNT(c->holes);
 		return;
 	}
 	put(e, payload);

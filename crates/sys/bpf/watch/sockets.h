@@ -422,6 +422,7 @@ INLINE int unread(struct sock *sk)
 INLINE u64 received_from(u64 now)
 {
 	u32 zero = 0;
-	u64 *began = map_lookup(&receiving, &zero);
-	return began && *began && *began < now ? *began : now;
+	struct context *context = map_lookup(&contexts, &zero);
+	u64 began = context ? context->receives : 0;
+	return began && began < now ? began : now;
 }

@@ -45,6 +45,33 @@ INLINE u64 steal_of(struct task_struct *task)
 	return rq ? rq->prev_steal_time_rq : 0;
 }
 
+/* How long the run queue of a task has stood still because a quota was used up. */
+INLINE u64 throttled_of(struct task_struct *task)
+{
+	struct cfs_rq *queue = task->se.cfs_rq;
+	if (!queue)
+		return 0;
+	if (EXISTS(queue->throttled_clock_self_time))
+		return queue->throttled_clock_self_time;
+	if (EXISTS(queue->throttled_clock_pelt_time))
+		return queue->throttled_clock_pelt_time;
+	if (EXISTS(queue->throttled_clock_task_time))
+		return queue->throttled_clock_task_time;
+	return 0;
+}
+
+/* It waits for a CPU from now on. */
+INLINE void begins_to_wait(struct thread *t, struct task_struct *task)
+{
+	t->queue = (u64)task->se.cfs_rq;
+	t->throttled = throttled_of(task);
+}
+
+INLINE int was_throttled(struct thread *t, struct task_struct *task)
+{
+	return t->queue == (u64)task->se.cfs_rq && throttled_of(task) > t->throttled;
+}
+
 /*
  * The same of this CPU. Apart, because the verifier looks through all the kernel's types for each pointer that is followed, on each way
  * that leads there.
@@ -62,7 +89,7 @@ NOINLINE struct thread *get_to_know(struct control *c, s32 pid)
 		__builtin_memset(&t->seq, 0, sizeof(*t) - __builtin_offsetof(struct thread, seq));
 		t->state = ON_CPU;
 		t->since = monotonic_ns();
-		t->history[t->changes++ % HISTORY] = t->since << 2 | RAN;
+		t->history[t->changes++ % HISTORY] = t->since << PART_BITS | RAN;
 		t->tgid = PROCESS;
 		t->stolen = steal_here();
 		current_name(t->name, sizeof(t->name));
@@ -102,7 +129,7 @@ INLINE void unlock(struct thread *t) { __sync_fetch_and_add(&t->seq, 1); }
 
 INLINE u32 part_of(u32 state)
 {
-	return state >= POLL ? BLOCKED : state == WAKING ? WOKEN : state == RUNNABLE ? QUEUED : RAN;
+	return state == STOPPED ? HALTED : state >= POLL ? BLOCKED : state == WAKING ? WOKEN : state == RUNNABLE ? QUEUED : RAN;
 }
 
 /* Begins a new state. Where the thread is locked. */
@@ -115,7 +142,7 @@ INLINE void go(struct thread *t, u32 state, u64 now)
 		t->since = now;
 	t->state = state;
 	if (part != part_of(old))
-		t->history[t->changes++ % HISTORY] = t->since << 2 | part;
+		t->history[t->changes++ % HISTORY] = t->since << PART_BITS | part;
 }
 
 /*
@@ -223,9 +250,10 @@ INLINE u64 did_since(struct thread *t, u64 from, u64 to, u64 *parts)
 		u64 change = t->history[(t->changes - i) % HISTORY];
 		if (!change)
 			break;
-		u64 begun = change >> 2 > from ? change >> 2 : from;
-		if (begun < to) {
-			parts[change & 3] += to - begun;
+		u64 begun = change >> PART_BITS > from ? change >> PART_BITS : from;
+		u32 part = change & ((1 << PART_BITS) - 1);
+		if (begun < to && part < PARTS_OF_TIME) {
+			parts[part] += to - begun;
 			to = begun;
 		}
 	}
@@ -238,6 +266,9 @@ INLINE void did(struct thread *t, u64 conn, u32 role, u64 now)
 	struct last *last = &t->last[role & 1];
 	last->conn = conn;
 	last->t = now;
-	if (role == SERVER && t->put_off)
-		mark_own(t, &t->served, now);
+	if (role != SERVER || !(t->put_off | t->takes_over))
+		return;
+	mark_own(t, &t->served, now);
+	if (t->takes_over)
+		t->block.ns = t->run.ns = 0;
 }

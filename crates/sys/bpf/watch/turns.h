@@ -63,6 +63,7 @@ APART int finish_turn(u64 id)
 	row->turn = conn->turns;
 	row->service = number;
 	row->conn = conn->id;
+	row->flags |= conn->nagled * NAGLED;
 	row->port = conn->port;
 	if (ring_output(&rows, row, sizeof(*row), wakes(&rows, ROWS_RING)))
 		COUNT(c->lost);
@@ -91,6 +92,13 @@ INLINE void incomplete(struct conn *conn)
 
 /* ---- data on its way ---- */
 
+/* The thread was stopped while the request waited for it. */
+INLINE void stopped_after(struct conn *conn, struct thread *t, u64 from)
+{
+	if (t->stop_ended > from)
+		conn->row.stop = t->stop;
+}
+
 /* It is there: behind what the thread did on other connections, or by what it did since the data was ready. */
 INLINE void arrived(struct conn *conn, u32 role, struct thread *t, u64 now, struct arrival *to, struct who *run)
 {
@@ -105,6 +113,7 @@ INLINE void arrived(struct conn *conn, u32 role, struct thread *t, u64 now, stru
 	*run = t->run_before;
 	if (t->run_ended < ready)
 		run->ns = 0;
+	stopped_after(conn, t, ready);
 	conn->reader[role] = pid;
 }
 
@@ -114,6 +123,7 @@ INLINE void request_begins(struct conn *conn, struct control *c, u64 now, int bo
 {
 	conn->phase = SENT;
 	conn->t_sent = now;
+	conn->nagled = 0;
 	UNROLL for (int i = 0; i < HEAD / 8; i++)
 		((u64 *)conn->row.head)[i] = 0;
 	begin_log(conn, c, born);
@@ -210,6 +220,7 @@ INLINE void request_read(struct conn *conn, struct control *c, struct thread *t,
 	row->t0 = conn->t_sent;
 	row->send = until(conn->t_sent, conn->t_ready, row);
 	row->out = row->away = row->reply_out = row->back_softirq = row->softirq = 0;
+	row->stop.ns = 0;
 	if (conn->far) {
 		row->softirq = row->send;
 		row->send = 0;
@@ -270,12 +281,26 @@ INLINE void reply_begins(struct conn *conn, struct thread *t, u64 now)
 		row->flags |= HANDED;
 		UNROLL for (int i = 0; i < KINDS; i++)
 			row->work[i] = between(&conn->read, &conn->handed_from, i, &wrong) + between(&conn->handed_to, &m, i, &wrong);
+		t->takes_over = 1;
+	} else if (t->takes_over && t->served.t > conn->read.t && t->last[SERVER].conn != conn->id) {
+		/* It was busy with another request when this one was read, and has taken it from a queue since. */
+		row->flags |= HANDED;
+		row->there.thread += t->served.t - conn->read.t;
+		UNROLL for (int i = 0; i < KINDS; i++)
+			row->work[i] = between(&t->served, &m, i, &wrong);
 	} else {
+		t->takes_over = 1;
 		UNROLL for (int i = 0; i < KINDS; i++)
 			row->work[i] = 0;
 		elsewhere = until(conn->read.t, m.t, row);
 	}
+	/* A thread that waits in a poll has sent what it could send: the reply was not there yet. */
+	if (held && row->work[POLL]) {
+		row->work[POLL] += held;
+		held = 0;
+	}
 	takes_up(conn, t);
+	stopped_after(conn, t, conn->read.t);
 	if (wrong < 0)
 		row->flags |= TORN;
 	row->held = held;
@@ -353,7 +378,7 @@ INLINE void reply_from_afar(struct conn *conn, struct control *c, u64 now)
 	row->out = out - conn->t_sent;
 	row->away = received - out;
 	row->back_softirq = until(received, conn->t_ready, row);
-	row->run_there.ns = row->block.ns = row->run_work.ns = 0;
+	row->run_there.ns = row->block.ns = row->run_work.ns = row->stop.ns = 0;
 	row->faults = 0;
 	row->bytes_there = conn->asked - conn->got;
 	conn->got = conn->asked;

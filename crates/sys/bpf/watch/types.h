@@ -22,17 +22,38 @@
 /* Of struct iov_iter, since kernel 6.7. */
 #define ITER_UBUF 0
 #define ITER_IOVEC 1
+/* Softirqs. */
+#define TIMERS 1
+#define NET_TX 2
 #define NET_RX 3
+#define HIGH_TIMERS 8
+/* States of a task that is stopped by a signal, by a tracer, by a freezer. */
+#define BY_SIGNAL 4
+#define BY_TRACER 8
+#define BY_FREEZER 0x8000
+#define SIGSTOP 19
+#define SIGTTOU 22
 
 /* ---- what a thread does ---- */
 
-enum { ON_CPU, INTERRUPT, PAGING, STOLEN, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, KINDS };
+enum { ON_CPU, INTERRUPT, PAGING, STOLEN, RUNNABLE, WAKING, POLL, SOCKET, FUTEX, DISK, SLEEP, FAULT, OTHER, STOPPED, KINDS };
 #define NO_CALL -1
+/* In the place of a call, of a wait for a CPU: the quota of a group kept the thread from it. */
+#define QUOTA -2
+/* In the place of a signal: what else stopped a thread. */
+#define FROZEN -1
+#define TRACED 0
 #define CALLS 512
+#define SENDS_DATA 0x80
 /* Of a block `call` has the kind above its number. */
 #define CALL_BITS 11
 
-/* Who kept a thread waiting: who woke it, or who had the CPU before it. */
+/* In the place of a thread, where none has woken the other one: an interrupt, of a timer, with a packet, of a device. */
+enum { INTERRUPTED = 0, TIMED_OUT = -1, PACKET = -2, DEVICE = -3 };
+/* What a CPU does beside the thread that it has: since when it receives packets; the interrupt and the softirq + 1; 0: none. */
+struct context { u64 receives; s32 hard; u32 soft; };
+
+/* Who kept a thread waiting: who woke it, who had the CPU before it, who stopped it (`call`: by which signal). */
 struct who { u64 ns; s32 pid; s16 call; u16 cpu; char name[16]; };
 
 /* What a thread had done up to a moment. */
@@ -43,8 +64,10 @@ struct last { u64 conn, t; };
 
 enum { CLIENT, SERVER };
 
-/* What a thread does, in the parts that count for what waits for it: blocked until the wake-up call, in flight, in the run queue, on the CPU. */
-enum { BLOCKED, WOKEN, QUEUED, RAN, PARTS_OF_TIME };
+/* What a thread does, in the parts that count for what waits for it: blocked until the wake-up call, in flight, in the run queue, on the CPU, stopped. */
+enum { BLOCKED, WOKEN, QUEUED, RAN, HALTED, PARTS_OF_TIME };
+/* Bits of such a part. */
+#define PART_BITS 3
 /* Changes from one of them to another that are remembered. */
 #define HISTORY 32
 
@@ -68,12 +91,16 @@ struct thread {
 	struct who run_before;   /* the last wait for a CPU */
 	struct who taker;        /* who took the CPU where it was taken away; pid 0: it was not */
 	u64 run_ended;
+	u64 throttled, queue;    /* when it became runnable: how long its run queue had stood still for a quota, and which that was */
+	struct who stop;         /* the last time that it was stopped */
+	u64 stop_ended;
 	struct last last[2];     /* by role */
 	u32 owes;                /* requests that it has read, of which nobody knows whose they were */
 	u32 put_off;             /* requests that it has read and not answered before it turned to others */
-	struct mark served;      /* what it had done when it did something last as a server; only while it has put off some */
+	u32 takes_over;          /* it has answered what another thread had read */
+	struct mark served;      /* what it had done when it did something last as a server; only where one of the two above is set */
 	char name[16];
-	u64 history[HISTORY];    /* when a part of its time began, and which in the lowest two bits; 0: nothing yet */
+	u64 history[HISTORY];    /* when a part of its time began, and which in the lowest bits; 0: nothing yet */
 } __attribute__((aligned(64)));
 
 /* ---- connections ---- */
@@ -114,14 +141,14 @@ struct row {
 	u64 back_softirq;        /* of a reply of another host: from the softirq that received it to the data being ready */
 	struct arrival back;
 	u64 rest;                /* from the first to the last part of the reply */
-	struct who run_there, block, run_work, run_back;
+	struct who run_there, block, run_work, run_back, stop;
 	char server_name[16], client_name[16];
 	u8 head[HEAD];           /* zeros where it was not copied */
 };
 
 #define STAGES_SIZE (__builtin_offsetof(struct row, run_there) - __builtin_offsetof(struct row, send))
 
-enum { SLOW = 1, SAMPLED = 2, TORN = 4, AGAIN = 8, HANDED = 16, PARTS = 32 };
+enum { SLOW = 1, SAMPLED = 2, TORN = 4, AGAIN = 8, HANDED = 16, PARTS = 32, NAGLED = 128 };
 
 enum { IDLE, SENT, ARRIVED, SERVED, SENDING, READY, ANSWERED };
 
@@ -146,6 +173,7 @@ struct conn {
 
 	s32 reads, hands;        /* the thread that read the request, and the one that it woke */
 	u32 faults;              /* of the reading thread when it read */
+	u32 nagled;              /* ends that sent what then waited for an acknowledgement (Nagle), a bit each */
 	u32 done_is;
 	struct mark read, done, handed_from, handed_to;
 
@@ -158,7 +186,7 @@ struct conn {
 	u32 seq, flags;
 	u64 t_early, t_client;   /* of datagrams: a reply of another host came before a request was known; the client did something last */
 	u64 net[2];              /* of datagrams: the network namespaces of both ends; 0: not known yet */
-	u32 excused, spare;      /* of datagrams: what the client reads next answers a request that was not seen */
+	u32 excused;      /* of datagrams: what the client reads next answers a request that was not seen */
 	struct row row __attribute__((aligned(64)));
 } __attribute__((aligned(64)));
 
@@ -275,8 +303,9 @@ struct control {
 	u32 datagrams;           /* a datagram socket is watched */
 	u32 addresses;           /* where datagrams go: WANTED to be known, TOLD */
 	u32 ambiguous;           /* pairs of addresses of datagrams that hosts in several network namespaces have */
-	u8 kinds[CALLS];         /* of the calls by their numbers */
+	u8 kinds[CALLS];         /* of the calls by their numbers, and whether one sends */
 	u64 told;                /* when whoever reads was last woken for a new connection */
+	u64 holes;               /* events that found no room */
 };
 
 MAP(control, ARRAY, MMAPABLE, 1, u32, struct control);
@@ -302,8 +331,9 @@ MAP(pairs, LRU_HASH, 0, 32768, struct key, u64);
 MAP(conns, ARRAY, MMAPABLE, CONNS, u32, struct conn);
 /* Servers by port, by process where there is none, or by address and port where they are on another host; and their numbers. */
 MAP(numbers, HASH, 0, SERVICES, struct address, u32);
-/* When the softirq began in which packets are being received on a CPU; 0: none. */
-MAP(receiving, PERCPU_ARRAY, 0, 1, u32, u64);
+MAP(contexts, PERCPU_ARRAY, 0, 1, u32, struct context);
+/* Who has sent a process a signal that stops it, last. */
+MAP(stoppers, LRU_HASH, 0, 256, s32, struct who);
 /* What a new connection is made of. */
 MAP(blank_conn, ARRAY, 0, 1, u32, struct conn);
 /* What events are made of, one for each kind: a program may interrupt another one on its CPU. */

@@ -11,6 +11,18 @@ pub enum CallKind {
     Sleep = 10,
 }
 
+/// System calls that may send: what a softirq does while one is under way may be its work.
+pub(super) const SENDING: [libc::c_long; 8] = [
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_sendfile,
+    libc::SYS_connect,
+    libc::SYS_io_uring_enter,
+];
+
 /// System calls in which threads usually block: number here, name, and what it means; none: just its name.
 pub fn calls() -> Vec<(i16, &'static str, Option<CallKind>)> {
     use CallKind::{Disk, Lock, Poll, Sleep, Socket};

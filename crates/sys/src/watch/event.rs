@@ -5,12 +5,14 @@ use msgpath_core::watch::Culprit;
 use super::{block_at, culprit_at, name_at, u32_at, u64_at};
 
 /// Kinds of thread states, as in the programs.
-pub const KINDS: usize = 13;
+pub const KINDS: usize = 14;
+/// Parts of what a thread did since a moment: blocked, waking, runnable, on a CPU, stopped.
+pub const PARTS: usize = 5;
 /// Bytes of an event without what was copied.
 pub(super) const EVENT_SIZE: usize = CULPRITS + 2 * 32 + 16;
 const TOTALS: usize = 32;
 const SINCE: usize = TOTALS + KINDS * 8;
-const NUMBERS: usize = SINCE + 4 * 8;
+const NUMBERS: usize = SINCE + PARTS * 8;
 const WHAT: usize = NUMBERS + 8 * 4;
 const CULPRITS: usize = WHAT + 8;
 
@@ -50,8 +52,8 @@ pub struct Event {
     pub run_ended: u64,
     /// What the thread had done up to `t`, by kind, ns.
     pub totals: [u64; KINDS],
-    /// [`What::Read`]: what it did since `last`: blocked, waking, runnable, on a CPU, ns.
-    pub since: [u64; 4],
+    /// [`What::Read`]: what it did since `last`: by parts, ns.
+    pub since: [u64; PARTS],
     /// Its number within the connection.
     pub seq: u32,
     /// Turns that the kernel has finished on the connection.
@@ -146,7 +148,7 @@ mod tests {
         let wide = |at: usize| u64::from(word(at)) | u64::from(word(at) + 1) << 32;
         assert_eq!((event.connection, event.t, event.totals[KINDS - 1]), (wide(0), wide(8), wide(SINCE - 8)));
         assert_eq!(
-            (event.since[3], event.seq, event.pid as u32),
+            (event.since[PARTS - 1], event.seq, event.pid as u32),
             (wide(NUMBERS - 8), word(NUMBERS), word(NUMBERS + 8))
         );
         let numbers = (event.bytes, event.service, event.port);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::flag;
 
 /// Fewer rows are not a band.
-const FEWEST: usize = 5;
+pub(super) const FEWEST: usize = 5;
 
 /// Requests of about the same time.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
@@ -21,6 +21,10 @@ pub struct Band {
     pub mean_ns: f64,
     /// Page faults of the server's thread during the work, mean.
     pub faults: f64,
+    /// Bytes of a request, mean.
+    pub bytes_there: f64,
+    /// Bytes of a reply, mean.
+    pub bytes_back: f64,
 }
 
 /// A stage in both bands.
@@ -43,7 +47,8 @@ pub struct StageTimes {
 pub(super) struct Bands<'a> {
     pub(super) typical: Band,
     pub(super) slow: Band,
-    /// The rows of the slow band, in the order of time.
+    /// The rows of each band, in the order of time.
+    pub(super) usual_rows: Vec<&'a RequestRow>,
     pub(super) slow_rows: Vec<&'a RequestRow>,
     means: [[f64; STAGES]; 2],
 }
@@ -94,17 +99,19 @@ fn position(sample: &[&RequestRow], p: f64) -> Option<usize> {
     })
 }
 
-fn means(rows: &[&RequestRow]) -> [f64; STAGES] {
+pub(super) fn means(rows: &[&RequestRow]) -> [f64; STAGES] {
     std::array::from_fn(|stage| rows.iter().map(|row| row.stages[stage] as f64).sum::<f64>() / rows.len() as f64)
 }
 
 fn band(name: String, rows: &[&RequestRow]) -> Band {
-    let count = rows.len() as f64;
+    let mean = |of: fn(&RequestRow) -> f64| rows.iter().map(|row| of(row)).sum::<f64>() / rows.len() as f64;
     Band {
         name,
         rows: rows.len() as u64,
-        mean_ns: rows.iter().map(|row| row.total_ns as f64).sum::<f64>() / count,
-        faults: rows.iter().map(|row| f64::from(row.faults)).sum::<f64>() / count,
+        mean_ns: mean(|row| row.total_ns as f64),
+        faults: mean(|row| f64::from(row.faults)),
+        bytes_there: mean(|row| f64::from(row.bytes_there)),
+        bytes_back: mean(|row| f64::from(row.bytes_back)),
     }
 }
 
@@ -116,13 +123,13 @@ impl<'a> Bands<'a> {
             return None;
         }
         let (from, to) = (position(&sample, 0.45)?, position(&sample, 0.55)?);
-        let usual = &sample[from..(to + 1).max((from + FEWEST).min(sample.len()))];
+        let mut usual = sample[from..(to + 1).max((from + FEWEST).min(sample.len()))].to_vec();
         let (name, mut slow) = slow(rows, times, slow_ns);
-        let typical = band("p45–55".into(), usual);
-        let means = [means(usual), means(&slow)];
+        let typical = band("p45–55".into(), &usual);
+        let means = [means(&usual), means(&slow)];
         let slow_band = band(name, &slow);
-        slow.sort_by_key(|row| row.t0_ns);
-        Some(Self { typical, slow: slow_band, slow_rows: slow, means })
+        [&mut usual, &mut slow].into_iter().for_each(|rows| rows.sort_by_key(|row| row.t0_ns));
+        Some(Self { typical, slow: slow_band, usual_rows: usual, slow_rows: slow, means })
     }
 
     /// The mean of a stage in usual and in slow requests, ns.

@@ -1,20 +1,51 @@
-//! Who kept slow requests waiting: the task that had the CPU, or the one that ended the block.
+//! Who kept slow requests waiting: the task that had the CPU, the one that ended the block, the one that stopped the thread. Where a block
+//! was ended by an interrupt, no task is named: the one that had the CPU then has nothing to do with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use msgpath_core::watch::{Culprit, RequestRow, Stage};
+use msgpath_core::watch::{Culprit, QUOTA, RequestRow, Stage, by};
 
-use crate::record::name_of;
+use crate::record::{Process, name_of};
 
-/// What is known of the waits of several requests.
+/// A name is given where it has this share of the waiting.
+const AGREED: f64 = 0.5;
+
+/// What sentences about a server need beside its numbers.
+pub(super) struct Known<'a> {
+    /// Names of system calls.
+    pub(super) call: &'a dyn Fn(i16) -> Option<String>,
+    /// Threads that read its requests.
+    pub(super) threads: BTreeSet<i32>,
+    /// Its process, where something is known of it.
+    pub(super) process: Option<&'a Process>,
+}
+
+/// Who or what ended a wait.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    /// A thread of this name.
+    Thread(String),
+    /// Threads of the server, of several names.
+    Own,
+    Timer,
+    Packet,
+    Device,
+    /// An interrupt; of a wait for a CPU: it was idle.
+    Interrupt,
+    /// The quota of a group.
+    Quota,
+    /// This signal, sent by a thread of this name; 0: a tracer, below: a freezer.
+    Signal(i16, String),
+}
+
+/// What most of the waiting of several requests was.
 pub(super) struct Agreed {
-    /// The name that took most of the time.
-    pub(super) name: String,
+    pub(super) who: Who,
+    /// It is one of the server's own threads.
+    pub(super) own: bool,
     /// Its CPU and the call in which the thread blocked, of the longest of its waits.
     pub(super) cpu: u16,
     pub(super) call: i16,
-    /// Share of the time of all waits.
-    pub(super) share: f64,
 }
 
 /// Where a row keeps who is to blame for a stage. `None`: nobody is; the longest block may be of another stage.
@@ -23,6 +54,7 @@ pub(super) fn of(row: &RequestRow, stage: Stage) -> Option<&Culprit> {
         Stage::RunQueue => &row.run_there,
         Stage::WorkRunnable => &row.run_work,
         Stage::ClientRunQueue => &row.run_back,
+        Stage::Stopped | Stage::WorkStopped | Stage::ClientStopped => &row.stop,
         Stage::WorkPoll
         | Stage::WorkSocket
         | Stage::WorkLock
@@ -35,77 +67,164 @@ pub(super) fn of(row: &RequestRow, stage: Stage) -> Option<&Culprit> {
     (culprit.ns > 0).then_some(culprit)
 }
 
-/// Who is to blame for a stage of these rows.
-pub(super) fn agreed(rows: &[&RequestRow], stage: Stage) -> Option<Agreed> {
-    let mut names = BTreeMap::<[u8; 16], (u64, &Culprit)>::new();
-    let mut total = 0_u64;
+fn who(culprit: &Culprit, stage: Stage) -> Who {
+    let name = name_of(&culprit.name);
+    match stage {
+        Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue if culprit.call == QUOTA => Who::Quota,
+        Stage::Stopped | Stage::WorkStopped | Stage::ClientStopped => Who::Signal(culprit.call, name),
+        _ => match culprit.pid {
+            by::TIMER => Who::Timer,
+            by::PACKET => Who::Packet,
+            by::DEVICE => Who::Device,
+            by::INTERRUPT => Who::Interrupt,
+            // Threads of the kernel that do what softirqs do.
+            _ if name.starts_with("ksoftirqd/") || name.starts_with("napi/") => Who::Packet,
+            _ => Who::Thread(name),
+        },
+    }
+}
+
+/// Who is to blame for a stage of these rows. `None`: no one is for most of it.
+pub(super) fn agreed(rows: &[&RequestRow], stage: Stage, known: &Known) -> Option<Agreed> {
+    let mut all = BTreeMap::<Who, (u64, &Culprit)>::new();
+    let (mut total, mut own_ns) = (0_u64, 0_u64);
     for culprit in rows.iter().filter_map(|row| of(row, stage)) {
         total = total.saturating_add(culprit.ns);
-        let (ns, longest) = names.entry(culprit.name).or_insert((0, culprit));
+        if known.threads.contains(&culprit.pid) {
+            own_ns = own_ns.saturating_add(culprit.ns);
+        }
+        let (ns, longest) = all.entry(who(culprit, stage)).or_insert((0, culprit));
         *ns = ns.saturating_add(culprit.ns);
         if culprit.ns > longest.ns {
             *longest = culprit;
         }
     }
-    let (_, (ns, longest)) = names.into_iter().max_by_key(|(_, (ns, _))| *ns)?;
-    Some(Agreed { name: shown(longest), cpu: longest.cpu, call: longest.call, share: ns as f64 / total.max(1) as f64 })
-}
-
-/// A task's name; an idle CPU has none.
-fn shown(culprit: &Culprit) -> String {
-    match culprit.pid {
-        0 => String::new(),
-        _ => name_of(&culprit.name),
-    }
+    let most = |ns: u64| ns as f64 >= AGREED * total as f64;
+    let (who, (ns, longest)) = all.into_iter().max_by_key(|(_, (ns, _))| *ns)?;
+    let own = most(own_ns);
+    let who = if most(ns) { who } else { Some(Who::Own).filter(|_| own)? };
+    Some(Agreed { who, own, cpu: longest.cpu, call: longest.call })
 }
 
 /// One row's culprit in words.
-pub(super) fn of_row(row: &RequestRow, stage: Stage, call: &dyn Fn(i16) -> Option<String>) -> Option<String> {
-    let culprit = of(row, stage)?;
-    let name = shown(culprit);
-    Some(match stage {
-        Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue => format!("CPU {} behind {name}", culprit.cpu),
-        _ => {
-            let call = call(culprit.call).unwrap_or_else(|| format!("call {}", culprit.call));
-            match woken_by(stage, &name) {
-                None => format!("{call}, ended by a timer or device"),
-                Some(name) => format!("{call}, woken by {name}"),
-            }
-        }
-    })
+pub(super) fn of_row(row: &RequestRow, stage: Stage, known: &Known) -> Option<String> {
+    of(row, stage)?;
+    let agreed = agreed(&[row], stage, known)?;
+    Some(behind(stage, &agreed, known).trim_start_matches(", ").to_owned()).filter(|words| !words.is_empty())
 }
 
-/// Who ended a block, where that is somebody: an interrupt ends a sleep or a wait for a disk, and whom it interrupted has nothing to
-/// do with it.
-pub(super) fn woken_by(stage: Stage, name: &str) -> Option<&str> {
-    let of_kernel = name.starts_with("kworker") || name.starts_with("jbd2");
-    let somebody = match stage {
-        Stage::WorkSleep | Stage::WorkFault => false,
-        Stage::WorkDisk => of_kernel,
-        _ => true,
-    };
-    (somebody && !name.is_empty()).then_some(name)
+/// `, on CPU 1 behind ffmpeg` or `, in futex, woken by lock-holder`.
+pub(super) fn behind(stage: Stage, agreed: &Agreed, known: &Known) -> String {
+    let Agreed { who, cpu, .. } = agreed;
+    match (stage, who) {
+        (_, Who::Quota) => throttled(known),
+        (_, Who::Signal(signal, name)) => match *signal {
+            0 => ", by a tracer".to_owned(),
+            ..0 => ", by the freezer of a cgroup".to_owned(),
+            signal => format!(", by {}, sent by {}", signal_name(signal), if name.is_empty() { "?" } else { name }),
+        },
+        (Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue, Who::Thread(name)) => {
+            format!(", on CPU {cpu} behind {name}")
+        }
+        (Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue, _) => String::new(),
+        _ => in_call(stage, agreed, known) + &woken_by(stage, agreed),
+    }
+}
+
+fn throttled(known: &Known) -> String {
+    match known.process.and_then(|process| process.quota.as_deref()) {
+        Some(quota) => format!(", throttled by the CPU quota of {quota}"),
+        None => ", throttled by the CPU quota of its cgroup".to_owned(),
+    }
+}
+
+fn signal_name(signal: i16) -> String {
+    match signal {
+        19 => "SIGSTOP".into(),
+        20 => "SIGTSTP".into(),
+        21 => "SIGTTIN".into(),
+        22 => "SIGTTOU".into(),
+        other => format!("signal {other}"),
+    }
+}
+
+fn in_call(stage: Stage, agreed: &Agreed, known: &Known) -> String {
+    match (agreed.call, (known.call)(agreed.call)) {
+        (..0, _) if stage == Stage::WorkDisk => ", in a page fault (a mapped file, or swap)".to_owned(),
+        (..0, _) => String::new(),
+        (_, Some(name)) => format!(", in {name}"),
+        (number, None) => format!(", in call {number}"),
+    }
+}
+
+/// What ended a block. A thread may have ended a sleep or a wait for a disk, and has nothing to do with how long it took.
+fn woken_by(stage: Stage, agreed: &Agreed) -> String {
+    let timed = matches!(stage, Stage::WorkSleep | Stage::WorkFault);
+    match &agreed.who {
+        _ if timed => String::new(),
+        Who::Thread(name) if stage == Stage::WorkDisk && !(name.starts_with("kworker") || name.starts_with("jbd2")) => {
+            String::new()
+        }
+        Who::Thread(name) if agreed.own => format!(", woken by {name} (a thread of the server)"),
+        Who::Thread(name) => format!(", woken by {name}"),
+        Who::Own => ", woken by other threads of the server".to_owned(),
+        Who::Packet => ", until a packet came".to_owned(),
+        Who::Device if stage != Stage::WorkDisk => ", until the interrupt of a device".to_owned(),
+        Who::Interrupt if stage != Stage::WorkDisk => ", until the interrupt of a timer or a device".to_owned(),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    pub(super) fn nothing_known() -> Known<'static> {
+        Known {
+            call: &|call| (call == 202).then(|| "futex".to_owned()),
+            threads: BTreeSet::from([5, 6, 7]),
+            process: None,
+        }
+    }
+
+    fn row(stage: Stage, call: i16, ns: u64, pid: i32) -> RequestRow {
+        let kind = stage as u8 - Stage::WorkOnCpu as u8;
+        let name = std::array::from_fn(|at| if at == 0 { b'a' + pid.unsigned_abs() as u8 } else { 0 });
+        RequestRow { block: Culprit { ns, call, kind, pid, name, ..Culprit::default() }, ..RequestRow::default() }
+    }
+
     #[test]
     fn a_block_of_another_kind_is_not_what_a_stage_waited_for() {
-        let row = |stage: Stage, call: i16, ns: u64| {
-            let kind = stage as u8 - Stage::WorkOnCpu as u8;
-            RequestRow { block: Culprit { ns, call, kind, ..Culprit::default() }, ..RequestRow::default() }
-        };
         // The first of three requests also waited for a child, longer than for any of its many fsyncs.
-        let rows =
-            [row(Stage::WorkOther, 61, 31_000), row(Stage::WorkDisk, 74, 9_000), row(Stage::WorkDisk, 74, 8_000)];
+        let rows = [
+            row(Stage::WorkOther, 61, 31_000, 9),
+            row(Stage::WorkDisk, 74, 9_000, 9),
+            row(Stage::WorkDisk, 74, 8_000, 9),
+        ];
         let rows: Vec<&RequestRow> = rows.iter().collect();
-        assert_eq!(agreed(&rows, Stage::WorkDisk).unwrap().call, 74);
-        assert_eq!(agreed(&rows, Stage::WorkOther).unwrap().call, 61);
-        assert!(agreed(&rows, Stage::WorkLock).is_none());
+        let known = nothing_known();
+        assert_eq!(agreed(&rows, Stage::WorkDisk, &known).unwrap().call, 74);
+        assert_eq!(agreed(&rows, Stage::WorkOther, &known).unwrap().call, 61);
+        assert!(agreed(&rows, Stage::WorkLock, &known).is_none());
         // A record of before says no kind.
         let old = RequestRow { block: Culprit { ns: 5, call: 202, ..Culprit::default() }, ..RequestRow::default() };
-        assert_eq!(agreed(&[&old], Stage::WorkLock).unwrap().call, 202);
+        assert_eq!(agreed(&[&old], Stage::WorkLock, &known).unwrap().call, 202);
+    }
+
+    #[test]
+    fn only_a_thread_that_woke_by_itself_is_named() {
+        let known = nothing_known();
+        let said = |stage, call, pids: &[i32]| {
+            let rows: Vec<RequestRow> = pids.iter().map(|pid| row(stage, call, 100, *pid)).collect();
+            let rows: Vec<&RequestRow> = rows.iter().collect();
+            agreed(&rows, stage, &known).map_or_else(String::new, |agreed| behind(stage, &agreed, &known))
+        };
+        assert_eq!(said(Stage::WorkLock, 202, &[3]), ", in futex, woken by d");
+        assert_eq!(said(Stage::WorkLock, 202, &[5, 5, 9]), ", in futex, woken by f (a thread of the server)");
+        assert_eq!(said(Stage::WorkLock, 202, &[5, 6, 7]), ", in futex, woken by other threads of the server");
+        assert_eq!(said(Stage::WorkLock, 202, &[by::TIMER]), ", in futex");
+        assert_eq!(said(Stage::WorkPoll, 3, &[by::PACKET]), ", in call 3, until a packet came");
+        assert_eq!(said(Stage::WorkLock, 202, &[1, 2, 3]), "", "three that have nothing in common");
+        assert_eq!(said(Stage::WorkDisk, -1, &[by::DEVICE]), ", in a page fault (a mapped file, or swap)");
     }
 }

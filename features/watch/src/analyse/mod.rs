@@ -1,16 +1,19 @@
 //! Watched programs: from the rows of a record to where the time of their requests goes.
 //!
 //! `bands` averages whole requests of one slowness, so that the stages of a band add up; `culprits` says who kept them waiting;
-//! `findings` makes sentences of both.
+//! `causes` joins stages that have one cause; `usual`, `findings` and `tail` make sentences of them.
 
 mod bands;
+mod causes;
 mod culprits;
 mod findings;
 mod gates;
 mod pictures;
+mod tail;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unsplit;
+mod usual;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -27,9 +30,10 @@ pub use verify::verify_watched;
 
 use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, Watched, name_of, named};
 use bands::Bands;
+use culprits::Known;
 
 /// The codes of all sentences.
-pub const CODES: [&str; 2] = [findings::CODE, unsplit::CODE];
+pub const CODES: [&str; 4] = [findings::CODE, unsplit::CODE, usual::CODE, tail::CODE];
 
 /// Below this share of complete requests nothing is said about where their time goes.
 pub const ENOUGH: f64 = 0.95;
@@ -59,6 +63,8 @@ pub struct WatchSummary {
     pub rows: u64,
     /// Rows that found no room in the kernel's ring.
     pub lost: u64,
+    /// Events of connections whose messages are told apart that found no room: requests are missing there.
+    pub holes: u64,
     /// Threads and connections that found no room.
     pub no_room: u64,
     /// Pairs of addresses of datagrams that hosts in several network namespaces have: each end was split for itself.
@@ -247,9 +253,13 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         .iter()
         .map(|counts| {
             let rows: Vec<&RequestRow> = watched.rows.iter().filter(|row| row.service == counts.service).collect();
-            let server = server(counts, &rows, seconds, choice, begin, &|call| {
-                header.calls.iter().find(|(number, _)| *number == call).map(|(_, name)| name.clone())
-            });
+            let call = |call| header.calls.iter().find(|(number, _)| *number == call).map(|(_, name)| name.clone());
+            let known = Known {
+                call: &call,
+                threads: rows.iter().map(|row| row.server).collect(),
+                process: rows.last().and_then(|row| end.processes.iter().find(|one| one.process == row.server_process)),
+            };
+            let server = server(counts, &rows, seconds, choice, begin, &known);
             (counts.service, server)
         })
         .filter(|(_, server)| server.requests + server.incomplete + server.in_flight + server.torn > 0)
@@ -265,6 +275,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         connections: end.connections,
         rows: watched.rows.len() as u64,
         lost: end.lost,
+        holes: end.holes,
         no_room: end.no_room,
         ambiguous: end.ambiguous,
         not_adding_up: watched.not_adding_up,
@@ -327,7 +338,7 @@ fn server(
     seconds: f64,
     choice: Choice,
     begin: u64,
-    call: &dyn Fn(i16) -> Option<String>,
+    known: &Known,
 ) -> Server {
     let turns = counts.requests + counts.incomplete + counts.in_flight + counts.torn;
     let complete = counts.requests as f64 / turns.max(1) as f64;
@@ -368,11 +379,15 @@ fn server(
         server.stages = bands.stages();
         server.typical = Some(bands.typical.clone());
         server.slow = Some(bands.slow.clone());
-        server.findings = findings::of(&server, &bands, call);
+        server.findings.extend(usual::of(&server, &bands, known));
+        server.findings.extend(findings::of(&server, &bands, known));
+        if choice.slow_ns == 0 {
+            server.findings.extend(tail::of(&server, &bands, rows, known));
+        }
     } else {
         server.findings = unsplit::not_split(&server);
     }
-    server.slowest = slowest(rows, choice.slowest, begin, call);
+    server.slowest = slowest(rows, choice.slowest, begin, known);
     server.by_request = asked(rows);
     server.by_connection = connections(rows);
     server.pictures = Pictures::of(&counts.times, rows, begin);
@@ -383,7 +398,7 @@ fn largest(row: &RequestRow) -> Stage {
     Stage::ALL.into_iter().max_by_key(|stage| row.stage(*stage)).expect("there are stages")
 }
 
-fn slowest(rows: &[&RequestRow], count: usize, begin: u64, call: &dyn Fn(i16) -> Option<String>) -> Vec<Slow> {
+fn slowest(rows: &[&RequestRow], count: usize, begin: u64, known: &Known) -> Vec<Slow> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
     let slow = |row: &&RequestRow| {
@@ -399,7 +414,7 @@ fn slowest(rows: &[&RequestRow], count: usize, begin: u64, call: &dyn Fn(i16) ->
             stage: stage.words().into(),
             stage_ns: row.stage(stage),
             stages: Stage::ALL.into_iter().map(|stage| (stage, row.stage(stage))).filter(|(_, ns)| *ns > 0).collect(),
-            culprit: culprits::of_row(row, stage, call).unwrap_or_default(),
+            culprit: culprits::of_row(row, stage, known).unwrap_or_default(),
         }
     };
     rows.iter().take(count).map(slow).collect()

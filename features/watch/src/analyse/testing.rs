@@ -2,6 +2,9 @@
 
 use msgpath_core::watch::{Culprit, RequestRow, ServiceCounts, Stage, Times};
 
+use msgpath_analyse::summary::Finding;
+
+use super::{Choice, summarise};
 use crate::record::{SCHEMA, WatchEnd, WatchHeader, Watched, flag};
 
 /// A server of which every 50th request is slow for one reason.
@@ -9,6 +12,8 @@ use crate::record::{SCHEMA, WatchEnd, WatchHeader, Watched, flag};
 pub(crate) struct Load {
     /// Where the slow requests spend their time.
     pub(crate) stage: Stage,
+    /// One in so many is slow.
+    pub(crate) every: u64,
     /// How much more, ns.
     pub(crate) planted_ns: u64,
     /// Page faults of the slow requests.
@@ -20,7 +25,7 @@ pub(crate) struct Load {
 
 impl Default for Load {
     fn default() -> Self {
-        Self { stage: Stage::WorkOnCpu, planted_ns: 2_000_000, faults: 0, in_flight: 0, incomplete: 0 }
+        Self { stage: Stage::WorkOnCpu, every: 50, planted_ns: 2_000_000, faults: 0, in_flight: 0, incomplete: 0 }
     }
 }
 
@@ -51,7 +56,7 @@ fn bucket(ns: u64) -> u16 {
 /// 1000 requests of 20 µs.
 pub(crate) fn watched(load: &Load) -> Watched {
     let row = |n: u64| {
-        let planted = if n.is_multiple_of(50) { load.planted_ns } else { 0 };
+        let planted = if n.is_multiple_of(load.every) { load.planted_ns } else { 0 };
         let mut row = RequestRow {
             t0_ns: 1_000_000_000 + n * 3_000_000,
             connection: 1 + n % 3,
@@ -68,7 +73,7 @@ pub(crate) fn watched(load: &Load) -> Watched {
             port: 6379,
             server_name: name("redis-server"),
             client_name: name("app"),
-            what: name(if n.is_multiple_of(50) { "SET" } else { "GET" }),
+            what: name(if n.is_multiple_of(load.every) { "SET" } else { "GET" }),
             ..RequestRow::default()
         };
         for (stage, ns) in
@@ -82,6 +87,7 @@ pub(crate) fn watched(load: &Load) -> Watched {
         match load.stage {
             Stage::WorkRunnable => row.run_work = who,
             Stage::RunQueue => row.run_there = who,
+            Stage::Stopped | Stage::WorkStopped => row.stop = Culprit { call: 19, ..who },
             _ => row.block = who,
         }
         row
@@ -114,4 +120,19 @@ pub(crate) fn watched(load: &Load) -> Watched {
         }),
         ..Watched::default()
     }
+}
+
+/// Level, code and text of each sentence on the first server.
+pub(crate) fn said(watched: &Watched) -> Vec<(String, String, String)> {
+    let findings = &summarise(watched, Choice::default()).servers[0].findings;
+    let said = |finding: &Finding| (finding.confidence.word().to_owned(), finding.code.clone(), finding.text.clone());
+    findings.iter().map(said).collect()
+}
+
+/// Level and text of the first sentence of a code.
+#[track_caller]
+pub(crate) fn sentence(watched: &Watched, code: &str) -> (String, String) {
+    let all = said(watched);
+    let found = all.iter().find(|(_, other, _)| other == code);
+    found.map(|(level, _, text)| (level.clone(), text.clone())).unwrap_or_else(|| panic!("no {code} in {all:?}"))
 }

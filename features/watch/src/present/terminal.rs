@@ -245,6 +245,7 @@ fn evidence(page: &mut Page, summary: &WatchSummary) {
         (sum(|server| server.in_flight), "exchanges with several in flight, not told apart"),
         (sum(|server| server.unasked), "unsolicited from servers"),
         (summary.lost, "rows lost"),
+        (summary.holes, "events lost, with the requests that they were of"),
         (summary.no_room, "threads or connections without room"),
         (summary.ambiguous, "pairs of addresses in several network namespaces"),
         (summary.not_adding_up, "rows that do not add up"),

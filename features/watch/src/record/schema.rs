@@ -22,6 +22,8 @@ pub mod flag {
     pub const PARTS: u32 = 32;
     /// Its protocol told where it begins and ends; the other ones are turns.
     pub const FRAMED: u32 = 64;
+    /// A part of the request, and of the reply, waited for an acknowledgement before it was sent (Nagle's algorithm).
+    pub const NAGLED: [u32; 2] = [128, 256];
 }
 
 /// The text of a name as the kernel keeps it.
@@ -94,6 +96,27 @@ pub struct WatchCost {
     pub reader_ns: u64,
 }
 
+/// What moves requests between threads, or stops all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Runtime {
+    /// Goroutines run on changing threads.
+    Go,
+    /// Its safepoints stop all threads.
+    Jvm,
+}
+
+/// What is known of the process of a server beside its requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub process: i32,
+    /// What it runs in.
+    pub runtime: Option<Runtime>,
+    /// The cgroup whose CPU quota has kept it from a CPU, and how much that is.
+    pub quota: Option<String>,
+}
+
 /// How watching ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchEnd {
@@ -108,6 +131,9 @@ pub struct WatchEnd {
     /// Pairs of addresses of datagrams that hosts in several network namespaces have: each end was split for itself.
     #[serde(default)]
     pub ambiguous: u64,
+    /// Events of connections whose messages are told apart that found no room.
+    #[serde(default)]
+    pub holes: u64,
     /// Rows of the record. Its writer fills this in, and the next two.
     pub rows_kept: u64,
     /// Rows beyond the limit of the record.
@@ -116,6 +142,9 @@ pub struct WatchEnd {
     pub header_crc32: u32,
     /// By server.
     pub services: Vec<ServiceCounts>,
+    /// Processes of servers of which there is something to know.
+    #[serde(default)]
+    pub processes: Vec<Process>,
     /// `None`: the kernel did not let it be measured.
     pub cost: Option<WatchCost>,
     /// The time in parts of the same length.

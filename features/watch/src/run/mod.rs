@@ -7,6 +7,7 @@ mod command;
 mod cost;
 mod framing;
 mod pairing;
+mod processes;
 mod requests;
 mod sampling;
 mod slices;
@@ -31,6 +32,7 @@ use msgpath_sys::watch::{Wanted, Watch, calls};
 use command::Child;
 use cost::Counting;
 pub use framing::Framing;
+use processes::Processes;
 use requests::Requests;
 use sampling::Sampling;
 use slices::Slices;
@@ -174,6 +176,7 @@ impl Watching {
         let mut sampling = Sampling::new(request.slow_ns);
         let mut requests = Requests::new(request.framing.unwrap_or_default());
         let mut cost = Counting::new();
+        let mut processes = Processes::default();
         let mut slices = Slices::new(begin);
         let (mut rows, mut recent) = (Vec::new(), Vec::new());
         let (mut followed, mut shown) = (begin, begin);
@@ -186,6 +189,7 @@ impl Watching {
             if now - followed >= FOLLOW {
                 followed = now;
                 writer.requests(&rows)?;
+                processes.look(&rows);
                 recent.append(&mut rows);
                 let services = requests.services(watch);
                 sampling.follow(watch, &services);
@@ -210,6 +214,7 @@ impl Watching {
         requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
         requests.end(&sampling, &mut rows);
         writer.requests(&rows)?;
+        processes.look(&rows);
         let (totals, services) = (watch.totals(), requests.services(watch));
         let cost = cost.finish(watch, &services).map(|cost| WatchCost { reader_ns: clock::thread_cpu() - cpu, ..cost });
         Ok(WatchEnd {
@@ -218,6 +223,7 @@ impl Watching {
             lost: totals.lost,
             no_room: totals.no_room,
             ambiguous: totals.ambiguous,
+            holes: totals.holes,
             rows_kept: 0,
             rows_not_kept: 0,
             header_crc32: 0,
@@ -225,6 +231,7 @@ impl Watching {
             steal_split: watch.tells_steal(),
             slices: slices.finish(&services, over),
             services,
+            processes: processes.known(),
             cost,
             missing: missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect(),
         })

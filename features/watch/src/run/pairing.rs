@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use msgpath_core::watch::{Culprit, RequestRow, Stage, Stages};
-use msgpath_sys::watch::{Event, KINDS, Role, Verdict, What};
+use msgpath_sys::watch::{Event, KINDS, PARTS, Role, Verdict, What};
 
 use super::framing::{Frame, Framer, Framing, Lost, Protocol};
 use crate::record::flag;
@@ -26,6 +26,7 @@ const ON_CPU: usize = 0;
 const RUNNABLE: usize = 4;
 const WAKING: usize = 5;
 const BLOCKED: usize = 6;
+const STOPPED: usize = 13;
 
 /// What was found in the events of a moment.
 #[derive(Debug, Default)]
@@ -481,7 +482,7 @@ fn between(from: &Event, to: &Event) -> Option<[u64; KINDS]> {
 struct Arrival {
     ready_ns: u64,
     queued: u64,
-    parts: [u64; 4],
+    parts: [u64; PARTS],
     thread: u64,
     run: Culprit,
 }
@@ -490,7 +491,7 @@ fn arrival(moments: &Moments) -> Option<Arrival> {
     let Moments { begin, ready, read, .. } = moments;
     // A reader that spins may have it before the kernel says that it is there.
     let at = ready.as_ref().map_or(read.t, |ready| ready.t).clamp(begin.t, read.t.max(begin.t));
-    let mut arrival = Arrival { ready_ns: at, queued: 0, parts: [0; 4], thread: 0, run: Culprit::default() };
+    let mut arrival = Arrival { ready_ns: at, queued: 0, parts: [0; PARTS], thread: 0, run: Culprit::default() };
     if read.run_ended >= at {
         arrival.run = read.run;
     }
@@ -502,7 +503,8 @@ fn arrival(moments: &Moments) -> Option<Arrival> {
         arrival.thread = read.t.checked_sub(read.last)?.checked_sub(read.since.iter().sum())?;
     } else if let Some(ready) = known {
         let ns = between(ready, read)?;
-        arrival.parts = [ns[BLOCKED..].iter().sum(), ns[WAKING], ns[RUNNABLE], ns[ON_CPU..RUNNABLE].iter().sum()];
+        let (blocked, ran) = (ns[BLOCKED..STOPPED].iter().sum(), ns[ON_CPU..RUNNABLE].iter().sum());
+        arrival.parts = [blocked, ns[WAKING], ns[RUNNABLE], ran, ns[STOPPED]];
     } else {
         arrival.thread = read.t.checked_sub(at)?;
     }
@@ -522,7 +524,7 @@ fn row(
     let mut set = |stage: Stage, ns: u64| stages[stage as usize] += ns;
     set(Stage::Send, to.ready_ns - there.begin.t);
     set(Stage::Queued, to.queued);
-    let ways = [Stage::WakeUp, Stage::InFlight, Stage::RunQueue, Stage::Receive];
+    let ways = [Stage::WakeUp, Stage::InFlight, Stage::RunQueue, Stage::Receive, Stage::Stopped];
     ways.into_iter().zip(to.parts).for_each(|(stage, ns)| set(stage, ns));
     set(Stage::OtherThread, to.thread);
     // Requests that were read together are worked on one after the other: this one from when the reply before it was sent.
@@ -539,7 +541,8 @@ fn row(
     }
     set(Stage::Reply, home.ready_ns - answer.t);
     set(Stage::ClientQueued, home.queued);
-    let ways = [Stage::ClientWakeUp, Stage::ClientInFlight, Stage::ClientRunQueue, Stage::ClientReceive];
+    let ways =
+        [Stage::ClientWakeUp, Stage::ClientInFlight, Stage::ClientRunQueue, Stage::ClientReceive, Stage::ClientStopped];
     ways.into_iter().zip(home.parts).for_each(|(stage, ns)| set(stage, ns));
     set(Stage::ClientOtherThread, home.thread);
     let rest = back.last_read.t.checked_sub(back.read.t)?;
@@ -569,6 +572,7 @@ fn row(
         block: if own { answer.block } else { Culprit::default() },
         run_work: if own { answer.run } else { Culprit::default() },
         run_back: home.run,
+        stop: Culprit::default(),
         server_name: read.name,
         client_name: back.read.name,
         what: request.name,

@@ -47,7 +47,7 @@ pub(crate) fn named<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Se
 }
 
 /// One test at a time uses a CPU as if it were its own.
-static CPU: Mutex<()> = Mutex::new(());
+pub(crate) static CPU: Mutex<()> = Mutex::new(());
 
 /// Gives the calling thread real-time priority, so that what it does not plant itself does not keep it from its CPU.
 pub(crate) fn real_time(priority: u32) -> bool {
@@ -122,8 +122,13 @@ pub(crate) fn watch_with<T>(options: &str, port: u16, load: impl FnOnce() -> T) 
 
 /// Watches what these options say while `load` is there.
 pub(crate) fn watch_what<T>(options: &str, load: impl FnOnce() -> T) -> (T, Value) {
+    watch_typed(&format!("{options} --slow {}ms", SLOW.as_millis()), load)
+}
+
+/// The same, with what is slow as it is typed, or not.
+pub(crate) fn watch_typed<T>(options: &str, load: impl FnOnce() -> T) -> (T, Value) {
     let home = Home::new();
-    let line = format!("watch {options} -t 60s --slow {}ms --name w --json", SLOW.as_millis());
+    let line = format!("watch {options} -t 60s --name w --json");
     let watching = home.start(&line);
     // It watches when its record has begun: the programs are attached before.
     let file = home.runs().join("w/watch.json");
@@ -163,11 +168,18 @@ pub(crate) fn is_sound(result: &Value, requests: u64) {
     }
 }
 
-/// The first sentence on a server says what takes most of the extra time of its slow requests.
+/// The first sentence of a code on a server.
+#[track_caller]
+pub(crate) fn sentence<'a>(server: &'a Value, code: &str) -> &'a Value {
+    let findings = server["findings"].as_array().expect("a list");
+    findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("no {code}: {findings:#?}"))
+}
+
+/// The first sentence on slow requests says what takes most of their extra time.
 #[track_caller]
 pub(crate) fn is_caused_by(server: &Value, words: &str) {
-    let first = &server["findings"][0];
-    assert!(first["code"] == "X01" && first["text"].as_str().is_some_and(|text| text.contains(words)), "{first:#}");
+    let first = sentence(server, "X01");
+    assert!(first["text"].as_str().is_some_and(|text| text.contains(words)), "{first:#}");
 }
 
 /// The cause is the largest stage and the first sentence, and `words` are in it; the client's own clock agrees.
@@ -202,8 +214,7 @@ fn finds_with(
     let largest = shares.values().copied().fold(0.0, f64::max);
     // Entering the kernel for a page fault is the CPU's and no stage of its own; on a virtual machine it is half of the fault and more.
     assert!(shares[stage] > 0.5 * largest, "{stage} of {shares:?}");
-    let first = &server["findings"][0];
-    assert_eq!(first["code"], "X01", "{first:#}");
+    let first = sentence(server, "X01");
     let text = first["text"].as_str().expect("a sentence");
     assert!(words.iter().all(|word| text.contains(word)) && text.contains("planted"), "{text}");
     assert_eq!((&server["name"], &server["clients"][0]), (&"planted".into(), &"asker".into()));
@@ -621,7 +632,7 @@ fn a_request_is_followed_to_another_thread() {
     });
     is_sound(&result, 90);
     let server = server(&result);
-    let first = &server["findings"][0];
+    let first = sentence(server, "X01");
     is_caused_by(server, "the server sleeping");
     // The worker is known from its first answer on; before that its work is in one piece.
     assert!(first["evidence"]["share"].as_f64().is_some_and(|share| share > 0.5), "{first:#}");

@@ -45,7 +45,8 @@ impl Simulated {
         let thread = if role == Role::Client { &mut self.client } else { &mut self.server };
         let (last, totals) = thread.last;
         let since = |kinds: std::ops::Range<usize>| kinds.map(|kind| thread.totals[kind] - totals[kind]).sum::<u64>();
-        let parts = [since(BLOCKED..KINDS), since(WAKING..BLOCKED), since(RUNNABLE..WAKING), since(ON_CPU..RUNNABLE)];
+        let (blocked, stopped) = (since(BLOCKED..STOPPED), since(STOPPED..KINDS));
+        let parts = [blocked, since(WAKING..BLOCKED), since(RUNNABLE..WAKING), since(ON_CPU..RUNNABLE), stopped];
         self.events.push(Event {
             connection: 1,
             t: thread.t,
