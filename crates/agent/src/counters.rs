@@ -40,6 +40,8 @@ const TCP_EXT: &[&str] = &[
     "TCPRcvQDrop",
     "TCPSlowStartRetrans",
     "TCPSpuriousRTOs",
+    "TCPSynRetrans",
+    "TCPTimeWaitOverflow",
     "TCPTimeouts",
     "TCPToZeroWindowAdv",
     "TCPWantZeroWindowAdv",

@@ -27,6 +27,7 @@
 //! | `payload` | what messages contain, and how it is compared |
 //! | `memory`, `plausible` | what a round takes and a far end gives; whether a far end's report can be |
 //! | `environment`, `namespace` | the machine of one end; the network namespace that it moves to |
+//! | `works` | workloads of features that have loops of their own |
 //! | `observe` | tracing back ends: BPF tracepoints, perf events, or none and why; their completeness test; how events reach the coordinator |
 //! | `program` | programs of others as far ends: started, waited for until they listen, watched, ended; what one message to them brings back |
 //! | `doctor` | what on that machine will spoil a measurement: one file per group of checks, listed in `CHECKS` |
@@ -60,7 +61,7 @@ pub mod meter;
 pub mod namespace;
 pub mod observe;
 pub mod open;
-mod pacer;
+pub mod pacer;
 pub mod payload;
 pub mod plausible;
 mod presence;
@@ -77,6 +78,7 @@ pub mod team;
 pub mod thread;
 pub mod token;
 pub mod wire;
+pub mod works;
 
 pub use memory::Budget;
 pub use privileges::{Peer, Reach, Spinning};

@@ -596,7 +596,7 @@ impl Service {
 
     /// Works for message number `sequence`: computes until its time is over.
     #[inline(always)]
-    pub(crate) fn work(&self, sequence: u64) {
+    pub fn work(&self, sequence: u64) {
         let until = clock::now() + self.times[sequence as usize & (self.times.len() - 1)];
         while clock::now() < until {
             std::hint::spin_loop();

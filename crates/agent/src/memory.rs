@@ -208,6 +208,7 @@ pub(crate) mod tests {
             seed: 1,
             working_set: 0,
             program: None,
+            parts: msgpath_core::parts::Parts::default(),
         }
     }
 

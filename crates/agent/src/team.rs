@@ -2,7 +2,7 @@
 
 use std::io::PipeReader;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -84,7 +84,8 @@ pub fn need(
 }
 
 impl Team {
-    /// Starts the threads and waits until all ends are made.
+    /// Starts the threads and waits until all ends are made. `listening`: where more connections come to the far end, for a workload that
+    /// makes its own.
     ///
     /// # Errors
     /// What cannot be had here. No thread is left behind.
@@ -93,6 +94,7 @@ impl Team {
         own: &Own,
         channels: Vec<AnyChannel>,
         abort: Arc<AtomicBool>,
+        listening: Option<OwnedFd>,
     ) -> Result<(Self, Ready), Unavailable> {
         let role = Role::of(order, own.near);
         can_be_had(order.least_memory().saturating_add(u64::from(order.threads) * STACK))?;
@@ -124,7 +126,7 @@ impl Team {
             Ok(parts) => parts,
             Err(error) => return Err(team.give_up(Unavailable::new(format!("a second descriptor: {error}"), ""))),
         };
-        let threads = parts.len();
+        let (threads, listening) = (parts.len(), listening.map(Arc::new));
         team.traced.resize_with(threads, TracedThread::default);
         for (at, part) in parts.into_iter().enumerate() {
             let (go_in, go) = channel();
@@ -143,6 +145,7 @@ impl Team {
                 ready: ready_in.clone(),
                 go,
                 counting: Counting::default(),
+                listening: listening.clone(),
             };
             let (outcome_in, last) = (outcome_in.clone(), Arc::clone(&last));
             let name = format!("{}-{at}", if own.near { "near" } else { "far" });

@@ -1,10 +1,12 @@
 //! One measuring thread at either end: pins itself, makes its ends, trims, measures, and says what it counted.
 
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Dispatch, Stamps};
 use msgpath_core::schema::{EndReport, EventCounts, Granted, OpenRound, TracedThread};
 use msgpath_core::units::Pieces;
@@ -23,6 +25,7 @@ use crate::meter::Meter;
 use crate::open::{Flow, Generator, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
 use crate::wire::{Debt, RoundOrder};
+use crate::works;
 
 /// Rows between two foldings into the histogram: bounds the memory of a long round. Folding is not measured.
 const SEGMENT: u64 = 1 << 18;
@@ -106,6 +109,8 @@ pub struct Job {
     pub go: Receiver<()>,
     /// Its counters of events; none until it has made them itself.
     pub counting: Counting,
+    /// The far end, of a workload that makes its own connections: where they come to.
+    pub listening: Option<Arc<OwnedFd>>,
 }
 
 /// What is known once the ends are made.
@@ -151,10 +156,13 @@ pub struct Outcome {
     pub cpu: Option<u32>,
     /// Events that it counted.
     pub events: EventCounts,
+    /// What the workload of a feature has to say besides.
+    pub parts: Parts,
 }
 
 impl Outcome {
-    fn new(report: EndReport) -> Self {
+    /// Of a thread that counted this, and timed nothing.
+    pub fn new(report: EndReport) -> Self {
         Self {
             report,
             latency: Histogram::new(),
@@ -169,6 +177,7 @@ impl Outcome {
             debt: None,
             cpu: None,
             events: EventCounts::new(),
+            parts: Parts::default(),
         }
     }
 }
@@ -190,6 +199,9 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
     if let Err(reason) = pin(job.cpu) {
         let _ = job.ready.send(Err(reason.clone()));
         return Err(ThreadError::Unavailable(reason));
+    }
+    if let Some(work) = works::find(job.order.workload) {
+        return work.run(job, channels);
     }
     let pieces = job.role.outgoing(&job.order);
     let copies = if job.role == Role::Receiver { 1 } else { copies(&job.order, pieces) };
@@ -342,6 +354,15 @@ impl Job {
         }
         let granted = channel.granted(if self.near { "near" } else { "far" }, &order.options);
         let room = channel.room();
+        self.wait_for_go(granted, room, cookies)?;
+        Ok(inbox)
+    }
+
+    /// Says that the ends are made, of which one has these options and this room, and waits for the word to go.
+    ///
+    /// # Errors
+    /// The round was given up.
+    pub fn wait_for_go(&self, granted: Vec<Granted>, room: Option<u64>, cookies: Vec<u64>) -> Result<(), LoopError> {
         let _ = self.ready.send(Ok(Ready {
             granted,
             room,
@@ -353,11 +374,10 @@ impl Job {
                 cookies,
             },
         }));
-        if order.urgent {
+        if self.order.urgent {
             priority::raise()?;
         }
-        self.go.recv().map_err(|_| std::io::Error::from(std::io::ErrorKind::ConnectionAborted))?;
-        Ok(inbox)
+        self.go.recv().map_err(|_| std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into())
     }
 
     /// What is sent and what is received, filled by the role.
@@ -434,7 +454,7 @@ impl Job {
     }
 
     /// What is known of an open loop when everything was answered that will be: the three times of its messages.
-    fn answered(&self, flow: &Flow, arrived: &[u64], mut report: EndReport) -> Outcome {
+    pub fn answered(&self, flow: &Flow, arrived: &[u64], mut report: EndReport) -> Outcome {
         let settled = settle(flow, arrived, self.keep);
         report.delivery = Delivery {
             sent: settled.delivery.sent,
@@ -458,7 +478,8 @@ impl Job {
         }
     }
 
-    fn finished(&self, outcome: Outcome) -> Outcome {
+    /// An outcome with what the thread itself knows: its CPU, its events.
+    pub fn finished(&self, outcome: Outcome) -> Outcome {
         Outcome { cpu: self.cpu, events: self.counting.read(), ..outcome }
     }
 

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use msgpath_core::doctor::{Examine, Observation};
 use msgpath_core::foreign::shown_bytes;
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{ChannelOptions, Dispatch, MAX_CONNECTIONS, ServiceTime, StageSet, Stamps};
 use msgpath_core::program::ProgramFacts;
 use msgpath_core::program::{Program, Talk};
@@ -490,6 +491,9 @@ pub struct Times {
     /// Open loop: where each schedule stands afterwards.
     #[serde(default)]
     pub debts: Vec<Debt>,
+    /// What the workload of a feature has to say, one for each thread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Parts>,
 }
 
 /// Where a schedule stands between two rounds of a case (docs/method/open-loop.md#one-schedule-for-a-case).
@@ -575,6 +579,9 @@ pub struct RoundOrder {
     /// The far end is a program of others, which the agent of the far end starts and watches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Box<ProgramOrder>>,
+    /// What the workload of a feature must know besides.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
 }
 
 /// Buffers that a method may keep in flight where the load is open: the schedule decides how many messages are.

@@ -125,6 +125,8 @@ impl PartialEq for Parts {
     }
 }
 
+impl Eq for Parts {}
+
 impl fmt::Debug for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.iter().map(|(name, entry)| (name, entry.written()))).finish()

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::Gate;
 use crate::launch::Launch;
+use crate::parts::Parts;
 use crate::path::{PathName, Setting};
 use crate::program::{Program, Talk};
 use crate::schedule::{Arrivals, LEAST_IN_A_ROUND, Rate};
@@ -680,6 +681,9 @@ pub struct Plan {
     /// What the messages to them are.
     #[serde(default, skip_serializing_if = "Talk::is_plain")]
     pub talk: Talk,
+    /// What the workload of a feature must know besides.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -727,6 +731,7 @@ impl Plan {
             layers: false,
             programs: Vec::new(),
             talk: Talk::default(),
+            parts: Parts::default(),
         }
     }
 

@@ -1033,6 +1033,9 @@ pub struct RoundRecord {
     /// Traced rounds only. The events are in a file of their own.
     #[serde(default)]
     pub trace: Option<TraceRound>,
+    /// What the workload of a feature has to say of the round, one for each thread of the near end; empty for other workloads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Parts>,
     /// Latency, ns: from the send (closed loop) or from the intended send (open loop) to the reply. Stored apart from
     /// the JSON, like the four below.
     #[serde(skip)]

@@ -34,6 +34,8 @@ pub struct Workload {
     pub answer: Answer,
     /// The measuring loops of the base carry it out in rounds.
     pub in_rounds: bool,
+    /// A round ends when its time is over, whatever is still under way; otherwise it waits for every message.
+    pub punctual: bool,
     /// Rounds of one pass are compared pair by pair; otherwise the reason why not.
     pub paired: Result<(), &'static str>,
     /// A message goes to several receivers.
@@ -194,6 +196,7 @@ static ECHO: Workload = Workload {
     }),
     answer: Answer::Agent,
     in_rounds: true,
+    punctual: false,
     paired: Ok(()),
     fans_out: false,
     one_size: true,
@@ -217,6 +220,7 @@ static STREAM: Workload = Workload {
     open_duration: None,
     answer: Answer::None,
     in_rounds: true,
+    punctual: false,
     paired: Ok(()),
     fans_out: false,
     one_size: true,

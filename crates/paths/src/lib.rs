@@ -27,6 +27,7 @@
 //! so zero copy can keep them until the kernel lets go.
 #![forbid(unsafe_code)]
 
+pub mod another;
 pub mod channel;
 pub mod end;
 pub mod layer;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
@@ -64,6 +65,14 @@ pub trait Offer: Send {
     /// [`Offer::accept`].
     fn admission(&mut self) -> Option<&mut Admission> {
         None
+    }
+
+    /// The socket to which connections come, once more; `None`: there is none. It goes on listening when the offer has ended.
+    ///
+    /// # Errors
+    /// As dup(2).
+    fn listening(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
     }
 
     /// Takes the connections, in the order of the addresses. `locals` are what [`Transport::connect`] returned.

@@ -90,6 +90,10 @@ const STEAL: &str = "stat.steal";
 const ROUND_PATIENCE: u64 = 10;
 /// The senders of an open loop give up after so many times the time of its schedule, and after 1 s.
 const OPEN_PATIENCE: f64 = 4.0;
+/// A round of a punctual workload ends after so many times its time, ...
+const PUNCTUAL: f64 = 1.5;
+/// ... and not before this, ns.
+const LEAST_PUNCTUAL_NS: u64 = 200_000_000;
 
 /// Asked once, when the rounds that were planned are recorded: cases to add near a crossing (phase 1). It gets the
 /// folder of the run, which is whole.
@@ -725,6 +729,7 @@ impl<'a> Run<'a> {
             first: measured.first.to_sparse(),
             open: measured.open.clone(),
             trace,
+            parts: std::mem::take(&mut measured.parts),
         };
         held(&record)?;
         record.flags = flags(&record, sent < messages * u64::from(case.connections));
@@ -814,12 +819,17 @@ pub fn patience(plan: &Plan, case: &Case, messages: u64) -> u64 {
     if !plan.workload.is_echoed() {
         return 0;
     }
+    let punctual = plan.workload.punctual;
     let span = match (case.load, plan.extent) {
+        (Load::Open { rate, .. }, _) if punctual => {
+            PUNCTUAL * rate.gap_ns() * (messages * u64::from(case.connections)) as f64
+        }
+        (Load::Closed, Extent::Time(ns)) if punctual => PUNCTUAL * ns as f64 / f64::from(plan.rounds),
         (Load::Open { rate, .. }, _) => OPEN_PATIENCE * rate.gap_ns() * (messages * u64::from(case.connections)) as f64,
         (Load::Closed, Extent::Time(ns)) if case.inflight == 1 => (ROUND_PATIENCE * ns / u64::from(plan.rounds)) as f64,
         _ => return 0,
     };
-    (span as u64).max(1_000_000_000)
+    (span as u64).max(if punctual { LEAST_PUNCTUAL_NS } else { 1_000_000_000 })
 }
 
 #[cfg(test)]

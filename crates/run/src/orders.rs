@@ -60,6 +60,7 @@ impl Orders<'_> {
             program: plan
                 .program_of(case)
                 .map(|program| Box::new(ProgramOrder { program: program.clone(), talk: plan.talk.clone() })),
+            parts: plan.parts.clone(),
         }
     }
 

@@ -9,6 +9,7 @@ use msgpath_agent::loops::{FarStamps, LOST, Row};
 use msgpath_agent::observe::{self, Incoming, Traced, Tracer};
 use msgpath_agent::plausible::{self, Known};
 use msgpath_agent::wire::{Debt, Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
+use msgpath_core::parts::Parts;
 use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::channel::NAPI;
@@ -48,6 +49,8 @@ pub struct Round {
     pub open: Option<OpenRound>,
     /// Open loop: where each schedule stands afterwards.
     pub debts: Vec<Debt>,
+    /// What the workload of a feature has to say, one for each near thread.
+    pub parts: Vec<Parts>,
     /// Kept rows of each near thread.
     pub rows: Vec<Vec<Kept>>,
     /// Options of the first connection at both ends.
@@ -215,6 +218,7 @@ pub fn round(
         lateness,
         open: near.open,
         debts: near.debts,
+        parts: near.parts,
         rows,
         granted,
         trace,
@@ -370,6 +374,7 @@ struct NearReport {
     histograms: [Histogram; 4],
     open: Option<OpenRound>,
     debts: Vec<Debt>,
+    parts: Vec<Parts>,
     rows: Vec<Rows>,
 }
 
@@ -385,7 +390,14 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
                 let histograms = read_histograms(times.histograms, &bytes).ok_or_else(out_of_turn)?;
                 let (report, watched_ns, speed_ns) = (*report, Some(watched_ns), Some(speed_ns));
                 let end = EndRound { report, kernel, watched_ns, speed_ns, events, threads, process: None };
-                return Ok(NearReport { end, histograms, open: times.open, debts: times.debts, rows: all });
+                return Ok(NearReport {
+                    end,
+                    histograms,
+                    open: times.open,
+                    debts: times.debts,
+                    parts: times.parts,
+                    rows: all,
+                });
             }
             (FromEnd::Failed(failure), _) => return Err(failure.into()),
             (FromEnd::Unavailable(reason), _) => return Err(reason.into()),

@@ -41,9 +41,30 @@ fn exhausted(range: &str, sockets: &str) -> Option<String> {
     })
 }
 
+/// How often the accept queue of a server of this network namespace had no room, since it was made (ListenOverflows); `None`: the kernel
+/// does not tell.
+pub fn overflows() -> Option<u64> {
+    counter(&std::fs::read_to_string("/proc/net/netstat").ok()?, "TcpExt:", "ListenOverflows")
+}
+
+/// A number of a file of which a line has names and the next their values, both behind the same word.
+fn counter(text: &str, of: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(of));
+    let at = lines.next()?.split_whitespace().position(|word| word == name)?;
+    lines.next()?.split_whitespace().nth(at)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_stands_below_its_name() {
+        let text = "TcpExt: SyncookiesSent ListenOverflows\nTcpExt: 3 17\nIpExt: InNoRoutes\nIpExt: 9\n";
+        assert_eq!(counter(text, "TcpExt:", "ListenOverflows"), Some(17));
+        assert_eq!((counter(text, "TcpExt:", "ListenDrops"), counter(text, "Tcp:", "x")), (None, None));
+        assert!(overflows().is_some());
+    }
 
     #[test]
     fn ports_and_connections_in_time_wait_are_counted() {

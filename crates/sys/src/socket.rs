@@ -45,14 +45,19 @@ impl IntOption {
 /// # Errors
 /// As the manual page: `ENOPROTOOPT`, `EOPNOTSUPP`, `EPERM`.
 pub fn set(fd: BorrowedFd<'_>, option: IntOption, value: i32) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, option.raw(), value)
+}
+
+/// setsockopt(2) with an int.
+fn set_option(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`.
     check_int(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option.raw(),
+            level,
+            option,
             (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
+            size_of::<libc::c_int>() as libc::socklen_t,
         )
     })
     .map(drop)
@@ -376,18 +381,16 @@ fn begin(address: SocketAddr, prepare: impl Fn(&OwnedFd) -> io::Result<()>) -> i
 /// # Errors
 /// Not a TCP socket, or a size below 88.
 pub fn limit_segments(fd: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
-    let value = libc::c_int::from(bytes);
-    // SAFETY: the pointer and length describe `value`.
-    check_int(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_MAXSEG,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes.into())
+}
+
+/// IP_BIND_ADDRESS_NO_PORT before a socket is bound to an address: its port is chosen when it connects, and may be one that connections to
+/// elsewhere have.
+///
+/// # Errors
+/// Not a socket of IP.
+pub fn choose_port_late(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
 }
 
 #[cfg(test)]

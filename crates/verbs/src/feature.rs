@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use anyhow::Result;
 use msgpath_agent::roles::{self, ListedRole};
+use msgpath_agent::works::{self, Work};
 use msgpath_analyse::section as analyse;
 use msgpath_core::workload::{self, Workload};
 use msgpath_core::{Exit, Problem};
@@ -44,6 +45,8 @@ pub struct Feature {
     pub schema: &'static str,
     /// What `msgpath serve` can be instead.
     pub servers: &'static [&'static dyn Server],
+    /// What measuring threads do for its workloads, where the loops of the base cannot carry them out.
+    pub works: &'static [&'static dyn Work],
     /// What sessions of this program can be for it.
     pub roles: &'static [ListedRole],
     /// What it measures beside a run.
@@ -96,6 +99,7 @@ pub const NOTHING: Feature = Feature {
     exporters: &[],
     schema: "",
     servers: &[],
+    works: &[],
     roles: &[],
     besides: &[],
     places: None,
@@ -118,6 +122,7 @@ pub(crate) fn set(features: &'static [&'static Feature]) {
     if ALL.set(features).is_ok() {
         for feature in features {
             feature.workloads.iter().for_each(|workload| workload::add(workload));
+            works::add(feature.works);
             roles::add(feature.roles);
             feature.sections.iter().for_each(|section| analyse::add(section));
             feature.views.iter().for_each(|section| present::add(section));

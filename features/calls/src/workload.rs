@@ -24,6 +24,7 @@ pub static CALLS: Workload = Workload {
     }),
     answer: Answer::Server,
     in_rounds: false,
+    punctual: false,
     paired: Ok(()),
     fans_out: false,
     one_size: false,

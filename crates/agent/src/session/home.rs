@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::iter::repeat;
 
 use msgpath_core::Histogram;
+use msgpath_core::parts::Parts;
 use msgpath_core::schema::{EndReport, KernelCounts, OpenRound};
 
 use crate::events;
@@ -69,6 +70,12 @@ fn say_rows(outcome: &Outcome, to: &mut impl Write) -> io::Result<()> {
     wire::write(to, &FromEnd::Rows { counts }, &columns.flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
 }
 
+/// What a workload of a feature has to say of each thread; nothing, where it has nothing to say of any.
+fn parts(outcomes: &[Outcome]) -> Vec<Parts> {
+    let silent = outcomes.iter().all(|outcome| outcome.parts.is_empty());
+    if silent { Vec::new() } else { outcomes.iter().map(|outcome| outcome.parts.clone()).collect() }
+}
+
 /// What a near end's threads have timed; adds the histograms.
 fn times(outcomes: &[Outcome], bytes: &mut Vec<u8>) -> Times {
     let of: [fn(&Outcome) -> &Histogram; 4] =
@@ -84,5 +91,10 @@ fn times(outcomes: &[Outcome], bytes: &mut Vec<u8>) -> Times {
         sum
     };
     let open = outcomes.iter().filter_map(|outcome| outcome.open.clone()).reduce(sum);
-    Times { histograms, open, debts: outcomes.iter().filter_map(|outcome| outcome.debt).collect() }
+    Times {
+        histograms,
+        open,
+        debts: outcomes.iter().filter_map(|outcome| outcome.debt).collect(),
+        parts: parts(outcomes),
+    }
 }

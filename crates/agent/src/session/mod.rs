@@ -422,7 +422,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         let Some(Dialled { order, own, stall, speed_ns, channels, kept, abort }) = self.dialled.take() else {
             return out_of_turn("the start of a round that was not dialled");
         };
-        let (team, ready) = match Team::start(&order, &own, channels, abort) {
+        let (team, ready) = match Team::start(&order, &own, channels, abort, None) {
             Ok(started) => started,
             Err(reason) => return Ok(Answer::Say(FromEnd::Unavailable(reason))),
         };

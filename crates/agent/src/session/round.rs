@@ -22,7 +22,7 @@ use crate::privileges::{Peer, Privilege, Reach};
 use crate::program::first_reply;
 use crate::team::{Team, need};
 use crate::wire::{Dial, FromEnd, Own, RoundOrder};
-use crate::{confine, counters, speed};
+use crate::{confine, counters, speed, works};
 
 /// How long the far end waits for connections that were announced.
 pub(super) const ACCEPT: Duration = Duration::from_secs(8);
@@ -162,14 +162,16 @@ pub(super) fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted
     // `procvm` tries here to read the memory of the other end, which threads that listen may not.
     let accepted = confine::outside(move || {
         let channels = offer.accept(&locals, ACCEPT);
-        (offer, channels)
+        let listening = offer.listening();
+        (offer, channels, listening)
     });
     let refused = |error: io::Error| Unavailable::new(format!("the far end could not accept: {error}"), remedy(&error));
-    let (_offer, channels) = accepted.map_err(refused)?;
+    let (_offer, channels, listening) = accepted.map_err(refused)?;
     let channels = channels.map_err(refused)?;
+    let listening = if works::find(prepared.order.workload).is_some() { listening.map_err(refused)? } else { None };
     let seen = channels.first().and_then(AnyChannel::peer);
     let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0, load: None };
-    let (team, ready) = Team::start(&prepared.order, &own, channels, prepared.abort)?;
+    let (team, ready) = Team::start(&prepared.order, &own, channels, prepared.abort, listening)?;
     Ok((team, ready, prepared.shares, seen))
 }
 

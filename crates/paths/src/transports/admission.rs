@@ -132,6 +132,11 @@ pub struct Admission {
 }
 
 impl Admission {
+    /// The socket that listens, once more.
+    pub(crate) fn listening(&self) -> io::Result<OwnedFd> {
+        self.listener.try_clone()
+    }
+
     /// For so many connections.
     pub(crate) fn new(listener: OwnedFd, connections: u32, may: fn(&OwnedFd) -> bool) -> io::Result<Self> {
         msgpath_sys::set_nonblocking(listener.as_fd(), true)?;

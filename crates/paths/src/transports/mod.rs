@@ -142,6 +142,10 @@ where
         Some(&mut self.admission)
     }
 
+    fn listening(&self) -> io::Result<Option<OwnedFd>> {
+        self.admission.listening().map(Some)
+    }
+
     fn accept(&mut self, _: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>> {
         let accepted = self.admission.accept(timeout, &self.need.limits)?.into_iter();
         accepted.map(|fd| (self.channel)(fd, &self.need)).collect()

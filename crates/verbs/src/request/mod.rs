@@ -58,6 +58,8 @@ pub enum Verb {
     Compare { stream: bool },
     /// An echo, traced, by a verb of this name.
     Traced(&'static str),
+    /// A workload of a feature whose messages are answered as those of an echo, by a verb of its name; with so many rounds.
+    Answered(&'static Workload, u32),
 }
 
 impl Verb {
@@ -68,6 +70,7 @@ impl Verb {
             Verb::Stream => "stream",
             Verb::Compare { .. } => "compare",
             Verb::Traced(name) => name,
+            Verb::Answered(workload, _) => workload.name,
         }
     }
 
@@ -75,6 +78,7 @@ impl Verb {
         match self {
             Verb::Echo { .. } | Verb::Compare { stream: false } | Verb::Traced(_) => Workload::ECHO,
             Verb::Stream | Verb::Compare { stream: true } => Workload::STREAM,
+            Verb::Answered(workload, _) => workload,
         }
     }
 
@@ -283,10 +287,11 @@ fn say_effort(verb: Verb, options: &Options, cases: &[Case], effort: &mut Effort
         return;
     }
     let most = (MAX_ROUNDS / (cases.len() as u64).max(1)) as u32;
+    let enough = if let Verb::Answered(_, rounds) = verb { rounds } else { DEFAULT_ROUNDS };
     if effort.rounds > most && most >= MIN_ROUNDS_FOR_CLAIMS && options.evidence.rounds.is_none() {
         effort.rounds = most;
         notes.push(format!("{most} rounds instead of {DEFAULT_ROUNDS}: {} cases share {MAX_ROUNDS}", cases.len()));
-    } else if effort.rounds < DEFAULT_ROUNDS && options.evidence.rounds.is_none() && verb.each().is_none() {
+    } else if effort.rounds < enough && options.evidence.rounds.is_none() && verb.each().is_none() {
         notes.push(match effort.rounds {
             rounds if rounds < MIN_ROUNDS_FOR_CLAIMS => {
                 format!("{rounds} {}: too few for intervals; more messages, or -r 40", plural(rounds, "round"))
@@ -459,6 +464,7 @@ fn effort(verb: Verb, options: &Options, cases: u64) -> Result<Effort, Problem> 
     let usual = match verb {
         Verb::Echo { .. } | Verb::Compare { .. } | Verb::Traced(_) => DEFAULT_ROUNDS,
         Verb::Stream => 10,
+        Verb::Answered(_, rounds) => rounds,
     };
     if typed.time == Some(0) || typed.count == Some(0) {
         return Err(usage("-t and -c must be > 0").hint("-t 10s, or -c 1000"));

@@ -1,0 +1,92 @@
+//! More connections to where one leads: for a workload that measures how connections are made. Nothing is said on them, and nothing
+//! waits; who answers takes them from the socket of the offer ([`crate::Offer::listening`]).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use msgpath_core::plan::ChannelOptions;
+use msgpath_sys::ports;
+use msgpath_sys::socket::TcpInfo;
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, sockopt};
+
+use crate::AnyChannel;
+use crate::transports::mark;
+
+/// Where a connection leads, and how its socket was made.
+pub struct Destination {
+    to: SocketAddrAny,
+    family: AddressFamily,
+    protocol: Option<Protocol>,
+    bind: Option<std::net::SocketAddr>,
+    options: ChannelOptions,
+}
+
+impl Destination {
+    /// That of a channel of the near end.
+    ///
+    /// # Errors
+    /// It is no connected socket.
+    pub fn of(channel: &AnyChannel, options: &ChannelOptions) -> io::Result<Self> {
+        let fd = channel.socket().ok_or(io::ErrorKind::Unsupported)?;
+        let to = net::getpeername(fd)?.ok_or(io::ErrorKind::NotConnected)?;
+        let family = to.address_family();
+        let inet = family != AddressFamily::UNIX;
+        let protocol = if inet { sockopt::socket_protocol(fd)? } else { None };
+        let bind = options.bind.as_deref().filter(|_| inet).and_then(msgpath_sys::address::parse);
+        Ok(Self { to, family, protocol, bind, options: options.clone() })
+    }
+
+    /// Whether connections take the network, and ports with it.
+    pub fn is_inet(&self) -> bool {
+        self.family != AddressFamily::UNIX
+    }
+
+    /// Begins to make a connection. The socket does not block; it can be written to when the connection is there.
+    ///
+    /// # Errors
+    /// As socket(2), bind(2) and connect(2), at once: `AddrNotAvailable` where no local port is left, with their numbers; `WouldBlock` where
+    /// the queue of a Unix socket is full.
+    pub fn begin(&self) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(self.family, SocketType::STREAM, flags, self.protocol)?;
+        if self.is_inet() {
+            mark(fd.as_fd(), &self.options, true)?;
+        }
+        if let Some(local) = self.bind {
+            // The port is chosen with the connection: one that another connection has may be taken.
+            msgpath_sys::socket::choose_port_late(fd.as_fd())?;
+            net::bind(&fd, &local).map_err(ports::explained)?;
+        }
+        match net::connect(&fd, &self.to) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+            Err(error) => Err(ports::explained(error)),
+        }
+    }
+}
+
+/// Takes a connection that has come; its socket does not block.
+///
+/// # Errors
+/// As accept4(2): `WouldBlock` where none has come.
+pub fn take(listening: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(net::accept_with(listening, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+}
+
+/// What became of a connection that was begun.
+///
+/// # Errors
+/// Why it was not made.
+pub fn outcome(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::socket_error(fd)??)
+}
+
+/// Closes a connection at once, by a reset: neither end keeps anything of it, such as TIME_WAIT.
+pub fn reset(fd: OwnedFd) {
+    let _ = sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO));
+}
+
+/// TCP_INFO of a connection, where it has it.
+pub fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
+    msgpath_sys::socket::tcp_info(fd).ok()
+}
