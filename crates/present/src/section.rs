@@ -8,6 +8,7 @@ use msgpath_record::{Messages, Run};
 use crate::Style;
 use crate::html::figures::{Divided, Figure};
 use crate::html::page::Page;
+use crate::terminal;
 
 /// The whole of a run on a terminal, with the messages that were logged.
 pub type Whole = fn(&Run, &Summary, &dyn Messages, Style) -> String;
@@ -18,6 +19,8 @@ pub struct Section {
     pub terminal: fn(&Run, &Summary, Style) -> Option<String>,
     /// Its verb, and how a run of it is shown, whatever else is known of the run.
     pub of_verb: Option<(&'static str, Whole)>,
+    /// What stands below the times of an echo, or of what is shown as one.
+    pub below: fn(&mut terminal::Page, &Run, &Summary),
     /// What stands behind the view of a run, whosever view that is; empty: it has nothing to add.
     pub behind: fn(&Run, &Summary, Style) -> String,
     /// Its tables of the page, before those of the base.
@@ -40,6 +43,7 @@ pub struct Section {
 pub const NOTHING: Section = Section {
     terminal: |_, _, _| None,
     of_verb: None,
+    below: |_, _, _| (),
     behind: |_, _, _| String::new(),
     tables: |_, _| (),
     divided: |_, _| None,

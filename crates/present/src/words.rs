@@ -220,8 +220,8 @@ pub fn slower(quantile: &Quantile, rounds: u64) -> (String, String) {
     (quantile.beyond.to_string(), bursts)
 }
 
-/// What `slower than this` is counted of, where that is not every message of the case.
-pub fn counted_times(case: &CaseSummary) -> Option<String> {
+/// What `slower than this` is counted of, where that is not every message of the case; `messages`: what they are called.
+pub fn counted_times(case: &CaseSummary, messages: &str) -> Option<String> {
     let latency = &case.latency;
     let those = if latency.of_rounds < case.rounds {
         format!("{} undisturbed rounds of {}", latency.of_rounds, case.rounds)
@@ -229,9 +229,9 @@ pub fn counted_times(case: &CaseSummary) -> Option<String> {
         counted(case.rounds, "round")
     };
     if case.batch > 1 {
-        return Some(format!("Counted: {} means of {} round trips, in {those}.", latency.of_times, case.batch));
+        return Some(format!("Counted: {} means of {} {messages}, in {those}.", latency.of_times, case.batch));
     }
-    (latency.of_times < case.messages).then(|| format!("Counted: the {} round trips of {those}.", latency.of_times))
+    (latency.of_times < case.messages).then(|| format!("Counted: the {} {messages} of {those}.", latency.of_times))
 }
 
 /// The quantile `p` of a case.
@@ -367,12 +367,15 @@ mod tests {
     #[test]
     fn times_are_counted_in_the_rounds_of_the_percentiles() {
         let mut case = crate::fixture::echo().1.cases.remove(0);
-        assert_eq!(counted_times(&case), None);
+        assert_eq!(counted_times(&case, "round trips"), None);
         (case.rounds, case.messages) = (40, 8_000);
         (case.latency.of_rounds, case.latency.of_times) = (30, 6_000);
-        assert_eq!(counted_times(&case).unwrap(), "Counted: the 6000 round trips of 30 undisturbed rounds of 40.");
+        assert_eq!(
+            counted_times(&case, "round trips").unwrap(),
+            "Counted: the 6000 round trips of 30 undisturbed rounds of 40."
+        );
         (case.batch, case.latency.of_rounds, case.latency.of_times) = (100, 40, 80);
-        assert_eq!(counted_times(&case).unwrap(), "Counted: 80 means of 100 round trips, in 40 rounds.");
+        assert_eq!(counted_times(&case, "round trips").unwrap(), "Counted: 80 means of 100 round trips, in 40 rounds.");
     }
 
     #[test]

@@ -12,13 +12,14 @@ use super::known::known;
 use super::page::{Page, Paint, Span, Style, width};
 use super::shape::shape;
 use super::table::{Align, Table};
+use crate::section;
 use crate::view::{self, measured};
 use crate::words;
 
 /// The result of `echo`: one block for a single case; for several a table of all of them and the block of the first.
 pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     let mut page = Page::new(style);
-    let cases = measured(summary);
+    let (cases, workload) = (measured(summary), run.header.plan.workload);
     let wait = cases.first().map_or_else(String::new, |case| format!("wait {}", case.case.path.wait));
     let mut under = vec![wait, view::placement(run)];
     under.extend(
@@ -35,12 +36,13 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
     let rest: Vec<_> = cases.iter().copied().filter(|case| !on_curve(case.case.id)).collect();
     if cases.len() > 1 && !rest.is_empty() {
         page.gap();
-        overview(&mut page, &rest);
+        overview(&mut page, workload, &rest);
     }
     if let [case] = cases.as_slice() {
         page.gap();
-        details(&mut page, summary, case);
+        details(&mut page, workload, summary, case);
     }
+    section::all().for_each(|section| (section.below)(&mut page, run, summary));
     page.threads(&cases);
     page.programs(run, summary);
     page.limits(run, summary, &cases);
@@ -51,10 +53,10 @@ pub fn echo(run: &Run, summary: &Summary, style: Style) -> String {
                 let rate = case.case.load.rate().map_or_else(String::new, |rate| format!(", {rate}"));
                 let text = format!("in detail: {} {}{rate}", case.case.path, words::message(&case.case));
                 page.text(0, &text, Paint::Bold);
-                details(&mut page, summary, case);
+                details(&mut page, workload, summary, case);
             }
             page.gap();
-            background(&mut page, case);
+            background(&mut page, workload, case);
         }
         page.ablations(run, summary);
     }
@@ -71,15 +73,15 @@ fn facts(summary: &Summary, cases: &[&CaseSummary]) -> Vec<String> {
 }
 
 /// One row per case.
-pub fn overview(page: &mut Page, cases: &[&CaseSummary]) {
+pub fn overview(page: &mut Page, workload: &Workload, cases: &[&CaseSummary]) {
     let glyphs = page.style.glyphs;
     let mut table = Table::new()
-        .column(Workload::ECHO.duration(cases.iter().any(|case| case.open.is_some())).name, Align::Left)
+        .column(workload.duration(cases.iter().any(|case| case.open.is_some())).name, Align::Left)
         .column("p50", Align::Right)
         .optional("range, 95 %", Align::Right, 5)
         .column("p99", Align::Right)
         .optional("range, 95 %", Align::Right, 4)
-        .optional("round trips", Align::Right, 2)
+        .optional(workload.messages, Align::Right, 2)
         .optional("lost", Align::Right, 3)
         .optional("rate", Align::Right, 1);
     let many_paths = cases.iter().any(|case| case.case.path != cases[0].case.path);
@@ -140,7 +142,7 @@ pub fn interval_span(quantile: &Quantile, glyphs: Glyphs) -> Span {
     paint.span(words::quantile_range(quantile, glyphs))
 }
 
-fn details(page: &mut Page, summary: &Summary, case: &CaseSummary) {
+fn details(page: &mut Page, workload: &Workload, summary: &Summary, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     // The time that the rate is over: that of the rounds. How long the run took with all between them is another time.
     let rate = case.rate_per_s.as_ref().map_or_else(String::new, |rate| {
@@ -149,7 +151,7 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary) {
     });
     let opening = format!(
         "{}{rate}, {}, {}, {}",
-        words::arrived(case, "round trip"),
+        words::arrived(case, workload.messages.trim_end_matches('s')),
         words::counted(case.rounds, "round"),
         words::losses(&case.delivery),
         words::payloads(&case.delivery)
@@ -165,7 +167,7 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary) {
             page.text(2, &format!("No latency is shown: {why}."), Paint::Dim);
         }
     } else {
-        latencies(page, case);
+        latencies(page, workload, case);
     }
     let facts = case.open.as_ref().map_or_else(Vec::new, |open| words::open_loop(open, glyphs));
     // `offered` is the answer where a rate was not sustained; how the generator kept its times is not.
@@ -178,10 +180,10 @@ fn details(page: &mut Page, summary: &Summary, case: &CaseSummary) {
 }
 
 /// What else is known of a case: how steady it was, its first and its slow messages, what a message cost.
-fn background(page: &mut Page, case: &CaseSummary) {
+fn background(page: &mut Page, workload: &Workload, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     let open = case.open.is_some();
-    page.text(2, Workload::ECHO.duration(open).what, Paint::Dim);
+    page.text(2, workload.duration(open).what, Paint::Dim);
     page.gap();
     page.facts(&known(case, glyphs));
     let mut notes = Vec::new();
@@ -199,30 +201,30 @@ fn background(page: &mut Page, case: &CaseSummary) {
 }
 
 /// The percentiles, and why some have no upper end.
-fn latencies(page: &mut Page, case: &CaseSummary) {
-    quantiles(page, case);
+fn latencies(page: &mut Page, workload: &Workload, case: &CaseSummary) {
+    quantiles(page, workload, case);
     let mut whys = words::bounds("", &case.latency.quantiles);
     if let Some(open) = &case.open {
-        whys.extend(words::bounds(" of the round trip", &open.service));
+        whys.extend(words::bounds(&format!(" of the {}", workload.duration(false).name), &open.service));
         whys.extend(words::bounds(" of the lateness", words::lateness(open)));
     }
-    whys.extend(words::counted_times(case));
+    whys.extend(words::counted_times(case, workload.messages));
     for why in whys.iter().map(String::as_str).chain(words::between_meaning(&case.repeats.between)) {
         page.text(2, why, Paint::Dim);
     }
 }
 
 /// Fastest, the percentiles, slowest, with the shape beside them where there is room.
-fn quantiles(page: &mut Page, case: &CaseSummary) {
+fn quantiles(page: &mut Page, workload: &Workload, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     let time = |ns: Option<u64>| ns.map_or_else(|| "n/a: none arrived".into(), |ns| glyphs.time(ns as f64));
     let service = case.open.as_ref().map(|open| &open.service);
     let mut table = Table::new()
         .column("", Align::Left)
-        .column(Workload::ECHO.duration(service.is_some()).name, Align::Right)
+        .column(workload.duration(service.is_some()).name, Align::Right)
         .column("range, 95 %", Align::Right);
     if service.is_some() {
-        table = table.column("round trip", Align::Right).optional("range, 95 %", Align::Right, 2);
+        table = table.column(workload.duration(false).name, Align::Right).optional("range, 95 %", Align::Right, 2);
     }
     let runs = words::between_runs(&case.repeats.between);
     if let Some(runs) = &runs {

@@ -40,7 +40,7 @@ pub fn verdict(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> S
     {
         page.gap();
         if run.header.plan.workload.timed {
-            echo::overview(&mut page, &cases);
+            echo::overview(&mut page, run.header.plan.workload, &cases);
         } else {
             stream::overview(&mut page, summary, units);
         }
