@@ -20,6 +20,8 @@ const FEATURES: &[&Feature] = &[
     &msgpath_calls::FEATURE,
     #[cfg(feature = "periodic")]
     &msgpath_periodic::FEATURE,
+    #[cfg(feature = "connect")]
+    &msgpath_connect::FEATURE,
     #[cfg(feature = "namespaces")]
     &msgpath_namespaces::FEATURE,
     #[cfg(feature = "tools")]

@@ -25,6 +25,9 @@ mod compare;
 #[cfg(feature = "courses")]
 #[path = "../features/courses/tests/program/compat.rs"]
 mod compat;
+#[cfg(feature = "connect")]
+#[path = "../features/connect/tests/program/connect.rs"]
+mod connect;
 #[path = "program/corrupt.rs"]
 mod corrupt;
 #[path = "program/device.rs"]

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::command::{Home, LIMIT, Output, Running};
 
 /// Whether this user may have namespaces; says why a test is skipped where not.
-fn may_have_namespaces() -> bool {
+pub(crate) fn may_have_namespaces() -> bool {
     let mut command = Command::new("unshare");
     command.args(["-rnm", "ip", "link"]).stdout(Stdio::null()).stderr(Stdio::null());
     let may = command.status().is_ok_and(|status| status.success());
@@ -16,7 +16,7 @@ fn may_have_namespaces() -> bool {
 }
 
 /// Runs a script as root of namespaces of its own, of which nothing is left afterwards. `$0` is the program.
-fn in_namespaces(home: &Home, text: &str) -> Output {
+pub(crate) fn in_namespaces(home: &Home, text: &str) -> Output {
     let own = home.command(&[]);
     let mut command = Command::new("unshare");
     command.args(["-rnmpf", "--kill-child", "--mount-proc", "sh", "-ec", text, env!("CARGO_BIN_EXE_msgpath")]);

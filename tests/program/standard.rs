@@ -82,7 +82,7 @@ fn without_output(home: &Home, words: &[&str], fault: Fault, name: &str) -> Outp
 }
 
 /// One short command of each verb that says or prints something. `{name}`: of the run that it keeps, where it keeps one.
-const VERBS: [&str; 30] = [
+const VERBS: [&str; 31] = [
     "echo -c 60 -r 2 -w 0 --progress line --name {name}",
     "echo -c 60 -r 2 -w 0 --progress block --jsonl --name {name}",
     "echo -c 60 -r 2 -w 0 --open-metrics 127.0.0.1:0 --name {name}",
@@ -93,6 +93,7 @@ const VERBS: [&str; 30] = [
     "explain -c 60 -r 2 -w 0 --progress line --name {name}",
     "rpc here -k 20 ping -r 2 --progress line --name {name}",
     "periodic -x udp -n 2 -c 20 --first 5 --period 10ms -r 2 --name {name}",
+    "connect -c 60 -r 2 -w 0 --progress line --name {name}",
     "watch --port 1 -t 100ms",
     "doctor --fix",
     "preset list",

@@ -103,6 +103,10 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("warnings", Measures),
     ("units", Measures),
     ("histogram", Measures),
+    // `connect`.
+    ("requests", Measures),
+    ("close", Measures),
+    ("backlog", Measures),
     // `periodic`.
     ("processes", Measures),
     ("period", Measures),

@@ -1,0 +1,59 @@
+//! What the measuring threads do: the client makes connections, the server answers on them.
+
+mod client;
+mod server;
+
+use msgpath_agent::ends::{AnyEnd, Ends};
+use msgpath_agent::thread::{Job, Outcome, ThreadError};
+use msgpath_agent::works::Work;
+use msgpath_core::{Unavailable, Workload};
+use msgpath_paths::AnyChannel;
+use msgpath_sys::limits::remedy;
+
+/// Said in the first byte of a request: no other follows on this connection, and the server closes it.
+const LAST: u8 = 1;
+/// The same: it is the first request of a connection that is measured.
+const COUNTED: u8 = 2;
+/// Between two looks whether the round was given up, ms.
+const LOOK_MS: u64 = 100;
+
+/// The work of the threads.
+pub static CONNECTIONS: Connections = Connections;
+
+/// See [`CONNECTIONS`].
+pub struct Connections;
+
+impl Work for Connections {
+    fn workload(&self) -> &'static Workload {
+        &crate::workload::CONNECT
+    }
+
+    fn run(&self, job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> {
+        let _ = msgpath_sys::limits::allow_all_open_files();
+        let ready = job.ready.clone();
+        let result = if job.near { client::run(job, channels) } else { server::run(job, channels) };
+        if let Err(ThreadError::Unavailable(reason)) = &result {
+            // Nobody listens any more where the thread was ready before.
+            let _ = ready.send(Err(reason.clone()));
+        }
+        result
+    }
+}
+
+/// What cannot be had here.
+fn unavailable(what: &str, error: &std::io::Error) -> ThreadError {
+    ThreadError::Unavailable(Unavailable::new(format!("{what}: {error}"), remedy(error)))
+}
+
+/// A thread whose connections come and go: none is metered from begin to end.
+struct NoEnds;
+
+impl Ends for NoEnds {
+    fn count(&self) -> usize {
+        0
+    }
+
+    fn end(&mut self, _: usize) -> &mut dyn AnyEnd {
+        unreachable!("there is none")
+    }
+}
