@@ -1,18 +1,16 @@
 //! Connections on a terminal, in the JSON.
 
 use msgpath_analyse::Summary;
-use msgpath_present::json::{nulls::explain, value};
 use msgpath_present::section::{NOTHING, Section};
 use msgpath_present::terminal::{Align, Page, Paint, Table, interval_span, value_span};
 use msgpath_present::words;
 use msgpath_record::Run;
 use msgpath_stats::quantile::Quantile;
-use serde_json::Value;
 
 use crate::section::{ConnectSummary, Connections};
 
 /// All of it.
-pub static SECTION: Section = Section { below, json, ..NOTHING };
+pub static SECTION: Section = Section { below, ..NOTHING };
 
 /// What it adds to the schema of `--json`.
 pub const SCHEMA: &str = include_str!("schema.json");
@@ -63,15 +61,6 @@ fn below(page: &mut Page, run: &Run, summary: &Summary) {
     page.text(2, "Connect: from just before socket() until the connection is there.", Paint::Dim);
 }
 
-/// The connections of a run; `None`: it is another run.
-fn json(_: &Run, summary: &Summary) -> Option<(&'static str, Value)> {
-    let mut out = value(summary.sections.get::<ConnectSummary>()?);
-    for case in out["cases"].as_array_mut().into_iter().flatten() {
-        explain(case, |_| "fewer connections than this quantile needs".to_owned());
-    }
-    Some(("connect", out))
-}
-
 #[cfg(test)]
 mod tests {
     use msgpath_analyse::summarise;
@@ -83,11 +72,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_what_the_types_say() {
-        let added = Added {
-            of_run: &[("connect", |types| types.subschema_for::<Option<ConnectSummary>>())],
-            explained: &["Connections"],
-            ..Added::default()
-        };
+        let added = Added { of_run: &[("connect", |types| types.subschema_for::<ConnectSummary>())], ..Added::default() };
         let wanted = format!("{:#}\n", schema_part(&added));
         if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
             std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/present/schema.json"), &wanted).unwrap();
@@ -105,7 +90,7 @@ mod tests {
         let text = page.finish();
         let row = text.lines().find(|line| line.contains("connect ")).unwrap();
         assert!(row.contains("µs") && row.trim_end().ends_with('6'), "{text}");
-        let (name, value) = json(&run, &summarise(&run)).unwrap();
-        assert_eq!((name, value["cases"][0]["syn_retried"].as_u64()), ("connect", Some(6)));
+        let connect = summarise(&run).sections.get::<ConnectSummary>().cloned().unwrap();
+        assert_eq!(connect.cases[0].syn_retried, 6);
     }
 }
