@@ -207,11 +207,11 @@ fn every_command_in_a_text_of_the_program_parses() {
 }
 
 #[test]
-#[cfg(feature = "calls")]
+#[cfg(all(feature = "calls", feature = "courses"))]
 fn what_measures_who_answers_parses() {
-    use msgpath_run::Who;
+    use msgpath_run::who::Who;
     msgpath_verbs::begin(FEATURES);
-    for who in [Who::Msgpath, Who::Lab, Who::Http, Who::Redis, Who::Echo] {
+    for who in [Who::Msgpath, Who::Pinged("an RPC server of the lab"), Who::Http, Who::Redis, Who::Echo] {
         let (faults, count) = faults(std::iter::once((who.to_string(), who.verb("localhost", 7000))));
         assert!(faults.is_empty() && count == 1, "{faults:?}");
     }
