@@ -15,7 +15,7 @@ use std::time::Instant;
 use msgpath_analyse::summarise;
 use msgpath_core::Workload;
 use msgpath_core::plan::{Case, CaseRole, DEFAULT_MESSAGE_LOG, Plan};
-use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName};
 use msgpath_record::{RecordError, RunWriter};
@@ -99,17 +99,7 @@ fn write(folder: &Path) -> Result<(), RecordError> {
             writer.round(&round, &rows)?;
         }
     }
-    let status = Status::Ok;
-    let problem = None;
-    let granted = Default::default();
-    writer.finish(RunEnd {
-        status,
-        ended: String::new(),
-        problem,
-        messages_not_kept: 0,
-        granted,
-        header_crc32: None,
-    })?;
+    writer.finish(RunEnd::of(Ok(true), ""))?;
     Ok(())
 }
 

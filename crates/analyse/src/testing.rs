@@ -9,7 +9,7 @@ use msgpath_core::Workload;
 use msgpath_core::doctor::{Check, CheckState, Doctor};
 use msgpath_core::plan::{Ablation, Case, CaseRole, Change, Plan};
 use msgpath_core::schema::{
-    ClockFacts, DeviceKind, Environment, FAR, Floors, Granted, NEAR, RoundRecord, Route, RunEnd, RunHeader, Status,
+    ClockFacts, DeviceKind, Environment, FAR, Floors, Granted, NEAR, RoundRecord, Route, RunEnd, RunHeader,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::{Histogram, PathName, SparseHistogram};
@@ -27,9 +27,7 @@ pub use declared::declared;
 /// # Panics
 /// It cannot be written or read.
 pub fn finished(mut writer: RunWriter, folder: &Path) -> Run {
-    let (status, granted) = (Status::Ok, Default::default());
-    let end = RunEnd { status, ended: String::new(), problem: None, messages_not_kept: 0, granted, header_crc32: None };
-    writer.finish(end).expect("a folder that can be written");
+    writer.finish(RunEnd::of(Ok(true), "")).expect("a folder that can be written");
     msgpath_record::read(folder).expect("what was written")
 }
 
@@ -269,14 +267,7 @@ impl Build {
                 ..header
             },
             rounds,
-            end: Some(RunEnd {
-                status: Status::Ok,
-                ended: "2026-11-21T10:00:10Z".into(),
-                problem: None,
-                messages_not_kept: 0,
-                granted: Default::default(),
-                header_crc32: Some(0),
-            }),
+            end: Some(RunEnd { header_crc32: Some(0), ..RunEnd::of(Ok(true), "2026-11-21T10:00:10Z") }),
             damage: None,
         }
     }

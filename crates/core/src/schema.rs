@@ -1202,6 +1202,25 @@ pub struct RunEnd {
     pub header_crc32: Option<u32>,
 }
 
+impl RunEnd {
+    /// Of a run whose rounds went so: to the last one or not, or to a problem.
+    pub fn of(rounds: Result<bool, &crate::Problem>, ended: impl Into<String>) -> Self {
+        let status = match rounds {
+            Ok(true) => Status::Ok,
+            Ok(false) => Status::Partial,
+            Err(_) => Status::Failed,
+        };
+        Self {
+            status,
+            ended: ended.into(),
+            problem: rounds.err().cloned(),
+            messages_not_kept: 0,
+            granted: BTreeMap::new(),
+            header_crc32: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

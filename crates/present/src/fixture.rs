@@ -310,14 +310,7 @@ pub fn build(verb: &str, workload: &'static Workload, cases: Vec<(Case, f64)>) -
         }],
         ..Summary::empty("test-data", verb, Status::Ok)
     };
-    let end = RunEnd {
-        status: Status::Ok,
-        ended: "2026-01-15T10:04:10Z".into(),
-        problem: None,
-        messages_not_kept: 0,
-        granted: BTreeMap::new(),
-        header_crc32: None,
-    };
+    let end = RunEnd::of(Ok(true), "2026-01-15T10:04:10Z");
     let run =
         Run { folder: "/runs/test-data".into(), header: header(verb, plan), rounds, end: Some(end), damage: None };
     (run, summary)

@@ -75,7 +75,7 @@ pub mod written;
 pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine, examine_alone, floors_alone};
 pub use background::{Background, Begun};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
-pub use link::{Link, Pair, had, vanished};
+pub use link::{Link, Pair, had, until_over, vanished};
 pub use orders::Orders;
 pub use others::Others;
 pub use pilot::{Pace, Sought, pilot};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use msgpath_core::{Exit, Problem, Target, Unavailable};
 use serde::Serialize;
 
 use crate::launch::{self, Launcher as _, Stream};
+use crate::round::out_of_turn;
 
 /// An end gives up after this much silence.
 const LEASE: Duration = Duration::from_secs(10);
@@ -79,6 +81,38 @@ pub fn had(said: FromEnd, what: impl std::fmt::Display) -> Result<FromEnd, Probl
         FromEnd::Failed(failure) => Err(failure.into()),
         said => Ok(said),
     }
+}
+
+/// Between two looks at an interruption.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Waits until the round of each of these ends, which were told to go, is over. `false`: `stop` was set before, so they were told to
+/// end, and report unasked.
+///
+/// # Errors
+/// E17 where one is gone, E18 after `limit`, E05 and others as one says.
+pub fn until_over(ends: &mut [Link], limit: Option<Instant>, stop: &AtomicBool) -> Result<bool, Problem> {
+    let (mut going, mut whole): (Vec<usize>, _) = ((0..ends.len()).collect(), true);
+    while !going.is_empty() {
+        if limit.is_some_and(|limit| Instant::now() > limit) {
+            let why = format!("{} of {} are not over", going.len(), ends.len());
+            return Err(Problem::new("E18", Exit::Unfinished, "the round takes too long").why(why));
+        }
+        if whole && stop.load(Ordering::Relaxed) {
+            whole = false;
+            ends.iter_mut().try_for_each(|end| end.send(&ToEnd::Finish))?;
+        }
+        let mut wait = GLANCE;
+        for at in std::mem::take(&mut going) {
+            let end = &mut ends[at];
+            match end.hear(std::mem::take(&mut wait))? {
+                None => going.push(at),
+                Some((FromEnd::Over, _)) => {}
+                Some((said, _)) => return Err(had(said, &end.name).err().unwrap_or_else(out_of_turn)),
+            }
+        }
+    }
+    Ok(whole)
 }
 
 /// E76: what came over the control channel is not what the other end has said.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use msgpath_core::plan::Plan;
-use msgpath_core::schema::{Granted, NEAR, RoundRecord, RunEnd, RunHeader, Status, UnavailableCase};
+use msgpath_core::schema::{Granted, NEAR, RoundRecord, RunEnd, RunHeader, UnavailableCase};
 use msgpath_core::{Case, Exit, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_record::RunWriter;
@@ -119,12 +119,7 @@ pub fn ended(
     result: &Result<bool, Problem>,
     granted: BTreeMap<u32, Vec<Granted>>,
 ) -> Result<RunEnd, Problem> {
-    let (status, problem) = match result {
-        Ok(true) => (Status::Ok, None),
-        Ok(false) => (Status::Partial, None),
-        Err(problem) => (Status::Failed, Some(problem.clone())),
-    };
-    let ended = msgpath_record::utc::now();
-    let end = RunEnd { status, ended, problem, messages_not_kept: 0, granted, header_crc32: None };
+    let whole = result.as_ref().map(|whole| *whole);
+    let end = RunEnd { granted, ..RunEnd::of(whole, msgpath_record::utc::now()) };
     writer.finish(end).map_err(|error| result.clone().err().unwrap_or_else(|| error.into()))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use msgpath_core::Histogram;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Case, Plan};
-use msgpath_core::schema::{ClockFacts, Environment, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{ClockFacts, Environment, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_record::Run;
 
@@ -181,14 +181,7 @@ impl Calls {
                 ..header
             },
             rounds: records,
-            end: Some(RunEnd {
-                status: Status::Ok,
-                ended: "2026-11-21T10:00:10Z".into(),
-                problem: None,
-                messages_not_kept: 0,
-                granted: Default::default(),
-                header_crc32: None,
-            }),
+            end: Some(RunEnd::of(Ok(true), "2026-11-21T10:00:10Z")),
             damage: None,
         };
         section::add(&SECTION);

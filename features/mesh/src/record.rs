@@ -426,7 +426,6 @@ mod tests {
     use crate::schema::{Directions, MeshHost, MeshOrder, PairCase, PairRound, Pairs, Purpose};
     use msgpath_core::Workload;
     use msgpath_core::program::Source;
-    use msgpath_core::schema::Status;
     use msgpath_core::units::Pieces;
     use msgpath_core::{Case, Exit, Histogram, Launch, Plan, Problem, Program};
 
@@ -480,8 +479,7 @@ mod tests {
     }
 
     fn end() -> RunEnd {
-        let (ended, granted) = ("2026-01-01T00:01:00Z".into(), Default::default());
-        RunEnd { status: Status::Ok, ended, problem: None, messages_not_kept: 0, granted, header_crc32: None }
+        RunEnd::of(Ok(true), "2026-01-01T00:01:00Z")
     }
 
     fn all(folder: &Path) -> (Mesh, Vec<PairBlock>) {

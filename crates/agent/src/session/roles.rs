@@ -2,6 +2,7 @@
 //! begin and end as those of messages do.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use msgpath_core::foreign::shown_bytes;
@@ -36,7 +37,7 @@ pub trait SessionRole: Send {
 /// What a role has of its session.
 pub struct Context<'a> {
     /// The near end has gone.
-    pub gone: &'a AtomicBool,
+    pub gone: &'a Arc<AtomicBool>,
     pub(super) lease: &'a Lease,
 }
 
@@ -86,16 +87,50 @@ pub(super) fn find(name: &str) -> Result<&'static ListedRole, Problem> {
     })
 }
 
-#[cfg(test)]
-pub(super) mod tests {
+/// The near end of a session, for tests of roles.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    use std::io;
     use std::os::unix::net::UnixStream;
-    use std::sync::atomic::Ordering;
     use std::thread::JoinHandle;
     use std::time::Duration;
 
-    use super::*;
-    use crate::wire::{self, ToEnd};
+    use super::{Lease, ListedRole};
+    use crate::wire::{self, FromEnd, ToEnd};
     use crate::{Begun, Peer, Reach, Terms};
+
+    /// A session that can be in these roles, reached so: its control channel, and how it ends.
+    pub fn session(roles: &'static [ListedRole], reach: Reach) -> (UnixStream, JoinHandle<io::Result<()>>) {
+        super::add(roles);
+        let (control, mut from) = UnixStream::pair().unwrap();
+        let ended = std::thread::spawn(move || {
+            let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
+            let lease = Lease::new(Duration::from_secs(60));
+            crate::session(&mut from, &mut to, Begun::default(), peer, &Terms::default(), &lease)
+        });
+        (control, ended)
+    }
+
+    /// Tells it this.
+    pub fn says(control: &mut UnixStream, told: &ToEnd) {
+        wire::write(control, told, &[]).unwrap();
+    }
+
+    /// What it says next.
+    pub fn hears(control: &mut UnixStream) -> (FromEnd, Vec<u8>) {
+        wire::read(control).unwrap().unwrap()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use super::testing::{hears, says, session};
+    use super::*;
+    use crate::Reach;
+    use crate::wire::{self, ToEnd};
 
     pub static ROLES: [ListedRole; 1] = [ListedRole { name: "test", begin: || Box::new(Patient::default()) }];
 
@@ -141,28 +176,9 @@ pub(super) mod tests {
         }
     }
 
-    fn session(reach: Reach) -> (UnixStream, JoinHandle<io::Result<()>>) {
-        add(&ROLES);
-        let (control, mut from) = UnixStream::pair().unwrap();
-        let ended = std::thread::spawn(move || {
-            let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
-            let lease = Lease::new(Duration::from_secs(60));
-            crate::session(&mut from, &mut to, Begun::default(), peer, &Terms::default(), &lease)
-        });
-        (control, ended)
-    }
-
-    fn says(control: &mut UnixStream, message: &ToEnd) {
-        wire::write(control, message, &[]).unwrap();
-    }
-
-    fn hears(control: &mut UnixStream) -> (FromEnd, Vec<u8>) {
-        wire::read(control).unwrap().unwrap()
-    }
-
     #[test]
     fn a_round_of_a_role_begins_and_ends_as_one_of_messages() {
-        let (mut control, ended) = session(Reach::Own);
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         says(&mut control, &told("round"));
         assert!(matches!(hears(&mut control).0, FromEnd::Ready { .. }));
         says(&mut control, &ToEnd::Go);
@@ -172,7 +188,7 @@ pub(super) mod tests {
         assert_eq!(hears(&mut control), (FromEnd::role(&7).unwrap(), vec![1, 2, 3]));
         says(&mut control, &ToEnd::Finish);
         assert!(ended.join().unwrap().is_err(), "it was reported");
-        let (mut control, ended) = session(Reach::Own);
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         says(&mut control, &told("round"));
         says(&mut control, &ToEnd::Go);
         says(&mut control, &ToEnd::Finish);
@@ -183,11 +199,11 @@ pub(super) mod tests {
     #[test]
     fn only_a_parent_gives_a_role_and_only_one_that_there_is() {
         for reach in [Reach::Joined, Reach::Machine, Reach::Network] {
-            let (mut control, ended) = session(reach);
+            let (mut control, ended) = session(&ROLES, reach);
             says(&mut control, &told("round"));
             assert!(ended.join().unwrap().unwrap_err().to_string().contains("only a parent"));
         }
-        let (mut control, ended) = session(Reach::Own);
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         says(&mut control, &ToEnd::role(&"x\u{1b}".repeat(1000), &()).unwrap());
         let FromEnd::Failed(failure) = hears(&mut control).0 else { panic!("it is there") };
         let problem = Problem::from(failure);

@@ -129,14 +129,7 @@ mod tests {
             "order": { "pairs": "all", "retests": 0 },
         }))
         .unwrap();
-        let end = RunEnd {
-            status: Status::Ok,
-            ended: String::new(),
-            problem: None,
-            messages_not_kept: 0,
-            granted: Default::default(),
-            header_crc32: Some(1),
-        };
+        let end = RunEnd { header_crc32: Some(1), ..RunEnd::of(Ok(true), "") };
         let pair = |(near, far): (u32, u32)| {
             let rounds = vec![round(20_000 + u64::from(near)), round(21_000)];
             let slot = Slot { near, far, step: near, ..Slot::default() };

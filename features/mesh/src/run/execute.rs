@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::plan::Extent;
 use msgpath_core::resume::Resumption;
-use msgpath_core::schema::{FAR, NEAR, RunEnd, Status};
+use msgpath_core::schema::{FAR, NEAR, RunEnd};
 use msgpath_core::{Exit, Plan, Problem};
 use msgpath_paths::registry::traits;
 use msgpath_run::{Link, Pair};
@@ -205,14 +205,8 @@ impl Mesh {
         stop: &AtomicBool,
     ) -> Result<Outcome, Problem> {
         let result = self.all(progress, suspects, stop);
-        let (status, problem) = match &result {
-            Ok(Outcome { complete: true, .. }) => (Status::Ok, None),
-            Ok(_) => (Status::Partial, None),
-            Err(problem) => (Status::Failed, Some(problem.clone())),
-        };
-        let granted = std::collections::BTreeMap::new();
-        let ended = msgpath_record::utc::now();
-        let end = RunEnd { status, ended, problem, messages_not_kept: 0, granted, header_crc32: None };
+        let complete = result.as_ref().map(|outcome| outcome.complete);
+        let end = RunEnd::of(complete, msgpath_record::utc::now());
         let Self { mut fleet, writer, .. } = self;
         let written = writer.finish(&end);
         fleet.end();

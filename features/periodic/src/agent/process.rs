@@ -499,10 +499,10 @@ const NO_BUFFERS: i32 = 105;
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
-    use std::thread::JoinHandle;
 
+    use msgpath_agent::Reach;
+    use msgpath_agent::roles::testing::{hears, says, session};
     use msgpath_agent::wire::ToEnd;
-    use msgpath_agent::{Begun, Lease, Peer, Terms};
 
     use super::super::engine::tests::order;
     use super::super::orders::ROW;
@@ -510,24 +510,14 @@ mod tests {
 
     static ROLES: [ListedRole; 1] = [SESSION];
 
-    fn session() -> (UnixStream, JoinHandle<io::Result<()>>) {
-        msgpath_agent::roles::add(&ROLES);
-        let (control, mut from) = UnixStream::pair().unwrap();
-        let ended = std::thread::spawn(move || {
-            let (mut to, lease) = (from.try_clone().unwrap(), Lease::new(Duration::from_secs(60)));
-            msgpath_agent::session(&mut from, &mut to, Begun::default(), Peer::default(), &Terms::default(), &lease)
-        });
-        (control, ended)
-    }
-
     fn asks(control: &mut UnixStream, told: &ToEnd) -> (FromEnd, Vec<u8>) {
-        wire::write(control, told, &[]).unwrap();
-        wire::read(control).unwrap().unwrap()
+        says(control, told);
+        hears(control)
     }
 
     #[test]
     fn the_components_of_a_process_hear_one_another() {
-        let (mut control, ended) = session();
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         let own = Order { components: 3, mac: Mac::Hmac, first: 0, ..order("block") };
         let told = |told: &ToProcess| ToEnd::role(ROLE, told).unwrap();
         let wants = asks(&mut control, &told(&ToProcess::Order(Box::new(own)))).0;
@@ -539,25 +529,25 @@ mod tests {
         let Ok(FromProcess::Done(reports)) = said.of_role() else { panic!("no report") };
         let counted: Vec<_> = reports.iter().map(|one| (one.sent, one.received, one.component.forged)).collect();
         assert_eq!((counted, rows.len()), (vec![(10, 20, 0); 3], 3 * 30 * ROW));
-        wire::write(&mut control, &ToEnd::Finish, &[]).unwrap();
+        says(&mut control, &ToEnd::Finish);
         assert!(ended.join().unwrap().is_err(), "it was reported");
     }
 
     #[test]
     fn a_process_ends_early_with_what_has_arrived_and_is_told_in_turn() {
-        let (mut control, ended) = session();
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         let own = Order { messages: 1_000, period_ns: 200_000_000, components: 3, ..order("poll") };
         let order = ToEnd::role(ROLE, &ToProcess::Order(Box::new(own))).unwrap();
         assert_eq!(asks(&mut control, &order).0, FromEnd::ready());
-        wire::write(&mut control, &ToEnd::Go, &[]).unwrap();
+        says(&mut control, &ToEnd::Go);
         assert_eq!(asks(&mut control, &ToEnd::Finish).0, FromEnd::Over);
-        let said: FromEnd = wire::read(&mut control).unwrap().unwrap().0;
+        let said = hears(&mut control).0;
         let reports = match said.of_role() {
             Ok(FromProcess::Done(reports)) => reports,
             other => panic!("no report: {other:?}"),
         };
         assert!(reports.len() == 3 && reports.iter().all(|report| report.sent < 1_000));
-        wire::write(&mut control, &ToEnd::role(ROLE, &ToProcess::Key([0; KEY])).unwrap(), &[]).unwrap();
+        says(&mut control, &ToEnd::role(ROLE, &ToProcess::Key([0; KEY])).unwrap());
         assert!(ended.join().unwrap().is_err(), "nobody asked for a key");
     }
 

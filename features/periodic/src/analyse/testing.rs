@@ -1,7 +1,7 @@
 //! A periodic run whose truth is known: four processes, one engine, ten slices.
 
 use msgpath_core::plan::{Extent, Plan, Stamps};
-use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{MessageRow, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Delivery, Histogram, PathName};
 use msgpath_record::Run;
@@ -106,14 +106,7 @@ pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRe
         round
     });
     let rounds = rounds.collect();
-    let end = RunEnd {
-        status: Status::Ok,
-        ended: String::new(),
-        problem: None,
-        messages_not_kept: 0,
-        granted: Default::default(),
-        header_crc32: None,
-    };
+    let end = RunEnd::of(Ok(true), "");
     (Run { header, rounds, end: Some(end), damage: None, folder: Default::default() }, Logs::default())
 }
 

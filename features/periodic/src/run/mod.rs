@@ -30,7 +30,7 @@ pub use crate::agent::mac::Mac;
 pub use crate::agent::orders::Start;
 
 use collected::{Collected, Place, join, unpack};
-use msgpath_run::{Link, Others, Progress, had, out_of_turn, written};
+use msgpath_run::{Link, Others, Progress, had, out_of_turn, until_over, written};
 
 /// What all sessions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +75,6 @@ pub type Notify<'a> = &'a mut dyn FnMut(&str);
 
 /// How long processes may take to become ready, and to bring their rows home.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at who has sent everything.
-const LOOK: Duration = Duration::from_millis(20);
 /// From the word to the first period, ns.
 const LEAD: u64 = 50_000_000;
 /// Bytes that the slots of one writer may take together.
@@ -417,9 +415,7 @@ impl Fleet {
                 }
             }
         }
-        for at in 0..self.0.len() {
-            let FromEnd::Ready { .. } = self.answer(at)?.0 else { return Err(out_of_turn()) };
-        }
+        self.all_ready()?;
         if stop.load(Ordering::Relaxed) {
             return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first message"));
         }
@@ -427,8 +423,10 @@ impl Fleet {
         if let Some(start) = go {
             self.0.iter_mut().try_for_each(|process| process.order(ROLE, &ToProcess::Begin(start)))?;
             self.all_told(&ToEnd::Go)?;
+            self.all_ready()?;
         }
-        let whole = self.sent(periodic, stop)?;
+        let limit = Instant::now() + periodic.length() + PATIENCE;
+        let whole = until_over(&mut self.0, Some(limit), stop)?;
         if whole {
             self.all_told(&ToEnd::Finish)?;
         }
@@ -444,34 +442,11 @@ impl Fleet {
         Ok((all_collected, go, whole))
     }
 
-    /// Waits until all have sent their last message. `false`: they were told to end before.
-    fn sent(&mut self, periodic: &Periodic, stop: &AtomicBool) -> Result<bool, Problem> {
-        let limit = Instant::now() + periodic.length() + PATIENCE;
-        let (mut going, mut whole): (Vec<usize>, _) = ((0..self.0.len()).collect(), true);
-        while !going.is_empty() {
-            if whole && stop.load(Ordering::Relaxed) {
-                whole = false;
-                self.all_told(&ToEnd::Finish)?;
-            }
-            if Instant::now() > limit {
-                let what = format!("{} of {} processes have not sent everything", going.len(), self.0.len());
-                return Err(Problem::new("E18", Exit::Unfinished, "the processes take too long").why(what));
-            }
-            std::thread::sleep(LOOK);
-            for at in std::mem::take(&mut going) {
-                match self.0[at]
-                    .hear(Duration::ZERO)?
-                    .map(|(said, _)| had(said, format!("process {at}")))
-                    .transpose()?
-                {
-                    Some(FromEnd::Over) => {}
-                    // Of when the first period begins.
-                    None | Some(FromEnd::Ready { .. }) => going.push(at),
-                    Some(_) => return Err(out_of_turn()),
-                }
-            }
-        }
-        Ok(whole)
+    fn all_ready(&mut self) -> Result<(), Problem> {
+        (0..self.0.len()).try_for_each(|at| match self.answer(at)?.0 {
+            FromEnd::Ready { .. } => Ok(()),
+            _ => Err(out_of_turn()),
+        })
     }
 
     /// What a process answers.

@@ -205,31 +205,20 @@ mod tests {
     use super::*;
     use crate::agent::client::orders::Broken;
     use crate::agent::client::orders::tests::order;
+    use msgpath_agent::Reach;
+    use msgpath_agent::roles::testing::{self, session};
     use msgpath_agent::wire::ToEnd;
-    use msgpath_agent::{Lease, Peer, Reach, Terms};
 
     static ROLES: [ListedRole; 1] = [SESSION];
 
     type Ended = JoinHandle<io::Result<()>>;
 
-    /// The coordinator's end of a session.
-    fn session(reach: Reach) -> (UnixStream, Ended) {
-        msgpath_agent::roles::add(&ROLES);
-        let (control, mut from) = UnixStream::pair().unwrap();
-        let ended = std::thread::spawn(move || {
-            let (mut to, peer) = (from.try_clone().unwrap(), Peer { reach, ..Peer::default() });
-            let lease = Lease::new(Duration::from_secs(60));
-            msgpath_agent::session(&mut from, &mut to, msgpath_agent::Begun::default(), peer, &Terms::default(), &lease)
-        });
-        (control, ended)
-    }
-
-    fn says(control: &mut UnixStream, message: ToEnd) {
-        wire::write(control, &message, &[]).unwrap();
+    fn says(control: &mut UnixStream, told: ToEnd) {
+        testing::says(control, &told);
     }
 
     fn hears(control: &mut UnixStream) -> FromEnd {
-        wire::read(control).unwrap().unwrap().0
+        testing::hears(control).0
     }
 
     fn call(order: CallOrder) -> ToEnd {
@@ -243,7 +232,7 @@ mod tests {
     /// The first round of a run with a server that says nothing, told to go.
     fn going(order: CallOrder) -> (UnixStream, Ended, TcpListener) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (mut control, ended) = session(Reach::Own);
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         says(&mut control, call(CallOrder { address: Endpoint::Tcp(server.local_addr().unwrap()), ..order }));
         let Ok(Answer::Calling { from, counters, .. }) = hears(&mut control).of_role() else { panic!("not connected") };
         assert!(from.is_some_and(|from| from.ip().is_loopback()) && !counters.is_empty(), "{from:?} {counters:?}");
@@ -294,7 +283,7 @@ mod tests {
         let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
         let kept: Vec<TcpStream> = std::iter::from_fn(connect).take(16).collect();
         assert!(kept.len() < 16, "the queue takes everybody");
-        let (mut control, ended) = session(Reach::Own);
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         says(
             &mut control,
             call(CallOrder { address: Endpoint::Tcp(address), connect_timeout_ns: 600_000_000_000, ..order("ping") }),
@@ -308,7 +297,7 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let allowed = msgpath_sys::affinity::allowed();
         let other = 1 + allowed.last().unwrap();
-        let (mut control, _) = session(Reach::Own);
+        let (mut control, _) = session(&ROLES, Reach::Own);
         let order = CallOrder { cpus: vec![allowed[0], other], connections: 2, threads: 2, ..order("ping") };
         says(&mut control, call(CallOrder { address: Endpoint::Tcp(server.local_addr().unwrap()), ..order }));
         let FromEnd::Unavailable(reason) = hears(&mut control) else { panic!("connected") };
@@ -320,14 +309,14 @@ mod tests {
 
     #[test]
     fn only_a_parent_orders_calls_and_only_in_turn() {
-        let (mut control, ended) = session(Reach::Joined);
+        let (mut control, ended) = session(&ROLES, Reach::Joined);
         says(&mut control, call(order("ping")));
         assert!(ended.join().unwrap().unwrap_err().to_string().contains("only a parent"));
-        let (mut control, ended) = session(Reach::Own);
+        let (mut control, ended) = session(&ROLES, Reach::Own);
         says(&mut control, calls(0..1));
         assert!(ended.join().unwrap().is_err());
         // Nobody listens there; what cannot be is refused before.
-        let (mut control, _) = session(Reach::Own);
+        let (mut control, _) = session(&ROLES, Reach::Own);
         says(&mut control, call(order("ping")));
         assert!(
             matches!(hears(&mut control), FromEnd::Failed(failure) if msgpath_core::Problem::from(failure.clone()).code == "E01")

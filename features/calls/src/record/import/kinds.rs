@@ -1,9 +1,9 @@
 //! From calls to a run: one kind of call is one case, a slice of time is a round.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use msgpath_core::plan::{Case, Extent, MAX_CONNECTIONS, MAX_ROUNDS, MAX_SIZE, Plan};
-use msgpath_core::schema::{EndReport, NEAR, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{EndReport, NEAR, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Histogram, Unavailable};
 use msgpath_record::{RecordError, RunWriter, utc};
@@ -141,15 +141,7 @@ pub(super) fn write(
             writer.rows::<RpcRow>(&rows)?;
         }
     }
-    let end = RunEnd {
-        status: Status::Ok,
-        ended: utc::now(),
-        problem: None,
-        messages_not_kept: 0,
-        granted: BTreeMap::new(),
-        header_crc32: None,
-    };
-    writer.finish(end)?;
+    writer.finish(RunEnd::of(Ok(true), utc::now()))?;
     Ok(header)
 }
 

@@ -42,9 +42,6 @@ use msgpath_run::Progress;
 use msgpath_run::out_of_turn;
 use msgpath_run::written;
 
-/// Between two looks at an interruption.
-const LOOK: Duration = Duration::from_millis(50);
-
 /// What is called, how often, and how hard.
 #[derive(Clone, Debug)]
 pub struct RpcRequest {
@@ -387,10 +384,11 @@ impl Run<'_> {
         let FromEnd::Ready { .. } = had(self.near.answer()?.0)? else { return Err(out_of_turn()) };
         let steal = environment::steal_ticks();
         self.processes.iter_mut().for_each(Watched::begin);
-        let finishing = self.measure(stop)?;
+        self.near.send(&ToEnd::Go)?;
+        let whole = msgpath_run::until_over(std::slice::from_mut(self.near), None, stop)?;
         let spent = self.processes.each_ref().map(Watched::end);
         let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
-        if !finishing {
+        if whole {
             self.near.send(&ToEnd::Finish)?;
         }
         let mut collected = Collected::fetch(self.near)?;
@@ -414,23 +412,6 @@ impl Run<'_> {
             self.outcome.problem = Some(self.problem(connection, broken, order.step, last_status));
         }
         Ok(goes_on)
-    }
-
-    /// Lets the round go on until it is over. `true`: it was told to end, and reports unasked.
-    fn measure(&mut self, stop: &AtomicBool) -> Result<bool, Problem> {
-        self.near.send(&ToEnd::Go)?;
-        let mut finishing = false;
-        loop {
-            match self.near.hear(LOOK)? {
-                Some((FromEnd::Over, _)) => return Ok(finishing),
-                Some((answer, _)) => return Err(had(answer).err().unwrap_or_else(out_of_turn)),
-                None => {}
-            }
-            if stop.load(Ordering::Relaxed) && !finishing {
-                self.near.send(&ToEnd::Finish)?;
-                finishing = true;
-            }
-        }
     }
 
     /// A round as it is recorded, and its rows.
