@@ -35,7 +35,7 @@ mod verb;
 pub mod workload;
 
 use msgpath_record::AnyLog;
-use msgpath_verbs::feature::{Feature, NOTHING, Process};
+use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
 /// The whole of it.
@@ -49,8 +49,7 @@ pub static FEATURE: Feature = Feature {
     schema: present::SCHEMA,
     verbs: &[AnyVerb::of::<verb::Arguments>()],
     servers: &[&serve::OfTheLab],
-    roles: &[agent::client::SESSION],
+    roles: &[agent::client::SESSION, run::own::SESSION],
     begin: || msgpath_run::who::add(&run::who::MEASURES),
-    processes: &[Process { name: run::own::PROCESS, run: serve::for_a_run }],
     ..NOTHING
 };

@@ -1,4 +1,4 @@
-//! `msgpath serve --rpc`: the key-value server of the RPC lab; and the same server as a process of a run.
+//! `msgpath serve --rpc`: the key-value server of the RPC lab.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +8,6 @@ use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use msgpath_agent::serve::Event;
 use msgpath_core::{Problem, Target, units};
-use msgpath_verbs::feature::Told;
 use msgpath_verbs::log::Log;
 use msgpath_verbs::problems::{bad_target, bad_value, usage};
 use msgpath_verbs::servers::{self, Usual, reached_by_others};
@@ -16,7 +15,6 @@ use msgpath_verbs::typed::at_most;
 
 use crate::agent::server::hog::{LONGEST_HOLD, LockHog, MOST_CPU_HOGS};
 use crate::agent::server::{LAB_PORT, Server, ServerOptions};
-use crate::run::own;
 
 /// The most threads that are taken.
 const MOST_THREADS: u32 = 256;
@@ -161,13 +159,6 @@ impl servers::Server for OfTheLab {
 pub(crate) fn asked(typed: &ArgMatches, usual: &Usual) -> Result<ServerOptions, Problem> {
     let arguments = RpcArguments::from_arg_matches(typed).map_err(|_| usage("--rpc takes options of a server"))?;
     arguments.server(usual)
-}
-
-/// The server of a run, which starts it.
-pub(crate) fn for_a_run(told: Told) -> Result<ExitCode> {
-    let mut log = Log::new(Instant::now());
-    own::serve_for(told.read()?, &mut |line| log.say(&format!("server: {line}")))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 impl RpcArguments {

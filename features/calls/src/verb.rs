@@ -712,7 +712,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         seed: arguments.seed.unwrap_or_else(random_seed),
         cpus: arguments.cpu.clone(),
         between,
-        server: own.as_ref().map(|(own, ..)| own.pid()),
+        server: own.as_ref().and_then(|(own, ..)| own.pid()),
         command: std::iter::once("msgpath".into()).chain(words.iter().map(|word| without_password(word))).collect(),
         name: place.name.clone(),
         folder: place.folder.clone(),
