@@ -130,6 +130,7 @@ fn ends(run: &Run, case: &Case, all: &[&RoundRecord]) -> Vec<EndSummary> {
         let counts = in_counted.iter().map(|round| (&round.end(at).report, &round.end(at).events));
         EndSummary {
             name: end.name.clone(),
+            receives: (at == NEAR) == run.header.plan.reverse,
             calls: cost::calls(reports.iter().copied()),
             cost: cost::known(counted, &reports, near),
             tcp: tcp(&reports),

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Case, Change, Expectation};
-use msgpath_core::schema::{Granted, SCHEMA, Status, TcpInfo, UnavailableCase};
+use msgpath_core::schema::{FAR, Granted, NEAR, SCHEMA, Status, TcpInfo, UnavailableCase};
 use msgpath_core::{CallCounts, Delivery, PathName, ZeroCopyCounts};
 use msgpath_stats::crossover::Crossing;
 use msgpath_stats::estimate::Estimate;
@@ -367,6 +367,8 @@ impl CaseSummary {
 pub struct EndSummary {
     /// `near`, `far`.
     pub name: String,
+    /// Messages go to this end: the receiver of a stream, who answers an echo.
+    pub receives: bool,
     /// System calls; `None`: they were not counted.
     #[schemars(with = "Option<CallCounts>")]
     pub calls: CallCounts,
@@ -431,6 +433,16 @@ impl CaseSummary {
     pub fn end(&self, end: usize) -> &EndSummary {
         static NONE: LazyLock<EndSummary> = LazyLock::new(EndSummary::default);
         self.ends.get(end).unwrap_or(&NONE)
+    }
+
+    /// The end that messages go to.
+    pub fn receiver(&self) -> &EndSummary {
+        self.ends.iter().find(|end| end.receives).unwrap_or_else(|| self.end(FAR))
+    }
+
+    /// The end that messages come from.
+    pub fn sender(&self) -> &EndSummary {
+        self.ends.iter().find(|end| !end.receives).unwrap_or_else(|| self.end(NEAR))
     }
 
     /// The same, for writing.

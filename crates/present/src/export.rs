@@ -8,7 +8,8 @@ use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::units::{BitUnits, Glyphs};
 use msgpath_record::Run;
 
-use crate::{matplotlib, words};
+use crate::columns::{self, Value};
+use crate::matplotlib;
 
 /// A format.
 #[derive(Clone, Copy)]
@@ -29,6 +30,11 @@ pub const EXPORTERS: &[Exporter] = &[
         text: matplotlib::script,
     },
     Exporter {
+        name: "cases-csv",
+        summary: "CSV with a row for each case: its numbers, and the ends of their ranges",
+        text: |_, summary| columns::data(summary).csv(),
+    },
+    Exporter {
         name: "junit",
         summary: "JUnit XML for CI: a test case for each gate of --fail-if and case, or for each case",
         text: junit::junit,
@@ -47,21 +53,14 @@ pub fn exporter(name: &str) -> Option<&'static Exporter> {
 
 /// The numbers of a case, each with its name and its range: those that its workload has.
 fn numbers(case: &CaseSummary) -> Vec<(&'static str, String, String)> {
-    const GLYPHS: Glyphs = Glyphs::Unicode;
-    if let Some(throughput) = &case.throughput {
-        let bits = |bits| words::throughput(bits, BitUnits::Si);
-        let own = &throughput.receiver_bits;
-        let messages = &throughput.messages;
-        return vec![
-            ("throughput", bits(own.value), words::estimate_interval(own, bits)),
-            ("messages", words::per_second(messages.value), words::estimate_interval(messages, words::per_second)),
-        ];
-    }
-    let of = |name, p| {
-        let quantile = words::quantile(case, p)?;
-        Some((name, words::quantile_value(quantile, GLYPHS), words::quantile_range(quantile, GLYPHS)))
+    let shown = |column: &&columns::Column<CaseSummary>| column.keep > columns::PAGE && column.range.is_some();
+    let number = |column: &columns::Column<CaseSummary>| {
+        let value = (column.value)(case);
+        (value != Value::Missing)
+            .then(|| (column.title, value.text(Glyphs::Unicode, BitUnits::Si), value.range(Glyphs::Unicode)))
     };
-    [of("p50", 0.5), of("p99", 0.99)].into_iter().flatten().collect()
+    let columns = if case.throughput.is_some() { columns::STREAM } else { columns::ECHO };
+    columns.iter().filter(shown).filter_map(number).collect()
 }
 
 #[cfg(test)]

@@ -207,6 +207,7 @@ pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary 
             },
             EndSummary {
                 name: "far".into(),
+                receives: true,
                 calls,
                 cost: Cost { user_ns: 1_100.0, system_ns: 6_700.0, ..cost },
                 tcp: Some(TcpInfo { data_segs_out: messages, snd_mss: 65_483, ..TcpInfo::default() }),

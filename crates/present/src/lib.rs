@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod columns;
 pub mod export;
 pub mod html;
 pub mod json;

@@ -62,7 +62,7 @@ pub fn report(scene: &Scene<'_>) -> String {
     }
     section::all().for_each(|section| (section.tables)(&mut page, summary));
     tables::latency(&mut page, run, &cases);
-    tables::throughput(&mut page, run, summary);
+    tables::throughput(&mut page, summary);
     tables::programs(&mut page, run, summary);
     tables::costs(&mut page, &cases);
     tables::events(&mut page, &cases);

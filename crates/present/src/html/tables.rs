@@ -5,12 +5,13 @@ use msgpath_analyse::gates::{CaseGate, RunGate};
 use msgpath_analyse::summary::{CaseSummary, Comparison};
 use msgpath_core::CaseRole;
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::{self, BitUnits};
+use msgpath_core::units;
 use msgpath_record::Run;
 use msgpath_stats::verdict::Verdict;
 
 use super::G;
 use super::page::{Cell, Page};
+use crate::columns::{self, CALLS, ECHO, STREAM};
 use crate::terminal::{absolute, cost_cells, metric_name, resolution};
 use crate::view::{self, Grid};
 use crate::{programs, words};
@@ -112,29 +113,10 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
     let time_is = run.header.plan.workload.duration(first.open.is_some());
     page.section(&format!("{} of every case", time_is.many));
     page.note(time_is.what);
-    let mut columns = heads(&["case", "fastest"]);
-    for quantile in &first.latency.quantiles {
-        columns.extend([words::quantile_name(quantile.p), "range, 95 %".into()]);
-    }
-    columns.extend(heads(&["slowest", "messages", "lost", "rate"]));
-    let time = |ns: Option<u64>| Cell::from(ns.map_or_else(|| "n/a".into(), |ns| G.time(ns as f64)));
+    let columns: Vec<String> = ["case".to_owned()].into_iter().chain(columns::page_heads(ECHO)).collect();
     let rows: Vec<Vec<Cell>> = timed
         .iter()
-        .map(|case| {
-            let mut row = vec![label(case).into(), time(case.latency.fastest_ns)];
-            for quantile in &case.latency.quantiles {
-                row.push(words::quantile_value(quantile, G).into());
-                let class = if quantile.is_interval() { "" } else { "undecided" };
-                row.push(Cell::of(class, words::quantile_range(quantile, G)));
-            }
-            row.push(time(case.latency.slowest_ns));
-            row.push(case.messages.to_string().into());
-            row.push(case.delivery.lost.to_string().into());
-            row.push(
-                case.rate_per_s.as_ref().map_or_else(|| "n/a".into(), |rate| words::per_second(rate.value)).into(),
-            );
-            row
-        })
+        .map(|case| [label(case).into()].into_iter().chain(columns::cells(ECHO, case, G)).collect())
         .collect();
     page.long_table(&columns, &rows);
     let mut notes = Vec::new();
@@ -150,63 +132,25 @@ pub(crate) fn latency(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
 }
 
 /// Throughput, reads and segments of every stream, the reference among them.
-pub(crate) fn throughput(page: &mut Page, run: &Run, summary: &Summary) {
+pub(crate) fn throughput(page: &mut Page, summary: &Summary) {
     let shown = |case: &&CaseSummary| case.case.role != CaseRole::Ablation;
     let streams = summary.cases.iter().filter(shown);
-    let streams: Vec<_> = streams.filter_map(|case| Some((case, case.throughput.as_ref()?))).collect();
+    let streams: Vec<_> = streams.filter(|case| case.throughput.is_some()).collect();
     if streams.is_empty() {
         return;
     }
     page.section("Throughput");
     page.note(&format!(
         "Counted by the receiver on its clock; the sender's clock runs {}. Gbit/s = 10⁹ bit/s.",
-        words::senders_until(streams.iter().map(|(case, _)| &case.case))
+        words::senders_until(streams.iter().map(|case| &case.case))
     ));
-    let columns = heads(&[
-        "case",
-        "receiver",
-        "range",
-        "sender",
-        "messages",
-        "of reference",
-        "reads",
-        "full",
-        "short",
-        "empty",
-        "segments",
-        "retransmitted",
-    ]);
-    let bits = |value| words::throughput(value, BitUnits::Si);
+    let heads = columns::page_heads(STREAM).chain(columns::page_heads(CALLS));
+    let columns: Vec<String> = ["case".to_owned()].into_iter().chain(heads).collect();
     let rows: Vec<Vec<Cell>> = streams
         .iter()
-        .map(|(case, throughput)| {
-            let reverse = run.header.plan.reverse;
-            let (calls, tcp) = if reverse {
-                (&case.end(NEAR).calls, &case.end(FAR).tcp)
-            } else {
-                (&case.end(FAR).calls, &case.end(NEAR).tcp)
-            };
-            let segments = |count: fn(&msgpath_core::schema::TcpInfo) -> u64| {
-                Cell::from(tcp.as_ref().map_or_else(|| "n/a".into(), |tcp| count(tcp).to_string()))
-            };
-            let mut row: Vec<Cell> = vec![
-                label(case).into(),
-                bits(throughput.receiver_bits.value).into(),
-                words::estimate_interval(&throughput.receiver_bits, bits).into(),
-                bits(throughput.sender_bits.value).into(),
-                words::per_second(throughput.messages.value).into(),
-                throughput
-                    .of_reference
-                    .as_ref()
-                    .map_or_else(|| "n/a".into(), |share| words::percent(share.value))
-                    .into(),
-            ];
-            row.extend(
-                [calls.recv_calls, calls.recv_full, calls.recv_short, calls.recv_empty]
-                    .map(|n| Cell::from(n.to_string())),
-            );
-            row.extend([segments(|tcp| tcp.data_segs_out), segments(|tcp| tcp.total_retrans)]);
-            row
+        .map(|case| {
+            let cells = columns::cells(STREAM, case, G).chain(columns::cells(CALLS, case, G));
+            [label(case).into()].into_iter().chain(cells).collect()
         })
         .collect();
     page.table(&columns, &rows);

@@ -4,7 +4,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, EndSummary};
 use msgpath_core::Workload;
 use msgpath_core::schema::NEAR;
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{BitUnits, Glyphs};
 use msgpath_record::Run;
 use msgpath_stats::quantile::Quantile;
 
@@ -12,6 +12,7 @@ use super::known::known;
 use super::page::{Page, Paint, Span, Style, width};
 use super::shape::shape;
 use super::table::{Align, Table};
+use crate::columns::{self, ECHO};
 use crate::section;
 use crate::view::{self, measured};
 use crate::words;
@@ -75,15 +76,8 @@ fn facts(summary: &Summary, cases: &[&CaseSummary]) -> Vec<String> {
 /// One row per case.
 pub fn overview(page: &mut Page, workload: &Workload, cases: &[&CaseSummary]) {
     let glyphs = page.style.glyphs;
-    let mut table = Table::new()
-        .column(workload.duration(cases.iter().any(|case| case.open.is_some())).name, Align::Left)
-        .column("p50", Align::Right)
-        .optional("range, 95 %", Align::Right, 5)
-        .column("p99", Align::Right)
-        .optional("range, 95 %", Align::Right, 4)
-        .optional(workload.messages, Align::Right, 2)
-        .optional("lost", Align::Right, 3)
-        .optional("rate", Align::Right, 1);
+    let timed = workload.duration(cases.iter().any(|case| case.open.is_some())).name;
+    let mut table = columns::heads(ECHO, Table::new().column(timed, Align::Left));
     let many_paths = cases.iter().any(|case| case.case.path != cases[0].case.path);
     let many_threads = cases.iter().any(|case| case.case.threads != cases[0].case.threads);
     let many_depths = cases.iter().any(|case| case.case.inflight != cases[0].case.inflight);
@@ -102,18 +96,7 @@ pub fn overview(page: &mut Page, workload: &Workload, cases: &[&CaseSummary]) {
             table.row_with_note([label.into(), Paint::Yellow.span(words::not_sustained(open))]);
             continue;
         }
-        let value = |p| words::quantile(case, p).map_or_else(|| "n/a".into(), |q| value_span(q, glyphs));
-        let range = |p| words::quantile(case, p).map_or_else(Span::default, |q| interval_span(q, glyphs));
-        table.row([
-            label.into(),
-            value(0.5),
-            range(0.5),
-            value(0.99),
-            range(0.99),
-            case.messages.to_string().into(),
-            case.delivery.lost.to_string().into(),
-            case.rate_per_s.as_ref().map_or_else(|| "n/a".into(), |rate| words::per_second(rate.value)).into(),
-        ]);
+        table.row([label.into()].into_iter().chain(columns::spans(ECHO, case, glyphs, BitUnits::Si)));
     }
     page.table(table);
     let mut whys: Vec<String> = Vec::new();

@@ -2,7 +2,6 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Throughput};
-use msgpath_core::schema::{FAR, NEAR, TcpInfo};
 use msgpath_core::units::{self, BitUnits};
 use msgpath_core::{CallCounts, CaseRole};
 use msgpath_record::Run;
@@ -11,23 +10,9 @@ use super::echo::zero_copy;
 use super::known::known;
 use super::page::{Page, Paint, Span, Style};
 use super::table::{Align, Table};
+use crate::columns::{self, CALLS, STREAM};
 use crate::view::{self, measured};
 use crate::words;
-
-/// The two ends of a stream: who sends depends on `-R`.
-struct Ends<'a> {
-    sender: &'a CallCounts,
-    receiver: &'a CallCounts,
-    sender_tcp: Option<&'a TcpInfo>,
-}
-
-fn ends<'a>(run: &Run, case: &'a CaseSummary) -> Ends<'a> {
-    if run.header.plan.reverse {
-        Ends { sender: &case.end(FAR).calls, receiver: &case.end(NEAR).calls, sender_tcp: case.end(FAR).tcp.as_ref() }
-    } else {
-        Ends { sender: &case.end(NEAR).calls, receiver: &case.end(FAR).calls, sender_tcp: case.end(NEAR).tcp.as_ref() }
-    }
-}
 
 /// The result of `stream`: a block for a single case, tables with a row per case where there are several. With [`BitUnits::Binary`] every
 /// throughput is printed in both units.
@@ -45,9 +30,9 @@ pub fn stream(run: &Run, summary: &Summary, style: Style, units: BitUnits) -> St
     page.limits(run, summary, &cases);
     if style.verbose {
         match cases.as_slice() {
-            [case] => background(&mut page, run, case),
+            [case] => background(&mut page, case),
             many => {
-                calls(&mut page, run, many);
+                calls(&mut page, many);
                 let labels: Vec<String> = many.iter().map(|case| label(case)).collect();
                 let costs: Vec<_> = labels.iter().map(String::as_str).zip(many.iter().copied()).collect();
                 page.costs(&costs);
@@ -75,31 +60,15 @@ fn opening(page: &mut Page, run: &Run, summary: &Summary, cases: &[&CaseSummary]
 }
 
 pub fn overview(page: &mut Page, summary: &Summary, units: BitUnits) {
-    let mut table = Table::new()
-        .column("throughput", Align::Left)
-        .column("receiver's clock", Align::Right)
-        .optional("95 % interval", Align::Right, 4)
-        .optional("sender's clock", Align::Right, 1)
-        .optional("messages", Align::Right, 2)
-        .optional("of reference", Align::Right, 3);
+    let mut table = columns::heads(STREAM, Table::new().column("throughput", Align::Left));
+    let glyphs = page.style.glyphs;
     let shown = |case: &&CaseSummary| matches!(case.case.role, CaseRole::Measured | CaseRole::Reference);
     for case in summary.cases.iter().filter(shown) {
         let label = match case.case.role {
             CaseRole::Reference => format!("reference: {}", label(case)),
             _ => label(case),
         };
-        let Some(throughput) = &case.throughput else {
-            table.row([label.into(), "n/a: not a stream".into()]);
-            continue;
-        };
-        table.row([
-            label.into(),
-            Paint::Bold.span(words::throughput(throughput.receiver_bits.value, units)),
-            words::estimate_interval(&throughput.receiver_bits, si).into(),
-            si(throughput.sender_bits.value).into(),
-            words::per_second(throughput.messages.value).into(),
-            throughput.of_reference.as_ref().map_or_else(String::new, |share| words::percent(share.value)).into(),
-        ]);
+        table.row([label.into()].into_iter().chain(columns::spans(STREAM, case, glyphs, units)));
     }
     page.table(table);
 }
@@ -109,38 +78,17 @@ fn label(case: &CaseSummary) -> String {
 }
 
 /// What became of the messages and which calls it took, one row per case.
-fn calls(page: &mut Page, run: &Run, cases: &[&CaseSummary]) {
-    let mut table = Table::new()
-        .column("messages and calls", Align::Left)
-        .column("messages", Align::Right)
-        .optional("lost", Align::Right, 2)
-        .optional("sends", Align::Right, 1)
-        .column("reads", Align::Right)
-        .optional("full", Align::Right, 4)
-        .optional("short", Align::Right, 5)
-        .optional("empty", Align::Right, 3)
-        .optional("segments", Align::Right, 7)
-        .optional("again", Align::Right, 6);
+fn calls(page: &mut Page, cases: &[&CaseSummary]) {
+    let mut table = columns::heads(CALLS, Table::new().column("messages and calls", Align::Left));
+    let glyphs = page.style.glyphs;
     for case in cases {
-        let ends = ends(run, case);
-        let counted = [
-            case.delivery.received,
-            case.delivery.lost,
-            ends.sender.send_calls,
-            ends.receiver.recv_calls,
-            ends.receiver.recv_full,
-            ends.receiver.recv_short,
-            ends.receiver.recv_empty,
-        ];
-        let segments = [ends.sender_tcp.map(|tcp| tcp.data_segs_out), ends.sender_tcp.map(|tcp| tcp.total_retrans)];
-        let cells = counted.map(Some).into_iter().chain(segments);
-        let cells = cells.map(|count| Span::from(count.map_or_else(|| "n/a".into(), |count| count.to_string())));
-        table.row(std::iter::once(label(case).into()).chain(cells));
+        let cells = columns::spans(CALLS, case, glyphs, BitUnits::Si);
+        table.row([label(case).into()].into_iter().chain(cells));
     }
     page.gap();
     page.table(table);
     let mut silent = Vec::new();
-    for case in cases.iter().filter(|case| ends(run, case).sender_tcp.is_none()) {
+    for case in cases.iter().filter(|case| case.sender().tcp.is_none()) {
         view::push_new(&mut silent, case.case.path.transport.as_str());
     }
     if !silent.is_empty() {
@@ -175,15 +123,15 @@ fn details(page: &mut Page, case: &CaseSummary, units: BitUnits) {
 }
 
 /// Which calls it took, how steady it was, and what a message cost.
-fn background(page: &mut Page, run: &Run, case: &CaseSummary) {
+fn background(page: &mut Page, case: &CaseSummary) {
     let glyphs = page.style.glyphs;
     page.gap();
-    let ends = ends(run, case);
+    let (sender, receiver) = (case.sender(), &case.receiver().calls);
     let mut notes = vec![
-        format!("Send calls {}, of which {} took only a part.", ends.sender.send_calls, ends.sender.send_short),
-        format!("Reads {}: {}.", ends.receiver.recv_calls, reads(ends.receiver)),
+        format!("Send calls {}, of which {} took only a part.", sender.calls.send_calls, sender.calls.send_short),
+        format!("Reads {}: {}.", receiver.recv_calls, reads(receiver)),
     ];
-    notes.push(match ends.sender_tcp {
+    notes.push(match &sender.tcp {
         Some(tcp) => format!(
             "Segments sent with data {}, retransmitted {} (largest {} bytes).",
             tcp.data_segs_out, tcp.total_retrans, tcp.snd_mss
@@ -283,8 +231,8 @@ pub fn write_shape(run: &Run, summary: &Summary, style: Style, units: BitUnits) 
     }
     table = table.optional("share", Align::Right, 6);
     for case in &cases {
-        let calls = ends(run, case).receiver;
-        let segments = ends(run, case).sender_tcp.map_or_else(|| "n/a".into(), |tcp| tcp.data_segs_out.to_string());
+        let calls = &case.receiver().calls;
+        let segments = case.sender().tcp.as_ref().map_or_else(|| "n/a".into(), |tcp| tcp.data_segs_out.to_string());
         let mut row: Vec<Span> = vec![
             case.case.pieces.to_string().into(),
             write_type(&case.case.path.method).into(),
