@@ -199,6 +199,7 @@ fn summarise_case(
         },
         throughput: throughput::throughput(plan, case, rounds, rates),
         spread: Spread {
+            iqr_ns: quantile::iqr_ns(&latency, &pooled),
             shape: shape::shape(&pooled),
             time_share_over_10x,
             message_share_over_10x,

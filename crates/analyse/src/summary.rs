@@ -273,6 +273,8 @@ pub struct Latency {
 /// How the times of a case lie around their median, and what the slow ones of them take.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Spread {
+    /// Interquartile range, ns: how far the third quartile of the messages lies above the first.
+    pub iqr_ns: Option<Estimate>,
     /// The distribution in log bins.
     pub shape: Vec<ShapeBin>,
     /// Share of wall time spent inside messages slower than 10 medians (closed loop), 0 to 1.

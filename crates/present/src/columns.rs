@@ -240,12 +240,20 @@ pub const ECHO: &[CaseColumn] = &[
     quantile::<99_900>("p99.9_ns", "p99.9", "One message in 1,000 took longer."),
     quantile::<99_990>("p99.99_ns", "p99.99", "One message in 10,000 took longer."),
     CaseColumn::new("slowest_ns", "slowest", "The slowest message that arrived.", |case| time(case.latency.slowest_ns)),
+    CaseColumn::new(
+        "iqr_ns",
+        "IQR",
+        "Interquartile range: how far the third quartile lies above the first, so that it spans half of the messages.",
+        |case| case.spread.iqr_ns.clone().map_or(Value::Missing, Value::Time),
+    )
+    .keep(1)
+    .range(PAGE),
     MESSAGES.keep(2),
     LOST.keep(3),
     CaseColumn::new("rate_per_s", "rate", "Messages a second of wall time within rounds.", |case| {
         case.rate_per_s.clone().map_or(Value::Missing, Value::Rate)
     })
-    .keep(1),
+    .keep(2),
 ];
 
 /// How much came through.

@@ -19,7 +19,8 @@ use msgpath_core::{CallCounts, Delivery, Histogram, PathName, Unavailable, ZeroC
 use msgpath_record::Run;
 use msgpath_stats::crossover::{Crossing, CrossoverKind};
 use msgpath_stats::estimate::Estimate;
-use msgpath_stats::quantile::{Quantile, Range};
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile::{Quantile, Range, iqr_ns};
 use msgpath_stats::restarts::Restarts;
 use msgpath_stats::shape::ShapeBin;
 use msgpath_stats::steady::{Steadiness, SteadyClass};
@@ -146,6 +147,7 @@ pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary 
             count: all.count_at_most(pair[1] - 1) - all.count_at_most(pair[0].saturating_sub(1)),
         })
         .collect();
+    let of_case: Vec<_> = rounds.iter().filter(|round| round.case == case.id).map(|round| &round.latency).collect();
     let messages = all.total();
     let calls = CallCounts { send_calls: messages, recv_calls: messages, recv_full: messages, ..CallCounts::default() };
     let cost = Cost {
@@ -179,6 +181,7 @@ pub fn summary_of(case: Case, base: f64, rounds: &[RoundRecord]) -> CaseSummary 
         rate_per_s: Some(Estimate { value: 1e9 / base, low: Some(0.99e9 / base), high: Some(1.01e9 / base) }),
         throughput: None,
         spread: Spread {
+            iqr_ns: iqr_ns(&of_case, &Pooled::new(&of_case)),
             shape,
             time_share_over_10x: Some(0.021),
             message_share_over_10x: Some(0.000_31),
