@@ -111,7 +111,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 21] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -126,7 +126,6 @@ const NAMES: [(&str, &str); 22] = [
     ("crates/sys/src/ethtool.rs", "names of offloads"),
     ("crates/agent/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
-    ("crates/present/src/json/parts.rs", "a field of the JSON"),
     ("crates/core/src/path.rs", "the wait that is not written"),
     ("crates/core/src/plan.rs", "names of ablations"),
     ("crates/core/src/target.rs", "schemes of targets"),
