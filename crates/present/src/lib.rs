@@ -4,7 +4,8 @@
 //! in the trial table of [`msgpath_analyse::trials`], or is read off the merged histograms of the rounds.
 //!
 //! `terminal/`, `json.rs`, `svg/`, `html/`. `json/schema.rs` makes the JSON Schema of the types that `--json` prints (with
-//! their comments), with the changes that the objects undergo; a field that it does not name fails the tests. `words.rs` holds the phrases that terminal and report share, `view.rs` the grid;
+//! their comments); a field that it does not name fails the tests. `columns.rs` has the columns of tables of cases, for every place that
+//! has such a table. `words.rs` holds the phrases that terminal and report share, `view.rs` the grid;
 //! `export/` has one file for each format that needs the analysis.
 //!
 //! Every result in the terminal has one order, which `terminal/answer.rs` keeps: what was run, the findings that answer, the
@@ -43,6 +44,8 @@ mod programs;
 pub mod section;
 pub mod svg;
 pub mod terminal;
+#[cfg(test)]
+mod test_one_value;
 pub mod view;
 pub mod words;
 
