@@ -139,7 +139,7 @@ fn every_kind_of_run_has_one_median() {
     assert!(layers.len() > 2, "{layers:?}");
     for layer in layers {
         let p50 = of_case(&json, &layer["case"]);
-        assert_eq!(layer["median_ns"], p50, "{layer}");
+        assert_eq!(layer["median"]["ns"], p50, "{layer}");
         let name = format!("{}  ", layer["name"].as_str().unwrap());
         let row = text.lines().find(|line| line.trim_start().starts_with(&name)).expect("a row").to_owned();
         assert!(row.contains(&printed(p50)), "{p50}: {row}");

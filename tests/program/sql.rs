@@ -48,9 +48,13 @@ fn messages_are_counted_as_the_run_counted_them() {
     assert_eq!(lost.len(), 4, "a row a case: {lost:?}");
     let p99 = rows(&found, "p99_us");
     assert_eq!((p99.len(), p99[0]["rounds"].as_u64()), (4, Some(5)));
-    for case in run["cases"].as_array().unwrap().iter().filter(|case| case["role"] == "measured") {
-        let of =
-            |row: &&serde_json::Map<String, Value>| row["path"] == case["path"] && row["size_bytes"] == case["size"];
+    let cases = run["cases"].as_array().unwrap().iter().map(|case| &case["case"]);
+    let cases: Vec<&Value> = cases.filter(|case| case["role"] == "measured").collect();
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let of = |row: &&serde_json::Map<String, Value>| {
+            row["path"] == case["path"] && row["size_bytes"] == case["size_bytes"]
+        };
         let row = lost.iter().find(of).unwrap_or_else(|| panic!("{} is not there", case["path"]));
         assert_eq!((row["lost"].as_u64(), row["sent"].as_u64()), (Some(0), Some(1000)), "{row:?}");
     }
