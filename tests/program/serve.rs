@@ -11,6 +11,7 @@ use std::time::Duration;
 use msgpath_agent::greeting::{GREETING, service_name};
 use msgpath_agent::wire::{self, FromEnd, Opening, RoundOrder, ToEnd};
 use msgpath_core::Workload;
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{ChannelOptions, Dispatch, Stamps};
 use msgpath_core::{PathName, Unavailable, units::Pieces};
 use msgpath_paths::Need;
@@ -377,6 +378,7 @@ fn round(transport: &dyn msgpath_paths::Transport) -> RoundOrder {
         seed: 1,
         working_set: 0,
         program: None,
+        parts: Parts::default(),
     }
 }
 
