@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-use msgpath_agent::loops::{LoopError, Row};
+use msgpath_agent::loops::{LOST, LoopError, Row};
 use msgpath_agent::meter::Meter;
 use msgpath_agent::open::{Flow, Generator};
 use msgpath_agent::thread::{Job, Outcome, ThreadError};
@@ -264,18 +264,19 @@ impl<'a> Client<'a> {
                     _ => "connect failed",
                 };
                 self.starved = error.kind() == io::ErrorKind::AddrNotAvailable;
-                self.failed(number, reason, || error.to_string());
+                self.failed((number, begun), reason, || error.to_string());
             }
         }
         Ok(())
     }
 
     /// A connection that failed: it has no time.
-    fn failed(&mut self, number: u64, reason: &str, example: impl FnOnce() -> String) {
+    fn failed(&mut self, (number, begun): (u64, u64), reason: &str, example: impl FnOnce() -> String) {
         if number < self.trim {
             return self.first.record_lost(1);
         }
         self.latency.record_lost(1);
+        self.keep(begun, LOST);
         self.delivery.lost += 1;
         self.made.fail(reason, example);
     }
@@ -309,7 +310,7 @@ impl<'a> Client<'a> {
                     };
                     // With a reply it is a connection that was made.
                     if slot.stage != Stage::Ending && slot.sent == 0 {
-                        self.failed(slot.number, reason, || error.to_string());
+                        self.failed((slot.number, slot.begun), reason, || error.to_string());
                     }
                     self.free.push(at);
                 }
@@ -437,10 +438,15 @@ impl<'a> Client<'a> {
         }
         self.latency.record(ns);
         self.delivery.received += 1;
-        if self.rows.len() < self.rows.capacity() {
-            self.rows.push(Row { start: slot.begun, latency: ns });
-        }
+        self.keep(slot.begun, ns);
         Ok(())
+    }
+
+    /// A row for the log of messages, as long as there is room.
+    fn keep(&mut self, start: u64, latency: u64) {
+        if self.rows.len() < self.rows.capacity() {
+            self.rows.push(Row { start, latency });
+        }
     }
 
     /// The first byte of the request under way, which the reply repeats.
@@ -469,7 +475,7 @@ impl<'a> Client<'a> {
                     }
                     _ => ("no reply", format!("connected, and given up after {waited}")),
                 };
-                self.failed(slot.number, reason, || example);
+                self.failed((slot.number, slot.begun), reason, || example);
             }
             another::reset(slot.fd);
             self.free.push(at);

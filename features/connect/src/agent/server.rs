@@ -21,6 +21,8 @@ const LISTENING: u64 = u64::MAX;
 const ROUND: u64 = u64::MAX - 1;
 /// Connections that are still open when the client is done are answered for so long, ns.
 const GRACE_NS: u64 = 200_000_000;
+/// Connections that are served at a time, by a thread: as many as a client has slots, and those that it is about to leave.
+const MOST: usize = 2 * 4096;
 /// Reports of one wait.
 const REPORTS: usize = 256;
 
@@ -124,6 +126,9 @@ impl Server {
                 }
                 Err(error) => return Err(error),
             };
+            if self.served.len() - self.free.len() >= MOST {
+                continue; // more than any client of ours has under way
+            }
             let at = self.free.pop().unwrap_or_else(|| {
                 self.served.push(None);
                 self.served.len() - 1
