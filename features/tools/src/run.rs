@@ -291,6 +291,7 @@ impl Drop for Started {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
     use std::sync::atomic::AtomicU32;
 
     use super::*;
