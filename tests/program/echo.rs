@@ -274,6 +274,21 @@ fn quiet_says_nothing_and_nothing_is_kept_without_a_record() {
     assert_eq!(std::fs::read_dir(home.temporary()).unwrap().count(), 0, "nothing is left behind");
 }
 
+/// A message that is cut into segments is known by its first one, which is shorter than the message.
+#[test]
+fn the_time_of_a_message_of_several_segments_is_split() {
+    for options in ["-x tcp:send -l 64K", "-x tcp:send -l 1M", "-x tcp:zerocopy -l 64K"] {
+        let output = Home::new().run(&format!("explain {options} -t 1s -r 5 -w 0 --no-save --json"));
+        let stages = &output.ends_with(0).json()["attribution"][0];
+        if stages["known_by"].is_null() {
+            return eprintln!("skipped: {options}: {}", stages["not_shown_because"]);
+        }
+        let unseen = "its packet was not seen in the transmit stack";
+        assert!(stages["not_attributed"].get(unseen).is_none(), "{options}: {stages}");
+        assert!(stages["complete"].as_u64() > Some(0), "{options}: {stages}");
+    }
+}
+
 #[test]
 fn a_run_of_this_machine_can_be_explained_afterwards() {
     let home = Home::new();

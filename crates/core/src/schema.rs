@@ -329,6 +329,9 @@ pub struct TracedThread {
     pub cookies: Vec<u64>,
 }
 
+/// A message of more bytes may be cut into segments, of which each is at least so long but the last.
+pub const SEGMENT: u64 = 1000;
+
 /// One kernel event of a traced round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelEvent {

@@ -138,7 +138,7 @@ pub fn round(
     let Ready { begun, connect_ns, mut granted, near_threads, far_threads } = ready;
     let traced_here = if same_clock { far_threads.as_slice() } else { &[] };
     if let Some(tracer) = tracer.as_deref_mut()
-        && let Err(error) = tracer.begin(&near_threads, traced_here, order.pieces.total().min(order.reply) as u32)
+        && let Err(error) = tracer.begin(&near_threads, traced_here, observe::least_packet(order))
     {
         pair.near.send(&ToEnd::Leave)?;
         pair.answer(Side::Near)?;

@@ -28,9 +28,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use msgpath_core::plan::StageSet;
-use msgpath_core::schema::{EventKind, KernelEvent, TracedThread, Tracing};
+use msgpath_core::schema::{EventKind, KernelEvent, SEGMENT, TracedThread, Tracing};
 use msgpath_core::{Exit, Problem, Unavailable};
 
+use crate::wire::RoundOrder;
 pub use bpf::explain;
 pub use carried::{Incoming, MAX_CARRIED};
 
@@ -89,6 +90,12 @@ pub struct Traced {
     /// Measured threads of which switches must have been that nobody saw (they left a CPU without having come to it), with
     /// how many. A kernel may hide some tasks from tracing: what happens while such a task has the CPU is missing.
     pub unseen: BTreeMap<i32, u64>,
+}
+
+/// The least length of a packet that has a part of a message: acknowledgements are shorter. A packet is never longer than 64 KiB with
+/// its headers, and a message may be cut into shorter ones.
+pub fn least_packet(order: &RoundOrder) -> u32 {
+    order.pieces.total().min(order.reply).min(SEGMENT) as u32
 }
 
 /// What concerns a round.

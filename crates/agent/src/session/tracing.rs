@@ -48,7 +48,7 @@ fn tracer(order: TraceOrder, presence: &Presence) -> (Option<Tracer>, Tracing) {
 /// Begins to trace the threads of this end, where the round is one that is traced here. Whether it is.
 pub(super) fn begin(tracer: &mut Option<Tracer>, order: &RoundOrder, team: &Team) -> Result<bool, Unavailable> {
     let Some(tracer) = tracer.as_mut().filter(|_| order.traced) else { return Ok(false) };
-    let begun = tracer.begin(&[], team.traced(), order.pieces.total().min(order.reply) as u32);
+    let begun = tracer.begin(&[], team.traced(), observe::least_packet(order));
     begun.map_err(|error| observe::refused(&error))?;
     Ok(true)
 }

@@ -80,7 +80,7 @@ mod steal;
 mod stood_still;
 mod stretches;
 mod swallowed;
-mod throttled;
+pub mod throttled;
 mod timer_lines;
 mod too_few_to_say;
 pub mod trying;

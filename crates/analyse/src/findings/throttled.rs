@@ -32,20 +32,16 @@ fn say(input: &Input, end: &End) -> Sentence {
     let stopped = |round: &RoundRecord| end.grew(round, TIMES).unwrap_or(0) > 0;
     let some = rounds.iter().filter(|round| stopped(round)).count();
     let (times, usec) = (total(input, end, TIMES), total(input, end, USEC));
-    let quota = end.machine.facts.get("cgroup cpu.max").and_then(|text| quota(text));
+    let quota = quota_of(end);
     let contrast = contrast(input, &rounds, stopped);
     let lasted = if usec > 0 { format!(", {} in all", Glyphs::Unicode.time(usec as f64 * 1e3)) } else { String::new() };
-    let group = end.machine.facts.get(LIMITED_GROUP).map_or(String::new(), |group| format!(" of {group}"));
-    let limit = quota.map_or(String::new(), |(quota, period)| {
-        let time = |usec: u64| Glyphs::Unicode.time(usec as f64 * 1e3);
-        format!(" (the quota{group}: {} of CPU time every {})", time(quota), time(period))
-    });
+    let limit = limit(end);
     warning(
         "W41",
         format!(
             "a CPU quota of its cgroup, or of one above it, stopped {} {}{lasted}, in {}{limit}; {}",
             end.name,
-            if times == 1 { "once".into() } else { format!("{} times", times) },
+            often(times),
             of_rounds(some, rounds.len()),
             contrast.clause
         ),
@@ -63,6 +59,31 @@ fn say(input: &Input, end: &End) -> Sentence {
             ("slow_share_others", contrast.slow_without),
         ],
     )
+}
+
+fn often(times: u64) -> String {
+    if times == 1 { "once".into() } else { format!("{times} times") }
+}
+
+fn quota_of(end: &End) -> Option<(u64, u64)> {
+    end.machine.facts.get("cgroup cpu.max").and_then(|text| quota(text))
+}
+
+/// ` (the quota of /sys/fs/cgroup/a: 50 ms of CPU time every 100 ms)`; empty where it is not known.
+fn limit(end: &End) -> String {
+    let group = end.machine.facts.get(LIMITED_GROUP).map_or(String::new(), |group| format!(" of {group}"));
+    let time = |usec: u64| Glyphs::Unicode.time(usec as f64 * 1e3);
+    quota_of(end).map_or(String::new(), |(quota, period)| {
+        format!(" (the quota{group}: {} of CPU time every {})", time(quota), time(period))
+    })
+}
+
+/// Which CPU quota kept an end from a CPU and how often, where one did: the end that was stopped most often.
+pub fn stopped_by_quota(input: &Input) -> Option<String> {
+    let ends = ends(input);
+    let times = |end: &End| total(input, end, TIMES);
+    let end = ends.iter().max_by_key(|end| times(end)).filter(|end| times(end) > 0)?;
+    Some(format!("a CPU quota stopped {} {}{}", end.name, often(times(end)), limit(end)))
 }
 
 /// Quota and period of `cpu.max`, µs; `None` for `max` or what is not one.

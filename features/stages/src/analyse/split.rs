@@ -2,7 +2,7 @@
 //! after the data are there charged to the state of the receiver (docs/method/attribution.md#stages).
 
 use msgpath_core::Case;
-use msgpath_core::schema::{FAR, KernelEvent, MessageRow, NEAR, TraceRound, TracedThread};
+use msgpath_core::schema::{FAR, KernelEvent, MessageRow, NEAR, SEGMENT, TraceRound, TracedThread};
 
 use msgpath_analyse::clocks::{self, ClockPiece, Stamps};
 
@@ -683,8 +683,6 @@ impl Host {
 
     /// Whether a packet is as long as one with the message: acknowledgements are shorter.
     fn carries(&self, case: &Case, between: &Between, packet: &Packet) -> bool {
-        /// A message of more bytes may be cut into segments.
-        const SEGMENT: u64 = 1000;
         let near = between.way == 0;
         let whole = if near { case.size } else { case.reply };
         let least = if near && case.traits.apart { u64::from(case.pieces.size) } else { whole };

@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | a sleeping thread had to be woken | the wake-up call, the wake-up in flight | a receiver that spins or busy-polls, for the price of a CPU; both ends on one CPU where they talk in turn |
 //! | the receiver was ready and another task ran | scheduling delay; who held the CPU | CPUs of its own (`--cpu`, isolcpus), a higher priority, the others elsewhere |
+//! | the receiver was ready and a CPU quota kept it | scheduling delay, where the quota of a cgroup stopped the run (W41) | a larger `cpu.max`, fewer threads |
 //! | the receive softirq ran on another core | device, softirq, in half of the slow messages on another CPU than the sender's | the receive queue and its interrupt on the receiver's CPU (rps_cpus, smp_affinity), or steering off |
 //! | the device or the softirq took longer | the same, on the sender's CPU | other traffic off this machine; netfilter rules and packet sockets see every packet |
 //! | the far end's program took longer | between receive and send; the way is not the cause | a profile (`perf record`), its locks and allocations |
@@ -43,6 +44,7 @@ use msgpath_core::units::Glyphs;
 
 use super::growth::{Slow, against_waiting, holders, slow};
 use crate::analyse::stage::Kind;
+use msgpath_analyse::findings::throttled::stopped_by_quota;
 use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
@@ -135,7 +137,16 @@ fn say(input: &Input, slow: &Slow) -> Option<Sentence> {
     } else {
         [&WAKING, &RUN_QUEUE].into_iter().chain(&OTHERS).find(is_of)?
     };
-    let mut text = slow.says(input, reason.because);
+    let quota = Some(kind).filter(|kind| *kind == Kind::Delay).and_then(|_| stopped_by_quota(input));
+    let because = if quota.is_some() {
+        "the receiver was ready to run and a CPU quota kept it from running"
+    } else {
+        reason.because
+    };
+    let mut text = slow.says(input, because);
+    if let Some(quota) = quota {
+        text += &format!(". Meanwhile {quota}");
+    }
     let holders = holders(&slow.stages.occupants.slow);
     match kind {
         Kind::Delay if !holders.is_empty() => text += &format!(". Meanwhile ran: {holders}"),
@@ -237,6 +248,25 @@ mod tests {
             let texts = sentences(&traced, &super::DETECTOR);
             assert!(texts.iter().all(|text| !text.contains("had to be woken")), "{texts:?}");
         }
+    }
+
+    #[test]
+    fn names_the_quota_that_stopped_the_run() {
+        let mut traced = grown(Kind::Delay);
+        for end in [0, 1] {
+            traced.run.header.ends[end].counters = vec!["cgroup.nr_throttled".into()];
+        }
+        traced.run.header.host_mut(0).facts.insert("cgroup cpu.max".into(), "20000 100000".into());
+        for round in &mut traced.run.rounds {
+            round.end_mut(0).kernel.0.insert("cgroup.nr_throttled".into(), 3);
+        }
+        let texts = sentences(&traced, &super::DETECTOR);
+        let words = [
+            "a CPU quota kept it from running",
+            "a CPU quota stopped the near end ",
+            "20.0 ms of CPU time every 100 ms",
+        ];
+        assert!(words.iter().all(|words| texts[0].contains(words)), "{texts:?}");
     }
 
     #[test]
