@@ -46,6 +46,9 @@ enum Key {
     NotFollowed,
 }
 
+/// Stages of one key, each with who is to blame for it.
+type Group = (Key, Vec<(Change, Option<Agreed>)>);
+
 /// Words of a stage: what happened, for a sentence that begins with a share.
 fn happened(stage: Stage) -> &'static str {
     match stage {
@@ -131,7 +134,7 @@ fn within_pauses(rows: &[&RequestRow], stage: Stage, known: &Known) -> bool {
 
 /// The causes of a difference that take enough of it, the largest first. `rows`: the requests that are explained, in the order of time.
 pub(super) fn of(changes: &[Change], whole: f64, rows: &[&RequestRow], known: &Known) -> Vec<Cause> {
-    let mut groups: Vec<(Key, Vec<(Change, Option<Agreed>)>)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for change in changes {
         let agreed = culprits::agreed(rows, change.0, known);
         let key = key(change.0, agreed.as_ref(), known);
@@ -141,7 +144,7 @@ pub(super) fn of(changes: &[Change], whole: f64, rows: &[&RequestRow], known: &K
         }
     }
     join_pauses(&mut groups, rows, known);
-    let cause = |(key, mut group): (Key, Vec<(Change, Option<Agreed>)>)| {
+    let cause = |(key, mut group): Group| {
         group.sort_by(|((_, a, b), _), ((_, c, d), _)| (d - c).total_cmp(&(b - a)));
         let sum = |ns: fn(&Change) -> f64| group.iter().map(|(change, _)| ns(change)).sum::<f64>();
         let (before, now) = (sum(|change| change.1), sum(|change| change.2));
@@ -166,7 +169,7 @@ pub(super) fn of(changes: &[Change], whole: f64, rows: &[&RequestRow], known: &K
 }
 
 /// A pause of the JVM stops all its threads at once: what other requests waited for meanwhile is the same pause.
-fn join_pauses(groups: &mut Vec<(Key, Vec<(Change, Option<Agreed>)>)>, rows: &[&RequestRow], known: &Known) {
+fn join_pauses(groups: &mut Vec<Group>, rows: &[&RequestRow], known: &Known) {
     let Some(at) = groups.iter().position(|(key, _)| *key == Key::Pause) else { return };
     let (_, mut paused) = groups.remove(at);
     let joins = |(key, _): &mut (Key, Vec<_>)| matches!(key, Key::Stage(stage) if within_pauses(rows, *stage, known));

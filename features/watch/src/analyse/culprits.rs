@@ -179,7 +179,7 @@ fn woken_by(stage: Stage, agreed: &Agreed) -> String {
 mod tests {
     use super::*;
 
-    pub(super) fn nothing_known() -> Known<'static> {
+    fn nothing_known() -> Known<'static> {
         Known {
             call: &|call| (call == 202).then(|| "futex".to_owned()),
             threads: BTreeSet::from([5, 6, 7]),

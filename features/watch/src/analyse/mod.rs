@@ -25,7 +25,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use bands::{Band, StageTimes};
+pub use findings::CODE as CAUSE;
 pub use pictures::{Bin, Heat, Pictures};
+pub use tail::CODE as TAIL;
+pub use usual::CODE as USUAL;
 pub use verify::verify_watched;
 
 use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, Watched, name_of, named};

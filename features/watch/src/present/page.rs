@@ -10,7 +10,7 @@ use msgpath_present::counted;
 use msgpath_present::html::figures::{Bar, Lanes, colour, hatched, tick_name, wide};
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, round_step, time_ticks};
 
-use crate::analyse::{Band, Heat, Server, Slow, WatchSummary};
+use crate::analyse::{Band, CAUSE, Heat, Server, Slow, TAIL, USUAL, WatchSummary};
 
 const G: Glyphs = Glyphs::Unicode;
 
@@ -52,22 +52,28 @@ pub(crate) fn watched(summary: &WatchSummary) -> String {
 }
 
 fn answers(server: &Server) -> Vec<Answer> {
-    let question = |at: usize| match at {
-        0 => format!("What makes slow requests to {} slow?", server.name),
-        _ => format!("What else makes requests to {} slow?", server.name),
+    let name = &server.name;
+    let slow = format!("What makes slow requests to {name} slow?");
+    let first = server.findings.iter().position(|finding| finding.code == CAUSE);
+    let question = |at: usize, code: &str| match code {
+        USUAL => format!("What is a usual request to {name} made of?"),
+        TAIL => format!("What makes the slowest requests to {name} slow?"),
+        _ if first.is_none() || first == Some(at) => slow.clone(),
+        _ => format!("What else makes requests to {name} slow?"),
     };
-    if server.findings.is_empty() && server.typical.is_some() {
-        let text = "slow requests take about as long as the others, or nothing takes much of the difference";
-        return vec![Answer::new(question(0), Confidence::Sure, text).whole()];
-    }
     let answer = |(at, finding): (usize, &msgpath_analyse::summary::Finding)| Answer {
-        question: question(at),
+        question: question(at, &finding.code),
         confidence: finding.confidence,
         text: finding.text.clone(),
         evidence: Vec::new(),
         next: finding.next.clone(),
     };
-    server.findings.iter().enumerate().map(answer).map(Answer::whole).collect()
+    let mut answers: Vec<Answer> = server.findings.iter().enumerate().map(answer).map(Answer::whole).collect();
+    if first.is_none() && server.typical.is_some() {
+        let text = "slow requests take about as long as the others, or nothing takes much of the difference";
+        answers.push(Answer::new(slow.clone(), Confidence::Sure, text).whole());
+    }
+    answers
 }
 
 fn of_server(number: usize, server: &Server) -> Vec<Pictured> {

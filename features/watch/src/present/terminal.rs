@@ -4,7 +4,7 @@ use msgpath_core::units::{per_second, three_digits};
 use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, width};
 
-use crate::analyse::{Server, Slow, WatchSummary, connections};
+use crate::analyse::{CAUSE, Server, Slow, WatchSummary, connections};
 use crate::record::named;
 
 /// Servers that are shown in full; the others in a line.
@@ -107,7 +107,7 @@ fn in_full(page: &mut Page, server: &Server) {
         page.finding(finding);
     }
     if let (Some(typical), Some(slow)) = (&server.typical, &server.slow) {
-        if server.findings.is_empty() {
+        if server.findings.iter().all(|finding| finding.code != CAUSE) {
             page.text(
                 2,
                 "Slow requests take about as long as the others, or nothing takes much of the difference.",

@@ -521,3 +521,51 @@ fn replies_that_are_larger_are_said() {
     });
     is_caused_by(server(&result), ", with replies of 8 MiB instead of 1 B");
 }
+
+/// What a server that only answers does not wait for.
+const NOT_PLANTED: [&str; 9] = [
+    "a lock",
+    "the disk",
+    "sleeping",
+    "until its time was over",
+    "somebody else",
+    "stopped",
+    "quota",
+    "held back",
+    "took it over",
+];
+
+/// Nothing is planted: how often a cause is named for sure all the same. MSGPATH_RUNS: how many runs.
+#[test]
+#[ignore = "takes a quarter of an hour: cargo test --test program -- --ignored nothing_is_surely"]
+fn nothing_is_surely_blamed_where_nothing_is_planted() {
+    skip_without_bpf!();
+    let runs: usize = std::env::var("MSGPATH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    let mut sure = Vec::new();
+    for _ in 0..runs {
+        let listener = listening();
+        let port = listener.local_addr().expect("it is bound").port();
+        let ((), result) = watch_typed(&format!("--port {port}"), move || {
+            let server = named("plain", move || serve(&listener, 2, || {}));
+            let asker = || {
+                named("asker", move || {
+                    let mut stream = connect(port);
+                    (0..1500).for_each(|_| _ = ask(&mut stream, b'n'));
+                })
+            };
+            [asker(), asker()].into_iter().for_each(|asker| asker.join().expect("a client"));
+            server.join().expect("the server");
+        });
+        let findings = server(&result)["findings"].as_array().expect("a list").clone();
+        let slow = findings.iter().filter(|finding| finding["code"] != "X40" && finding["confidence"] == "sure");
+        sure.extend(slow.map(|finding| text(finding).to_owned()));
+    }
+    let wrong: Vec<&String> = sure.iter().filter(|said| NOT_PLANTED.iter().any(|cause| said.contains(cause))).collect();
+    eprintln!(
+        "{runs} runs without a plant: {} sure sentences on slow requests, {} of them wrong",
+        sure.len(),
+        wrong.len()
+    );
+    sure.iter().for_each(|said| eprintln!("  {said}"));
+    assert!(wrong.len() * 200 <= runs.max(200), "{wrong:#?}");
+}
