@@ -26,6 +26,8 @@ const FEATURES: &[&Feature] = &[
     &msgpath_namespaces::FEATURE,
     #[cfg(feature = "tools")]
     &msgpath_tools::FEATURE,
+    #[cfg(feature = "loaded")]
+    &msgpath_loaded::FEATURE,
     #[cfg(feature = "courses")]
     &msgpath_courses::FEATURE,
     #[cfg(feature = "watch")]

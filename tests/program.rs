@@ -75,6 +75,9 @@ mod lies;
 mod live;
 #[path = "program/load.rs"]
 mod load;
+#[cfg(feature = "loaded")]
+#[path = "../features/loaded/tests/program/loaded.rs"]
+mod loaded;
 #[cfg(feature = "mesh")]
 #[path = "../features/mesh/tests/program/mesh.rs"]
 mod mesh;

@@ -75,8 +75,12 @@ fn every_error_has_its_entry() {
 fn every_figure_is_explained() {
     let page = std::fs::read_to_string(root().join("docs/figures.md")).unwrap();
     let heads: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
-    let sections =
-        [&msgpath_stages::present::SECTION, &msgpath_calls::present::SECTION, &msgpath_periodic::present::SECTION];
+    let sections = [
+        &msgpath_stages::present::SECTION,
+        &msgpath_calls::present::SECTION,
+        &msgpath_periodic::present::SECTION,
+        &msgpath_loaded::present::SECTION,
+    ];
     let figures = sections.into_iter().flat_map(|section| section.leading);
     let figures = figures.chain(msgpath_present::html::figures::FIGURES);
     let figures: Vec<_> = figures.chain(sections.into_iter().flat_map(|section| section.figures)).collect();

@@ -28,6 +28,7 @@ fn every_verb_prints_what_the_schema_says() {
         "stream -x tcp:writes,tcp:writev -t 0.05s -r 5 -w 0 --no-save",
         "explain -x tcp:send -c 200 -r 5 -w 0 --no-save",
         "rpc here -k 20 write -key k + -value v 3000 --then -k 20 read -key k --no-save",
+        "loaded --direction down --streams 1 -t 200ms -r 5 -w 0 --no-save",
         "periodic -x udp,shm -n 3 -c 30 --first 5 --period 10ms -r 5 --mac hmac --no-save",
     ] {
         let output = home.run(&format!("{line} --json"));

@@ -81,6 +81,14 @@ pub(crate) fn in_sysfs(link: &Link) -> Option<String> {
     (index == link.index).then_some(folder)
 }
 
+/// The folder of a device by its name, as [`in_sysfs`].
+pub fn folder(device: &str) -> Option<String> {
+    let netlink = Netlink::open(Family::Route).ok()?;
+    let links = netlink.dump(RTM_GETLINK, &[0; 16]).ok()?;
+    let link = links.iter().filter_map(|(_, body)| parse_link(body)).find(|link| link.name == device)?;
+    in_sysfs(&link)
+}
+
 /// The addresses of this network namespace that others can reach it by, as far as its own devices tell.
 pub fn addresses() -> Vec<IpAddr> {
     let Ok(netlink) = Netlink::open(Family::Route) else { return Vec::new() };

@@ -33,6 +33,8 @@ pub struct Section {
     pub figures: &'static [Figure],
     /// Names of those that answer what its verb asks, the best first.
     pub answers: &'static [&'static str],
+    /// Codes of the sentences that answer what its verb asks: they stand before those of the base.
+    pub sentences: &'static [&'static str],
     /// Names of those that are drawn once in a page of two runs: they have a canvas.
     pub once: &'static [&'static str],
     /// What brings its figures to life, as part of the module of the page; empty: nothing has to.
@@ -50,6 +52,7 @@ pub const NOTHING: Section = Section {
     leading: &[],
     figures: &[],
     answers: &[],
+    sentences: &[],
     once: &[],
     script: "",
 };

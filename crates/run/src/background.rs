@@ -31,14 +31,17 @@ pub struct Begun {
 }
 
 impl Background {
-    /// Ends for the one case of `plan`, which sends so many messages on each connection at most.
+    /// Ends for the one case of `plan`, which sends so many messages on each connection at most. They live for `lease` while nobody looks.
     ///
     /// # Errors
     /// The plan cannot be, or an end does not answer.
-    pub fn open(target: &Target, mut plan: Plan, messages: u64) -> Result<Self, Problem> {
+    pub fn open(target: &Target, mut plan: Plan, messages: u64, lease: Duration) -> Result<Self, Problem> {
         plan.validate()?;
         plan.declare(traits);
-        Ok(Self { pair: Pair::open(target, &plan.options)?, plan, messages, goes: false })
+        let mut pair = Pair::open(target, &plan.options)?;
+        pair.near.lasts(lease)?;
+        pair.far.lasts(lease)?;
+        Ok(Self { pair, plan, messages, goes: false })
     }
 
     /// Begins to send.

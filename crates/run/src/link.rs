@@ -240,6 +240,16 @@ impl Link {
         }
     }
 
+    /// Its lease from now on, where nothing is said to it for longer.
+    ///
+    /// # Errors
+    /// E17 where it is gone.
+    pub fn lasts(&mut self, lease: Duration) -> Result<(), Problem> {
+        let version = env!("CARGO_PKG_VERSION").into();
+        self.send(&ToEnd::Hello { version, lease_ms: LEASE.max(lease).as_millis() as u64 })?;
+        self.answer().map(drop)
+    }
+
     /// Sends a frame.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use msgpath_record::Run;
 
 use super::known::known;
 use super::page::{Page, Paint, width, wrap};
-use crate::{view, words};
+use crate::{section, view, words};
 
 /// Where the text of a finding starts.
 pub const TEXT: usize = 14;
@@ -37,6 +37,7 @@ fn rank(finding: &Finding, verb: &str) -> usize {
     let open = usize::from(finding.confidence == Confidence::CantTell) * 100;
     open + match ANSWERS.iter().position(|known| *known == code) {
         _ if verb == "explain" && stage => 0,
+        _ if section::all().any(|section| section.sentences.contains(&code)) => 0,
         Some(at) => 1 + at,
         None if OF_THE_RUN.contains(&code) => 50,
         None => 20,

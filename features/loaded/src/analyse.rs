@@ -1,0 +1,325 @@
+//! What a load adds to the time of a message, and where that time stands (docs/method/loaded.md).
+
+use std::collections::BTreeMap;
+
+use msgpath_analyse::Summary;
+use msgpath_analyse::series::series;
+use msgpath_core::histogram::SparseHistogram;
+use msgpath_core::plan::Metric;
+use msgpath_core::schema::{NEAR, RoundRecord};
+use msgpath_record::Run;
+use msgpath_stats::describe::{mean, median};
+use msgpath_stats::estimate::{Estimate, log_estimate, mean_estimate};
+use msgpath_stats::paired::Series;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{At, Direction, LoadFacts, LoadedRound, QueueLog};
+
+/// Queueing disciplines in which a message does not wait behind those of other connections.
+const FAIR: [&str; 5] = ["fq_codel", "fq", "cake", "sfq", "fq_pie"];
+/// The part of the fastest round trips of which a trimmed mean is made.
+const TRIMMED: f64 = 0.95;
+
+/// Latency under load.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct LoadedSummary {
+    /// The load.
+    pub load: LoadFacts,
+    /// The idle case.
+    pub idle: Option<u32>,
+    /// Round trips a minute without load.
+    pub idle_per_minute: Option<Estimate>,
+    /// No link is between the ends: what they share is CPUs and caches.
+    pub no_link: bool,
+    /// Each direction of the load.
+    pub directions: Vec<UnderLoad>,
+}
+
+/// One direction of the load.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct UnderLoad {
+    /// Its case.
+    pub case: u32,
+    /// Where the load goes.
+    pub direction: Direction,
+    /// Median under load less that of the idle round of the same pass, mean over passes, ns.
+    pub added_ns: Option<Estimate>,
+    /// Round trips a minute: of the mean of the fastest 95 % of each round.
+    pub per_minute: Option<Estimate>,
+    /// Time to connect under load, median over rounds, ns.
+    pub connect_ns: Option<f64>,
+    /// Bits a second that passed the near device in this direction, with the headers of the link.
+    pub load_bits: Option<Estimate>,
+    /// Rounds of which queues were read.
+    pub read: u64,
+    /// Those of them that began before the load was steady.
+    pub unsteady: u64,
+    /// The queues of the ends that send.
+    pub queues: Vec<EndQueue>,
+    /// What is added and does not stand in these queues, ns.
+    pub beyond_ns: Option<Estimate>,
+}
+
+/// What stands at an end that sends the load.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct EndQueue {
+    /// `client`, `server`.
+    pub end: String,
+    /// The device that leads to the other end.
+    pub device: Option<String>,
+    /// Its queueing disciplines, the root first.
+    pub qdiscs: Vec<String>,
+    /// They keep the connections apart: a message does not wait behind those of others.
+    pub fair: bool,
+    /// Bytes that wait in them, with the headers of the link.
+    pub queued_bytes: Option<Estimate>,
+    /// Packets that wait in them.
+    pub queued_packets: Option<Estimate>,
+    /// Bits a second that left them.
+    pub left_bits: Option<Estimate>,
+    /// Those bytes by that rate: how long what comes last waits, ns.
+    pub queue_ns: Option<Estimate>,
+    /// Packets dropped in all rounds.
+    pub drops: Option<u64>,
+    /// Packets marked in all rounds (ECN).
+    pub marks: Option<u64>,
+    /// Bytes that the device has taken and not sent (BQL).
+    pub device_bytes: Option<Estimate>,
+    /// Bytes of the load in its sockets that have not left them: they delay the load itself.
+    pub unsent_bytes: Option<Estimate>,
+    /// Bytes of the load that the other end has not acknowledged.
+    pub unacknowledged_bytes: Option<Estimate>,
+    /// Round trip of the load as the kernel sees it, ns.
+    pub rtt_ns: Option<Estimate>,
+}
+
+impl UnderLoad {
+    /// The queue in which most of the added time stands; `None`: in none of them is half of it.
+    pub fn stands(&self) -> Option<&EndQueue> {
+        let added = self.added_ns.as_ref()?.value;
+        let queued = |queue: &EndQueue| queue.queue_ns.as_ref().filter(|_| !queue.fair).map_or(0.0, |ns| ns.value);
+        let most = self.queues.iter().max_by(|a, b| queued(a).total_cmp(&queued(b)))?;
+        (added > 0.0 && queued(most) >= 0.5 * added).then_some(most)
+    }
+
+    /// Whether the load surely adds something.
+    pub fn adds(&self) -> bool {
+        self.added_ns.as_ref().is_some_and(|added| added.low.is_some_and(|low| low > 0.0))
+    }
+}
+
+/// The name of an end, for people.
+pub fn end_name(end: usize) -> &'static str {
+    if end == NEAR { "client" } else { "server" }
+}
+
+/// All of it.
+pub fn summarise(run: &Run, facts: &LoadFacts, read: &[LoadedRound], summary: &Summary) -> LoadedSummary {
+    let plan = &run.header.plan;
+    let of_case = |id: u32| run.rounds.iter().filter(|round| round.case == id).collect::<Vec<&RoundRecord>>();
+    let idle = plan.cases.iter().find(|case| Direction::of(case.label.as_deref()).is_none()).map(|case| case.id);
+    let idle_rounds = idle.map(of_case).unwrap_or_default();
+    let medians = series(plan, Metric::P50, &idle_rounds);
+    let directions = plan.cases.iter().filter_map(|case| {
+        let direction = Direction::of(case.label.as_deref())?;
+        let own: BTreeMap<u32, &LoadedRound> =
+            read.iter().filter(|round| round.case == case.id).map(|round| (round.pass, round)).collect();
+        let connect = summary.cases.iter().find(|one| one.case.id == case.id).and_then(|one| one.transit.connect_ns);
+        let rounds = of_case(case.id);
+        let added = added(&medians, &series(plan, Metric::P50, &rounds));
+        let queues: Vec<EndQueue> = direction.senders().iter().map(|end| end_queue(*end, &own)).collect();
+        let beyond = added.iter().filter_map(|(pass, ns)| Some(ns - standing(direction, own.get(pass)?)?));
+        Some(UnderLoad {
+            case: case.id,
+            direction,
+            added_ns: mean_estimate(&added.values().copied().collect::<Vec<f64>>()),
+            per_minute: per_minute(&rounds),
+            connect_ns: connect,
+            load_bits: over(&own, |round| through(round.ends[NEAR].as_ref()?, direction)),
+            read: own.len() as u64,
+            unsteady: own.values().filter(|round| !round.steady).count() as u64,
+            beyond_ns: mean_estimate(&beyond.collect::<Vec<f64>>()),
+            queues,
+        })
+    });
+    let on_loopback =
+        |round: &LoadedRound| round.ends[NEAR].as_ref().and_then(|log| log.device.as_deref()) == Some("lo");
+    LoadedSummary {
+        load: facts.clone(),
+        idle,
+        idle_per_minute: per_minute(&idle_rounds),
+        no_link: facts.shared_machine || read.iter().any(on_loopback),
+        directions: directions.collect(),
+    }
+}
+
+/// What is added in each pass that has both, ns.
+fn added(idle: &Series, loaded: &Series) -> Series {
+    loaded.iter().filter_map(|(pass, ns)| Some((*pass, ns - idle.get(pass)?))).collect()
+}
+
+/// The mean of a value over rounds; `None`: no round has it.
+fn over(rounds: &BTreeMap<u32, &LoadedRound>, value: impl Fn(&LoadedRound) -> Option<f64>) -> Option<Estimate> {
+    mean_estimate(&rounds.values().filter_map(|round| value(round)).collect::<Vec<f64>>())
+}
+
+/// Round trips a minute, from the trimmed mean of each round.
+fn per_minute(rounds: &[&RoundRecord]) -> Option<Estimate> {
+    let each: Vec<f64> = rounds.iter().filter_map(|round| trimmed_mean(&round.latency)).map(|ns| 60e9 / ns).collect();
+    log_estimate(&each)
+}
+
+/// The mean of the fastest 95 % of a round, ns; `None`: more than the others were lost, or there are none.
+fn trimmed_mean(latency: &SparseHistogram) -> Option<f64> {
+    let all = latency.total() + latency.lost();
+    let kept = (TRIMMED * all as f64).round().max(1.0) as u64;
+    if all == 0 || latency.total() < kept {
+        return None;
+    }
+    let (mut left, mut sum) = (kept, 0.0);
+    for (from, to, count) in latency.ranges() {
+        let taken = count.min(left);
+        sum += taken as f64 * (from as f64 + to as f64) / 2.0;
+        left -= taken;
+    }
+    (left == 0).then(|| sum / kept as f64)
+}
+
+/// The mean of a value over the samples of a round; `None`: it was not known.
+fn sampled(log: &QueueLog, of: fn(&At) -> Option<u64>) -> Option<f64> {
+    let values: Vec<f64> = log.samples.iter().filter_map(of).map(|value| value as f64).collect();
+    (!values.is_empty()).then(|| mean(&values))
+}
+
+/// How much a counter grew in a round, with the time, ns.
+fn grown(log: &QueueLog, of: fn(&At) -> Option<u64>) -> Option<(u64, u64)> {
+    let (first, last) = (log.samples.first()?, log.samples.last()?);
+    let ns = last.t_ns.checked_sub(first.t_ns).filter(|ns| *ns > 0)?;
+    Some((of(last)?.saturating_sub(of(first)?), ns))
+}
+
+/// Bits a second by a counter of bytes.
+fn bits(log: &QueueLog, of: fn(&At) -> Option<u64>) -> Option<f64> {
+    grown(log, of).map(|(bytes, ns)| 8e9 * bytes as f64 / ns as f64)
+}
+
+/// Bits a second that passed a near device in a direction.
+fn through(log: &QueueLog, direction: Direction) -> Option<f64> {
+    let (received, sent) = (bits(log, |at| at.received), bits(log, |at| at.sent));
+    match direction {
+        Direction::Down => received,
+        Direction::Up => sent,
+        Direction::Both => Some(received? + sent?),
+    }
+}
+
+/// How long what comes last waits in the queues of an end: what stands there, by the rate at which it leaves, ns.
+pub fn queue_ns(log: &QueueLog) -> Option<f64> {
+    let bytes = sampled(log, |at| at.backlog_bytes)?;
+    if bytes == 0.0 {
+        return Some(0.0);
+    }
+    let rate = bits(log, |at| at.left_bytes).filter(|bits| *bits > 0.0)?;
+    Some(8e9 * bytes / rate)
+}
+
+fn is_fair(kinds: &[String]) -> bool {
+    kinds.iter().any(|kind| FAIR.contains(&kind.as_str()))
+}
+
+/// What a message waited in the queues of the senders of a round, ns; `None`: nobody knows of one of them.
+fn standing(direction: Direction, round: &LoadedRound) -> Option<f64> {
+    let at = |end: &usize| {
+        let log = round.ends[*end].as_ref()?;
+        if is_fair(&log.kinds) { Some(0.0) } else { queue_ns(log) }
+    };
+    direction.senders().iter().map(at).sum()
+}
+
+fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>) -> EndQueue {
+    let logs = || rounds.values().filter_map(|round| round.ends[end].as_ref());
+    let Some(last) = logs().last() else { return EndQueue { end: end_name(end).into(), ..EndQueue::default() } };
+    let mean_of = |of: fn(&At) -> Option<u64>| over(rounds, |round| sampled(round.ends[end].as_ref()?, of));
+    let sum_of = |of: fn(&At) -> Option<u64>| logs().filter_map(|log| Some(grown(log, of)?.0)).reduce(|a, b| a + b);
+    EndQueue {
+        end: end_name(end).into(),
+        device: last.device.clone(),
+        qdiscs: last.kinds.clone(),
+        fair: is_fair(&last.kinds),
+        queued_bytes: mean_of(|at| at.backlog_bytes),
+        queued_packets: mean_of(|at| at.backlog_packets),
+        left_bits: over(rounds, |round| bits(round.ends[end].as_ref()?, |at| at.left_bytes)),
+        queue_ns: over(rounds, |round| queue_ns(round.ends[end].as_ref()?)),
+        drops: sum_of(|at| at.drops),
+        marks: sum_of(|at| at.marks),
+        device_bytes: mean_of(|at| at.device_bytes),
+        unsent_bytes: mean_of(|at| at.unsent_bytes),
+        unacknowledged_bytes: mean_of(|at| at.unacknowledged_bytes),
+        rtt_ns: mean_of(|at| at.rtt_ns),
+    }
+}
+
+/// The queue of the ends that send over the time of the round of a case whose median is that of the case: for a picture.
+pub fn typical<'a>(run: &Run, read: &'a [LoadedRound], case: u32) -> Option<&'a LoadedRound> {
+    let own: Vec<&RoundRecord> = run.rounds.iter().filter(|round| round.case == case).collect();
+    let medians = series(&run.header.plan, Metric::P50, &own);
+    let middle = median(&medians.values().copied().collect::<Vec<f64>>());
+    let far = |round: &&LoadedRound| (medians.get(&round.pass).copied().unwrap_or(f64::MAX) - middle).abs();
+    read.iter().filter(|round| round.case == case).min_by(|a, b| far(a).total_cmp(&far(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bed, MS};
+
+    #[test]
+    fn the_time_that_is_added_stands_in_a_queue_of_known_length() {
+        // 100 packets of 1514 bytes at 10 Mbit/s: 121.12 ms.
+        let loaded = Bed { queue_bytes: 151_400, rate_bits: 10e6, added_ns: 121.12 * MS, ..Bed::default() }.summary();
+        let down = &loaded.directions[0];
+        assert_eq!((down.direction, down.read, down.unsteady), (Direction::Down, 10, 0));
+        let added = down.added_ns.as_ref().unwrap().value;
+        assert!((added / (121.12 * MS) - 1.0).abs() < 0.05, "{added}");
+        let queue = down.stands().unwrap();
+        assert!((queue.queue_ns.as_ref().unwrap().value / (121.12 * MS) - 1.0).abs() < 0.01, "{queue:?}");
+        assert!(down.adds() && queue.end == "server" && queue.drops == Some(90), "{queue:?}");
+        assert!(down.beyond_ns.as_ref().unwrap().value.abs() < 5.0 * MS);
+        assert!((down.load_bits.as_ref().unwrap().value / 10e6 - 1.0).abs() < 0.01);
+        let per_minute = down.per_minute.as_ref().unwrap().value;
+        assert!((per_minute / (60e9 / (121.12 * MS)) - 1.0).abs() < 0.06, "{per_minute}");
+        assert!(loaded.idle_per_minute.unwrap().value > 100.0 * per_minute && !loaded.no_link);
+    }
+
+    #[test]
+    fn a_message_does_not_wait_in_a_queue_that_is_fair() {
+        let bed =
+            Bed { kinds: &["fq_codel"], queue_bytes: 151_400, rate_bits: 10e6, added_ns: 2.0 * MS, ..Bed::default() };
+        let loaded = bed.summary();
+        let down = &loaded.directions[0];
+        assert!(down.queues[0].fair && down.stands().is_none(), "{down:?}");
+        assert!((down.beyond_ns.as_ref().unwrap().value / (2.0 * MS) - 1.0).abs() < 0.2, "{down:?}");
+    }
+
+    #[test]
+    fn what_stands_elsewhere_is_beyond() {
+        let bed = Bed { queue_bytes: 3_000, rate_bits: 10e6, added_ns: 300.0 * MS, ..Bed::default() };
+        let loaded = bed.summary();
+        let down = &loaded.directions[0];
+        assert!(down.stands().is_none() && down.beyond_ns.as_ref().unwrap().value > 280.0 * MS, "{down:?}");
+        let unseen = Bed { read: false, ..bed }.summary();
+        assert_eq!((unseen.directions[0].beyond_ns.clone(), unseen.directions[0].read), (None, 0));
+    }
+
+    #[test]
+    fn a_trimmed_mean_leaves_out_the_slowest_twentieth() {
+        let mut histogram = msgpath_core::Histogram::new();
+        histogram.record_n(1_000_000, 95);
+        histogram.record_n(900_000_000, 5);
+        assert!((trimmed_mean(&histogram.to_sparse()).unwrap() / 1e6 - 1.0).abs() < 0.01);
+        histogram.record_lost(20);
+        assert_eq!(trimmed_mean(&histogram.to_sparse()), None, "more were lost than are left out");
+        assert_eq!(trimmed_mean(&msgpath_core::Histogram::new().to_sparse()), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! W166: rounds began before their load was steady
+//!
+//! ## What it says
+//!
+//! In how many rounds the load had not reached its steady state after 10 s: its rate still changed, or its queue still grew. What such
+//! rounds measured is a load on its way.
+//!
+//! ## What it is computed from
+//!
+//! What passed the device, bytes in the queue and the round trips of the load, in windows of 300 ms: three with rates within 10 %, the last
+//! with a queue no more than 10 % longer than the one before ([method](docs/method/loaded.md)).
+//!
+//! ## When it stays silent
+//!
+//! Where fewer than a tenth of the rounds of a direction are such.
+//!
+//! ## What to do
+//!
+//! Other traffic on the link, or a radio link, may never be steady: then more rounds, `-r 40`. A rate below what the link takes is steadier:
+//! `--load-rate`.
+
+use msgpath_analyse::findings::wording::warning;
+use msgpath_analyse::findings::{Detector, Input, Sentence};
+
+use super::loaded;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W166", detect };
+
+fn detect(input: &Input) -> Vec<Sentence> {
+    let directions = loaded(input).map_or(&[][..], |loaded| loaded.directions.as_slice());
+    let unsteady = directions.iter().filter(|one| one.unsteady > 0 && 10 * one.unsteady >= one.read);
+    unsteady
+        .map(|one| {
+            let text = format!(
+                "the load {} was not steady after 10 s in {} of {} rounds",
+                one.direction, one.unsteady, one.read
+            );
+            let why = "its rate changed or its queue grew when they began";
+            let numbers = [("unsteady", one.unsteady as f64), ("rounds", one.read as f64)];
+            warning("W166", text, why, "more rounds (-r 40), or a rate that leaves room (--load-rate)", numbers)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_analyse::testing::said_with;
+
+    use crate::testing::Bed;
+
+    #[test]
+    fn rounds_without_a_steady_load_are_counted() {
+        let said = |steady| {
+            let (run, logs) = Bed { steady, ..Bed::default() }.run();
+            said_with(&run, &logs, &super::DETECTOR)
+        };
+        assert!(said(true).is_empty());
+        assert_eq!(said(false), ["the load down was not steady after 10 s in 10 of 10 rounds"]);
+    }
+}

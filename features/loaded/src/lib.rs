@@ -1,0 +1,38 @@
+//! Latency under load: `msgpath loaded`. An echo in idle rounds and in rounds beside which streams load the same link, in turn, and
+//! where the time that the load adds stands.
+//!
+//! | module | what |
+//! |---|---|
+//! | `verb`, `workload` | what is typed; what its messages do |
+//! | `run` | begins and ends the load around the rounds, when it is steady |
+//! | `agent` | a session that reads the queues of its machine, as a role |
+//! | `record` | what was read beside each round |
+//! | `analyse`, `findings` | the time that is added, and where it stands |
+//! | `present` | the view on a terminal, the figure, the object in the JSON |
+#![forbid(unsafe_code)]
+
+mod agent;
+pub mod analyse;
+pub mod findings;
+pub mod present;
+pub mod record;
+mod run;
+pub mod section;
+#[cfg(test)]
+mod testing;
+mod verb;
+pub mod workload;
+
+use msgpath_verbs::feature::{Feature, NOTHING};
+use msgpath_verbs::verb::AnyVerb;
+
+/// The whole of it.
+pub static FEATURE: Feature = Feature {
+    workloads: &[&workload::LOADED],
+    sections: &[&section::SECTION],
+    views: &[&present::SECTION],
+    schema: present::SCHEMA,
+    verbs: &[AnyVerb::of::<verb::Arguments>()],
+    roles: &[agent::QUEUES],
+    ..NOTHING
+};

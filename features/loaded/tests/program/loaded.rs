@@ -1,0 +1,122 @@
+//! `msgpath loaded`: the time that a load adds is that of the queue it fills, and where there is no link it says so.
+
+use serde_json::Value;
+
+use crate::command::Home;
+
+/// Wire bytes of a packet of the load: 1400 of payload behind UDP, IPv4 and Ethernet.
+const FRAME: f64 = 1400.0 + 8.0 + 20.0 + 14.0;
+/// Packets that the queue of the link holds, and its bits a second.
+const PACKETS: f64 = 100.0;
+const RATE: f64 = 10e6;
+const SHORT: &str = "-r 5 -t 3s -w 100ms --progress none";
+
+/// A run on a link of that rate and queue; `None`: no lab here.
+fn on_link(home: &Home, words: &str) -> Option<Value> {
+    let link = "--between lab --link rate=10M,queue=100,offloads=off";
+    let output = home.run(&format!("loaded {link} {words} {SHORT} --json"));
+    if output.code == Some(3) {
+        eprintln!("skipped: no lab with a rate here: {}", output.err);
+        return None;
+    }
+    Some(output.ends_with(0).json())
+}
+
+fn directions(run: &Value) -> &[Value] {
+    run["loaded"]["directions"].as_array().unwrap()
+}
+
+fn text_of(run: &Value) -> String {
+    let findings = run["findings"].as_array().unwrap();
+    let own = findings.iter().find(|finding| finding["code"] == "W165").expect("the answer");
+    own["text"].as_str().unwrap().to_owned()
+}
+
+/// A little more than passes keeps the queue full, whatever else the machine does; the few messages that are dropped are not in the median.
+#[test]
+fn a_full_queue_adds_its_length_by_its_rate_in_each_direction() {
+    let home = Home::new();
+    let load = "--load udp --streams 2 --load-rate 10500000 --direction down,up --name queue";
+    let Some(run) = on_link(&home, load) else { return };
+    let known_ns = PACKETS * FRAME * 8.0 / RATE * 1e9;
+    for (direction, end) in directions(&run).iter().zip(["server", "client"]) {
+        let added = direction["added_ns"]["value"].as_f64().unwrap();
+        println!("{end}: {} ms added, {} ms known", added / 1e6, known_ns / 1e6);
+        assert!((added / known_ns - 1.0).abs() < 0.05, "{added} ns are added, {known_ns} ns are known: {direction}");
+        let queue = &direction["queues"][0];
+        assert_eq!((queue["end"].as_str(), queue["device"].as_str()), (Some(end), Some("mp0")), "{queue}");
+        assert_eq!(queue["qdiscs"], serde_json::json!(["tbf", "pfifo"]));
+        assert!((queue["queue_ns"]["value"].as_f64().unwrap() / known_ns - 1.0).abs() < 0.05, "{queue}");
+        assert!(queue["drops"].as_u64().unwrap() > 0 && direction["read"] == 5, "{direction}");
+    }
+    let text = text_of(&run);
+    assert!(
+        text.contains("stand in the queue of mp0 at the") && text.contains("fq_codel there would end it"),
+        "{text}"
+    );
+    // Read back, it says the same; what began with its load cannot go on without it.
+    let shown = home.run("show queue").ends_with(0).out;
+    assert!(shown.lines().take(6).any(|line| line.contains("stand in the queue of mp0")), "{shown}");
+    home.run("verify queue").ends_with(0);
+    home.run("report queue -o queue.html").ends_with(0);
+    let page = std::fs::read_to_string(home.path().join("queue.html")).unwrap();
+    assert!(page.contains("fig-loaded-queue") && page.contains("load down, queue at the server"));
+    home.run("resume queue").says(&["nothing is missing"]);
+    home.run("diff queue queue").ends_with(0).shows(&["down 64 B"]);
+}
+
+#[test]
+fn a_load_that_leaves_room_adds_less_than_a_full_queue() {
+    let home = Home::new();
+    let load = "--load udp --streams 2 --load-rate 5M --direction up --no-save";
+    let Some(run) = on_link(&home, load) else { return };
+    let up = &directions(&run)[0];
+    let packets = up["queues"][0]["queued_packets"]["value"].as_f64().unwrap();
+    assert!(packets < PACKETS / 2.0 && up["queues"][0]["drops"] == 0, "{up}");
+    assert!((up["load_bits"]["value"].as_f64().unwrap() / (5e6 * FRAME / 1400.0) - 1.0).abs() < 0.1, "{up}");
+}
+
+/// fq_codel is not in every kernel; where it is, the same load adds little.
+#[test]
+fn a_queue_that_is_fair_keeps_the_messages_from_waiting() {
+    let home = Home::new();
+    let bed = "ip link set lo up; mount -t tmpfs t /run; mkdir -p /run/netns; ip netns add b; ip -n b link set lo up
+        ip link add v0 type veth peer name v1 netns b; ip addr add 10.8.1.1/24 dev v0; ip -n b addr add 10.8.1.2/24 dev v1
+        ip link set v0 up; ip -n b link set v1 up
+        tc qdisc add dev v0 root handle 1: tbf rate 10mbit burst 32768 latency 500ms && tc qdisc add dev v0 parent 1: fq_codel || exit 77
+        ip netns exec b \"$0\" serve 10.8.1.2 --insecure -q &
+        until ip netns exec b ss -Hltn sport = 5210 | grep -q .; do kill -0 $!; sleep 0.1; done
+        \"$0\" loaded 10.8.1.2 --load udp --load-rate 12M --direction up";
+    let Some(output) = crate::networks::bed(&home, &format!("{bed} {SHORT} --no-save --json")) else { return };
+    if output.code == Some(77) {
+        return eprintln!("skipped: no fq_codel in this kernel");
+    }
+    let run = output.ends_with(0).json();
+    let up = &directions(&run)[0];
+    assert!(up["queues"][0]["fair"] == true && up["added_ns"]["value"].as_f64().unwrap() < 20e6, "{up}");
+}
+
+#[test]
+fn on_loopback_no_link_is_measured() {
+    let home = Home::new();
+    let output =
+        home.run("loaded --direction up,both --streams 1 -t 500ms -r 5 -w 50ms --progress none --no-save").ends_with(0);
+    let first = output.out.lines().take(7).collect::<Vec<_>>().join(" ");
+    let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(first.contains("no link is measured") && first.contains("share"), "{}", output.out);
+    assert!(first.contains("(up)") && first.contains("(both)"), "{}", output.out);
+}
+
+#[test]
+fn what_cannot_be_a_load_is_refused() {
+    let home = Home::new();
+    for words in [
+        "loaded -x tcp:send,udp:send",
+        "loaded -l 64,1K",
+        "loaded --streams 1000",
+        "loaded --load-rate 1",
+        "loaded --direction left",
+    ] {
+        assert_eq!(home.run(words).code, Some(2), "{words}");
+    }
+}
