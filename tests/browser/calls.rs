@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::logs::{Logs, Pulled};
-use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcSummary};
-use msgpath_calls::record::{RpcFacts, RpcPair, RpcRow};
+use msgpath_calls::analyse::{ClockPiece, PairClock, RpcKind, RpcSummary, WireEstimate};
+use msgpath_calls::record::{RpcFacts, RpcPair, RpcRow, Wire};
 use msgpath_core::schema::{RunHeader, Status};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Plan};
@@ -30,7 +30,7 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
     header.parts.set(RpcFacts {
         protocol: "lab".into(),
         pairs: vec![RpcPair { client: "10.9.0.1".into(), server: "10.9.0.2".into(), same_machine: None }],
-        wire: Some((1_000_000_000, "TEST DATA".into())),
+        wire: Some(Wire { bits_per_s: 1_000_000_000, from: "TEST DATA".into() }),
         ..RpcFacts::default()
     });
     let rows: Vec<RpcRow> = (0..count).map(row).collect();
@@ -41,7 +41,7 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
         calls: rows.iter().filter(|row| row.case == case).count() as u64,
         request_bytes: 100.0,
         reply_bytes: 100.0,
-        wire_ns: Some((800.0, 800.0)),
+        wire_ns: Some(WireEstimate { request: 800.0, reply: 800.0 }),
         ..RpcKind::default()
     };
     summary.sections.set(RpcSummary {

@@ -73,14 +73,14 @@ impl SessionRole for Reader {
             Order::Look => self.look(),
             Order::Ready => {
                 self.ready = true;
-                Ok(FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() })
+                Ok(FromEnd::ready())
             }
         }
     }
 
-    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> bool {
+    fn go(&mut self, goes: &mut dyn FnMut() -> Goes) -> Option<FromEnd> {
         if !std::mem::take(&mut self.ready) {
-            return false;
+            return None;
         }
         let mut log = QueueLog { device: self.device.as_ref().map(|(name, _)| name.clone()), ..QueueLog::default() };
         let mut next = clock::now();
@@ -96,12 +96,12 @@ impl SessionRole for Reader {
         }
         log.samples.push(self.sample(&mut log.kinds));
         self.log = Some(log);
-        true
+        Some(FromEnd::Over)
     }
 
     fn report(&mut self, mut to: &mut dyn Write) -> io::Result<bool> {
         let Some(log) = self.log.take() else { return Ok(false) };
-        wire::write(&mut to, &FromEnd::For { body: Body::of(&log)? }, &[])?;
+        wire::write(&mut to, &FromEnd::role(&log)?, &[])?;
         Ok(true)
     }
 }
@@ -111,7 +111,7 @@ impl Reader {
         let mut kinds = Vec::new();
         let sample = self.sample(&mut kinds);
         let device = self.device.as_ref().map(|(name, _)| name.clone());
-        Ok(FromEnd::For { body: Body::of(&QueueLog { device, kinds, samples: vec![sample] })? })
+        FromEnd::role(&QueueLog { device, kinds, samples: vec![sample] })
     }
 
     /// What stands where now. `kinds`: those of the queueing disciplines.
@@ -168,15 +168,16 @@ mod tests {
         let mut reader = Reader { ready: true, ..Reader::default() };
         reader.device = Device::named("lo").ok().map(|device| ("lo".to_owned(), device));
         let mut looks = 0;
-        assert!(reader.go(&mut || {
+        let over = reader.go(&mut || {
             looks += 1;
             if looks > 20 { Goes::ToItsEnd } else { Goes::On }
-        }));
+        });
+        assert!(matches!(over, Some(FromEnd::Over)));
         let log = reader.log.clone().unwrap();
         assert!(log.samples.len() >= 2 && log.samples.len() < 30, "{}", log.samples.len());
         assert!(log.samples.windows(2).all(|pair| pair[0].t_ns < pair[1].t_ns));
         assert!(log.device.is_none() || log.samples.iter().all(|at| at.sent.is_some()), "{log:?}");
-        assert!(!reader.go(&mut || Goes::On), "it was not made ready again");
+        assert!(reader.go(&mut || Goes::On).is_none(), "it was not made ready again");
         let mut said = Vec::new();
         assert!(reader.report(&mut said).unwrap() && !said.is_empty());
         assert!(!reader.report(&mut said).unwrap(), "said once");

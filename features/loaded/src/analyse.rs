@@ -1,9 +1,12 @@
 //! What a load adds to the time of a message, and where that time stands (docs/method/loaded.md).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::series::series;
+use msgpath_core::explained;
+use msgpath_core::explained::Explained;
 use msgpath_core::histogram::SparseHistogram;
 use msgpath_core::plan::Metric;
 use msgpath_core::schema::{NEAR, RoundRecord};
@@ -23,6 +26,8 @@ const TRIMMED: f64 = 0.95;
 
 /// Latency under load.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = explained::schema)]
 pub struct LoadedSummary {
     /// The load.
     pub load: LoadFacts,
@@ -35,6 +40,26 @@ pub struct LoadedSummary {
     /// Each direction of the load.
     pub directions: Vec<UnderLoad>,
 }
+
+impl Explained for LoadedSummary {
+    fn reason(&self, path: &str) -> Cow<'_, str> {
+        let part = path.split('.').rfind(|part| !["value", "low", "high"].contains(part)).unwrap_or_default();
+        match part {
+            _ if path.ends_with(".low") || path.ends_with(".high") => "too few rounds for an interval",
+            "rate_bits" => "as much as passes",
+            "marks" => "its queueing disciplines do not mark",
+            "device_bytes" => "the device has no byte queue limits, or sysfs shows another network namespace",
+            "unsent_bytes" | "unacknowledged_bytes" | "rtt_ns" => "no TCP socket of the load was found there",
+            "beyond_ns" => "the queue of an end that sends was not read",
+            "per_minute" | "idle_per_minute" => "messages were lost, or none came",
+            "added_ns" | "connect_ns" | "idle" => "no round was recorded",
+            _ => "the queues of this end were not read, or the kernel does not tell",
+        }
+        .into()
+    }
+}
+
+explained!(read LoadedSummary);
 
 /// One direction of the load.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! Latency under load on a terminal, in the report, in the JSON.
 
+#[cfg(test)]
 mod json;
 mod queue;
 mod terminal;
@@ -12,7 +13,6 @@ pub static SECTION: Section = Section {
     figures: &[queue::FIGURE],
     answers: &["loaded-queue"],
     sentences: &[crate::findings::ANSWER],
-    json: json::json,
     ..NOTHING
 };
 
