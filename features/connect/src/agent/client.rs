@@ -68,6 +68,13 @@ struct Slot {
     done: usize,
 }
 
+impl Slot {
+    /// Whether the first byte of its first reply has come: it is a connection that was made.
+    fn is_answered(&self) -> bool {
+        self.sent > 0 || self.stage == Stage::Ending || self.stage == Stage::Waiting && self.done > 0
+    }
+}
+
 /// A thread of the client.
 struct Client<'a> {
     round: &'a dyn Channel,
@@ -308,8 +315,7 @@ impl<'a> Client<'a> {
                         (_, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => "closed before the reply",
                         _ => "broken",
                     };
-                    // With a reply it is a connection that was made.
-                    if slot.stage != Stage::Ending && slot.sent == 0 {
+                    if !slot.is_answered() {
                         self.failed((slot.number, slot.begun), reason, || error.to_string());
                     }
                     self.free.push(at);
@@ -463,7 +469,7 @@ impl<'a> Client<'a> {
         for at in 0..self.slots.len() {
             let Some(slot) = self.slots[at].take() else { continue };
             let took = now - slot.begun;
-            if slot.stage != Stage::Ending && slot.sent == 0 {
+            if !slot.is_answered() {
                 let waited = Glyphs::Ascii.time(took as f64);
                 let (reason, example) = match slot.stage {
                     Stage::Connecting => {
