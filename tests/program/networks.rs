@@ -224,3 +224,14 @@ fn a_setting_of_packets_is_refused_where_there_are_none() {
     }
     home.run("echo -x tcp:send -o device=nodevice0 -c 100 -r 2 --no-save").ends_with(3).says(&["-o device=nodevice0"]);
 }
+
+#[test]
+fn a_device_that_is_not_there_is_named_with_those_that_are() {
+    let home = Home::new();
+    let output = home.run("echo fe80::1%nodevice:5211 -c 10").ends_with(3);
+    output.says(&[
+        "fe80::1%nodevice names the network device nodevice, which this machine does not have",
+        "one of ",
+        "lo",
+    ]);
+}

@@ -178,7 +178,9 @@ fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
         let (host, rest) = rest.split_once(']')?;
         (host, rest.strip_prefix(':').or(if rest.is_empty() { Some("") } else { None })?)
     } else if text.matches(':').count() > 1 {
-        (text, "") // a bare IPv6 address
+        // A bare IPv6 address; a port stands behind its device only.
+        let device = text.find('%').map_or(text.len(), |at| at + 1);
+        text[device..].rsplit_once(':').map_or((text, ""), |(name, port)| (&text[..device + name.len()], port))
     } else {
         text.split_once(':').unwrap_or((text, ""))
     };
@@ -247,6 +249,8 @@ mod tests {
         check("tcp://localhost", "localhost:5210", Some("tcp"));
         check("udp://[::1]:7", "[::1]:7", Some("udp"));
         check("::1", "[::1]:5210", None);
+        check("fe80::1%eth0", "[fe80::1%eth0]:5210", None);
+        check("fe80::1%eth0:7", "[fe80::1%eth0]:7", None);
         check("unix:/tmp/x", "unix:/tmp/x", Some("unix"));
         check("shm:demo", "shm:demo", Some("shm"));
         check("raw://n:7", "raw://n:7", None);

@@ -1,6 +1,6 @@
 //! Addresses with the device that an address of a link belongs to: `fe80::1%eth0`. A [`SocketAddr`] has its number, people its name.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -23,7 +23,22 @@ pub fn parse(text: &str) -> Option<SocketAddr> {
     Some(SocketAddrV6::new(address.parse().ok()?, 0, 0, scope).into())
 }
 
-/// The same with another port.
+/// The device of an address of a link as typed (`fe80::1%eth0`) that this network namespace does not have.
+pub fn missing_device(text: &str) -> Option<&str> {
+    let (address, device) = text.split_once('%')?;
+    address.parse::<Ipv6Addr>().ok()?;
+    parse(text).is_none().then_some(device)
+}
+
+/// The devices of this network namespace, by name.
+pub fn devices() -> Vec<String> {
+    let names = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// An address with another port.
 pub fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address
@@ -69,6 +84,8 @@ mod tests {
         for bad in ["fe80::1%nodevice", "10.0.0.1%lo", "fe80::1%", "host", ""] {
             assert_eq!(parse(bad), None, "{bad}");
         }
+        assert_eq!(missing_device("fe80::1%nodevice"), Some("nodevice"));
+        assert_eq!([missing_device("fe80::1%lo"), missing_device("host%nodevice"), missing_device("::1")], [None; 3]);
         assert_eq!(canonical("[::ffff:10.0.0.1]:7".parse().unwrap()), "10.0.0.1:7".parse().unwrap());
     }
 }

@@ -16,7 +16,7 @@ use msgpath_agent::wire::{Addresses, Opening};
 use msgpath_core::plan::{ChannelOptions, Family};
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::files::is_trusted_user;
-use msgpath_sys::socket;
+use msgpath_sys::{address, socket};
 
 use super::{Launcher, Stream};
 use crate::link::vanished;
@@ -179,6 +179,12 @@ pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result
 /// # Errors
 /// E01: nothing, or nothing of this family.
 fn addresses(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, Problem> {
+    if let Some(device) = address::missing_device(host) {
+        let what = format!("{host} names the network device {device}, which this machine does not have");
+        return Err(
+            Problem::new("E01", Exit::CannotStart, what).hint(format!("one of {}", address::devices().join(", ")))
+        );
+    }
     let resolved = (host, port).to_socket_addrs().map_err(|error| {
         Problem::new("E01", Exit::CannotStart, format!("{host:?} is not a host that this machine knows"))
             .why(error.to_string())
