@@ -24,6 +24,9 @@ pub fn parse(text: &str) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::new(seconds, ns as u32))
 }
 
+/// The last second of 9999.
+const MOST: u64 = 253_402_300_799;
+
 fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok())?
@@ -31,8 +34,12 @@ fn digits(text: &str) -> Option<u64> {
 
 /// The time now, RFC 3339, whole seconds.
 pub fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let ((year, month, day), (hour, minute, second)) = calendar::date_and_time(since as i64);
+    text(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+}
+
+/// A time in s since 1970, in the same form.
+pub fn text(seconds: u64) -> String {
+    let ((year, month, day), (hour, minute, second)) = calendar::date_and_time(seconds.min(MOST) as i64);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

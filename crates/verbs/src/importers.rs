@@ -5,26 +5,31 @@ mod known_forms;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
-use msgpath_core::foreign::shown_bytes;
+use flate2::read::MultiGzDecoder;
+use msgpath_core::foreign::{shown, shown_bytes};
 use msgpath_core::plugged::Plugged;
 use msgpath_core::{Exit, Problem, units};
 
 use crate::added::{Added, Adds, typed_among};
+use crate::measure::{self, View};
 use crate::options::Look;
 use crate::problems::usage;
+use crate::{output, runs};
 
 /// Bytes by which a file is known.
 const BEGIN: u64 = 8192;
 /// Of those, how many are shown of a file that nobody knows.
 const SHOWN: usize = 16;
-/// The most that is taken from a pipe, bytes.
-const MOST_PIPED: u64 = 512 << 20;
+/// The most that is taken from a pipe, or inflated, bytes.
+const MOST_HELD: u64 = 512 << 20;
+/// How what gzip has compressed begins.
+const GZIP: &[u8] = b"\x1f\x8b\x08";
 
 /// Files of other programs that `msgpath import` takes, all of one import.
 pub struct Importer {
@@ -51,21 +56,26 @@ pub struct ForeignFile {
     pub path: PathBuf,
     /// What it begins with.
     pub begin: Vec<u8>,
-    /// What a pipe has carried, held in memory: a pipe is read once.
-    piped: Option<Arc<File>>,
+    /// What a pipe has carried, or what was inflated, held in memory: a pipe is read once.
+    held: Option<Arc<File>>,
 }
 
 impl ForeignFile {
-    /// Reads what a file begins with, and all of what is no file.
+    /// Reads what a file begins with, and all of what is no file or was compressed with gzip.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn open(path: PathBuf) -> Result<Self, Problem> {
         let opened = || {
             let input = File::open(&path)?;
-            let piped = if input.metadata()?.is_file() { None } else { Some(Arc::new(held(input)?)) };
-            let mut file = Self { path: path.clone(), begin: Vec::new(), piped };
+            let piped = if input.metadata()?.is_file() { None } else { Some(Arc::new(held(input, PIPED)?)) };
+            let mut file = Self { path: path.clone(), begin: Vec::new(), held: piped };
             file.begin = file.first(BEGIN)?;
+            if file.begin.starts_with(GZIP) {
+                let inflated = MultiGzDecoder::new(File::open(file.source())?);
+                file.held = Some(Arc::new(held(inflated, INFLATED)?));
+                file.begin = file.first(BEGIN)?;
+            }
             Ok(file)
         };
         opened().map_err(|error: io::Error| {
@@ -76,7 +86,7 @@ impl ForeignFile {
     /// Where all of it is read from, as often as one likes, while this value lives.
     pub fn source(&self) -> PathBuf {
         let held = |file: &Arc<File>| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        self.piped.as_ref().map_or_else(|| self.path.clone(), held)
+        self.held.as_ref().map_or_else(|| self.path.clone(), held)
     }
 
     /// The first bytes of it, at most so many.
@@ -90,11 +100,15 @@ impl ForeignFile {
     }
 }
 
-/// All that comes through a pipe, in a file of memory.
-fn held(input: File) -> io::Result<File> {
+/// Why a file is held in memory.
+const PIPED: &str = "it is no file";
+const INFLATED: &str = "it is compressed";
+
+/// All that can be read, in a file of memory.
+fn held(input: impl Read, why: &str) -> io::Result<File> {
     let mut file = msgpath_sys::files::in_memory()?;
-    if io::copy(&mut input.take(MOST_PIPED + 1), &mut file)? > MOST_PIPED {
-        let why = format!("it is no file and has more than {}: a file may have any length", units::size(MOST_PIPED));
+    if io::copy(&mut input.take(MOST_HELD + 1), &mut file)? > MOST_HELD {
+        let why = format!("{why} and has more than {}: another file may have any length", units::size(MOST_HELD));
         return Err(io::Error::other(why));
     }
     Ok(file)
@@ -116,6 +130,34 @@ pub struct Imported<'a> {
     pub look: &'a Look,
     /// Its own options.
     pub typed: &'a ArgMatches,
+}
+
+impl Imported<'_> {
+    /// Keeps what the run in `folder` says, and shows it behind these notes.
+    ///
+    /// # Errors
+    /// It cannot be read, written or printed.
+    pub fn shown(&self, folder: &Path, notes: &[String]) -> Result<ExitCode> {
+        let run = runs::read(folder)?;
+        let summary = runs::summarise(&run)?;
+        msgpath_record::write_summary(folder, &serde_json::to_vec_pretty(&summary)?).map_err(Problem::from)?;
+        let view = View {
+            trials: None,
+            whole: None,
+            quiet: self.quiet.into(),
+            verbose: false,
+            warnings: false,
+            units: Default::default(),
+            look: self.look,
+        };
+        let mut text = String::new();
+        if !self.quiet && !self.look.json {
+            text = notes.iter().map(|line| shown(line)).collect::<Vec<_>>().join("\n") + "\n\n";
+        }
+        text += &measure::text(&run, &summary, &view);
+        output::print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// All of the features.
@@ -199,5 +241,23 @@ mod tests {
             assert_eq!(std::fs::read(file.source()).unwrap().len(), 21_000);
         }
         assert!(ForeignFile::open("/dev/full/x".into()).is_err());
+    }
+
+    #[test]
+    fn what_gzip_compressed_is_read_as_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.gz");
+        let gzip = |text: &str| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+            encoder.finish().unwrap()
+        };
+        // Two files one behind the other are one, as gzip has it.
+        std::fs::write(&path, [gzip("t1,t4\n"), gzip("1,2\n")].concat()).unwrap();
+        let file = ForeignFile::open(path.clone()).unwrap();
+        assert_eq!((file.begin.as_slice(), std::fs::read(file.source()).unwrap().len()), (&b"t1,t4\n1,2\n"[..], 10));
+        let whole = gzip(&"a line\n".repeat(9));
+        std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+        assert!(ForeignFile::open(path).unwrap_err().to_string().contains("log.gz cannot be read"));
     }
 }

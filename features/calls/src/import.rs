@@ -4,16 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, FromArgMatches};
-use msgpath_core::foreign::shown;
 use msgpath_core::plan::{Case, Plan};
 use msgpath_core::schema::{NEAR, RunHeader};
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{PathName, Problem};
 use msgpath_record::utc;
 use msgpath_verbs::importers::{Imported, Importer};
-use msgpath_verbs::measure::{self, View};
 use msgpath_verbs::place::Place;
-use msgpath_verbs::{output, runs};
 
 use crate::record::import::{form, read_files};
 use crate::record::{RpcFacts, Wire};
@@ -62,7 +59,7 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
     plan.declare(msgpath_paths::traits);
     let mut header = RunHeader {
         started: utc::now(),
-        command: std::iter::once("msgpath".into()).chain(imported.words).collect(),
+        command: std::iter::once("msgpath".into()).chain(imported.words.iter().cloned()).collect(),
         version: env!("CARGO_PKG_VERSION").into(),
         ..RunHeader::new(place.name.as_str(), "import", plan)
     };
@@ -70,24 +67,5 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
     header.parts.set(RpcFacts { wire, ..RpcFacts::default() });
     header.host_mut(NEAR).facts.extend(title.map(|title| ("title".to_owned(), title)));
     import.write(&place.folder, header).map_err(Problem::from)?;
-    let run = runs::read(&place.folder)?;
-    let summary = runs::summarise(&run)?;
-    let json = serde_json::to_vec_pretty(&summary)?;
-    msgpath_record::write_summary(&place.folder, &json).map_err(Problem::from)?;
-    let view = View {
-        trials: None,
-        whole: None,
-        quiet: imported.quiet.into(),
-        verbose: false,
-        warnings: false,
-        units: Default::default(),
-        look: imported.look,
-    };
-    let mut text = String::new();
-    if !imported.quiet && !imported.look.json {
-        text = notes.iter().map(|line| shown(line)).collect::<Vec<_>>().join("\n") + "\n\n";
-    }
-    text += &measure::text(&run, &summary, &view);
-    output::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    imported.shown(&place.folder, &notes)
 }

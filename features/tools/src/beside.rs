@@ -62,7 +62,8 @@ struct Typed {
 }
 
 /// The whole of it.
-pub static FEATURE: Feature = Feature { sections: &[&SECTION], besides: &[&Beside], ..NOTHING };
+pub static FEATURE: Feature =
+    Feature { sections: &[&SECTION], besides: &[&Beside], importers: &[crate::import::IMPORTER], ..NOTHING };
 
 /// The tools that were typed; none of a verb that does not have the option.
 fn typed_in(typed: &ArgMatches) -> impl Iterator<Item = &Named> {

@@ -1,11 +1,13 @@
 //! Measuring tools of others that do the same work as a case of ours: how each is started, what it prints, and what its numbers
 //! mean. A tool is one file and a line in [`TOOLS`]; only `run` starts anything. `--tools` starts them between the rounds of a run
-//! (`beside`), what they said is kept beside the rounds (`log`) and stands beside the result (`table`).
+//! (`beside`), what they said is kept beside the rounds (`log`) and stands beside the result (`table`). Files that tools wrote become
+//! runs (`import`).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "programs")]
 mod beside;
 mod fortio;
+pub mod import;
 mod iperf3;
 pub mod log;
 mod neper;

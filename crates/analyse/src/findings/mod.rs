@@ -170,10 +170,11 @@ pub const DETECTORS: &[Detector] = &[
 /// Asks every detector.
 pub(crate) fn detect(input: &Input) -> (Vec<Finding>, Vec<Warning>) {
     let base = DETECTORS.iter().flat_map(|detector| (detector.detect)(input)).map(|mut sentence| {
-        // The verb of a workload with a server has a grammar of its own: no option of the base's verbs is put there.
-        if let (true, Sentence::Finding(finding), Some(verb)) =
-            (input.plan.workload.has_server(), &mut sentence, input.run.header.command.get(1))
-        {
+        // The verb of a workload with a server has a grammar of its own: no option of the base's verbs is put there. What was
+        // imported is measured again by whoever wrote it.
+        let header = &input.run.header;
+        let is_other = input.plan.workload.has_server() || !header.imported.is_empty();
+        if let (true, Sentence::Finding(finding), Some(verb)) = (is_other, &mut sentence, header.command.get(1)) {
             finding.next.retain(|command| !command.starts_with(&format!("msgpath {verb} ")));
         }
         sentence

@@ -11,27 +11,16 @@ pub(super) struct KnownForm {
 
 const DECOMPRESS: &str = "decompress it first";
 
-static FORMS: [KnownForm; 11] = [
-    KnownForm {
-        name: "a capture of packets (pcap)",
-        is: |begin| {
-            // Either order of bytes, µs or ns, version 2.
-            let magics = [0xa1b2_c3d4_u32, 0xa1b2_3c4d];
-            let big = magics.map(|magic| [&magic.to_be_bytes()[..], &[0, 2]].concat());
-            let little = magics.map(|magic| [&magic.to_le_bytes()[..], &[2, 0]].concat());
-            big.iter().chain(&little).any(|magic| begin.starts_with(magic))
-        },
-        hint: "msgpath watch --port PORT   sees the requests of a server as they come",
-    },
+static FORMS: [KnownForm; 8] = [
     KnownForm {
         name: "a capture of packets (pcapng)",
         is: |begin| begin.starts_with(b"\x0a\x0d\x0d\x0a"),
-        hint: "msgpath watch --port PORT   sees the requests of a server as they come",
+        hint: "tcpdump -r FILE -w FILE.pcap   writes the form that is imported",
     },
     KnownForm {
-        name: "a log of HdrHistogram (hlog)",
-        is: |begin| begin.starts_with(b"#[Histogram log") || has(begin, b"\"StartTimestamp\"") || has(begin, b",HISTF"),
-        hint: "the calls themselves as CSV, whose first line names t1,t4",
+        name: "the result of netperf, which has some quantiles and not the times between them",
+        is: |begin| begin.starts_with(b"MIGRATED ") || begin.starts_with(b"OMNI ") || has(begin, b"P99_LATENCY"),
+        hint: "msgpath echo --tools netperf   runs it beside its own measurement",
     },
     KnownForm {
         name: "a recording of perf (perf.data)",
@@ -43,15 +32,9 @@ static FORMS: [KnownForm; 11] = [
         is: |begin| has(begin, b"Runtime summary") && !has(begin, b"sch delay"),
         hint: "perf sched timehist > sched.txt, or with -S, which prints both",
     },
-    KnownForm { name: "compressed with gzip", is: |begin| begin.starts_with(b"\x1f\x8b\x08"), hint: DECOMPRESS },
     KnownForm { name: "compressed with zstd", is: |begin| begin.starts_with(b"\x28\xb5\x2f\xfd"), hint: DECOMPRESS },
     KnownForm { name: "compressed with xz", is: |begin| begin.starts_with(b"\xfd7zXZ\0"), hint: DECOMPRESS },
     KnownForm { name: "a Parquet file", is: |begin| begin.starts_with(b"PAR1"), hint: "the same as CSV" },
-    KnownForm {
-        name: "JSON of iperf3",
-        is: |begin| is_object(begin) && has(begin, b"\"iperf "),
-        hint: "msgpath stream --tools iperf3   runs it beside its own measurement",
-    },
     KnownForm {
         name: "JSON that msgpath wrote",
         is: |begin| is_object(begin) && (has(begin, b"\"msgpath/") || has(begin, b"\"msgpath.")),
@@ -93,15 +76,16 @@ mod tests {
     #[test]
     fn formats_are_known_by_what_they_begin_with() {
         for (begin, name) in [
-            (&b"\xd4\xc3\xb2\xa1\x02\0\x04\0"[..], "pcap)"),
-            (b"\xa1\xb2\x3c\x4d\0\x02\0\x04", "pcap)"),
-            (b"\x0a\x0d\x0d\x0a\x1c\0\0\0", "pcapng"),
-            (b"#[Histogram log format version 1.3]\n", "hlog"),
-            (b"{\n\t\"start\":\t{\n\t\t\"connected\": [],\n\t\t\"version\": \"iperf 3.12\",", "iperf3"),
+            (&b"\x0a\x0d\x0d\x0a\x1c\0\0\0"[..], "pcapng"),
+            (
+                b"MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 () port 0 AF_INET to 10.0.0.2 () port 0 AF_INET\n",
+                "netperf",
+            ),
+            (b"THROUGHPUT=30178.42\nP50_LATENCY=20\nP99_LATENCY=32\n", "netperf"),
             (b"{\n  \"schema\": \"msgpath/run/3\",", "msgpath"),
             (b"PERFILE2h\0", "perf.data"),
             (TIMEHIST_SUMMARY, "timehist (-s)"),
-            (b"\x1f\x8b\x08\0", "gzip"),
+            (b"\x28\xb5\x2f\xfd", "zstd"),
         ] {
             assert!(known(begin).is_some_and(|form| form.name.contains(name)), "{name}");
         }

@@ -111,13 +111,15 @@ fn files_that_are_nothing_of_the_kind() {
     std::fs::write(home.path().join("zeros"), [0; 960]).unwrap();
     home.run("import empty.log").ends_with(3).says(&["E31", "empty.log has no calls", "0 bytes"]);
     home.run("import text").ends_with(3).says(&["E29", "text is not a log", "hello"]);
-    let pcap = [&b"\xd4\xc3\xb2\xa1\x02\0\x04\0"[..], &[0; 200]].concat();
-    let others = [(&b"{ \"start\": { \"version\": \"iperf 3.12\" } }"[..], "JSON of iperf3"), (&pcap, "pcap")];
+    let pcap = [&b"\x0a\x0d\x0d\x0a\x1c\0\0\0"[..], &[0; 200]].concat();
+    let others = [(&b"P50_LATENCY=20\nP99_LATENCY=32\n"[..], "the result of netperf"), (&pcap, "pcapng")];
     for (bytes, name) in others.into_iter().chain([(&b"{ \"a\": 1 }"[..], "JSON of another program")]) {
         std::fs::write(home.path().join("other"), bytes).unwrap();
         let output = home.run("import other").ends_with(3);
         output.says(&["E29", name]);
     }
+    std::fs::write(home.path().join("other"), "{ \"start\": { \"version\": \"iperf 3.12\" } }").unwrap();
+    home.run("import other").ends_with(3).says(&["E31", "other is iperf3's JSON", "no interval"]);
     home.run("import zeros").ends_with(3).says(&["E29"]);
     home.run("import empty.log client.log").ends_with(0).shows(&["empty.log: empty"]);
     // As the lab's tool wants it: the title first.

@@ -270,3 +270,74 @@ fn what_is_installed_is_understood() {
         }
     }
 }
+
+/// As `iperf3 -J` writes it, with so many intervals.
+fn iperf3(intervals: u64) -> String {
+    let interval = |at: u64| {
+        let bytes = 1_250_000_000 + at % 7 * 1_000_000;
+        format!(r#"{{"sum": {{"start": {at}, "seconds": 1.0, "bytes": {bytes}, "omitted": false, "sender": true}}}}"#)
+    };
+    let all: Vec<String> = (0..intervals).map(interval).collect();
+    format!(
+        r#"{{"start": {{"version": "iperf 3.12", "connected": [{{"local_host": "10.0.0.1", "remote_host": "10.0.0.2",
+            "remote_port": 5201}}], "timestamp": {{"timesecs": 1795773600}}, "test_start": {{"protocol": "TCP",
+            "num_streams": 1, "blksize": 131072}}}}, "intervals": [{}],
+            "end": {{"sum_sent": {{"bits_per_second": 1e10}}, "sum_received": {{"bits_per_second": 9.87e9}}}}}}"#,
+        all.join(",")
+    )
+}
+
+/// A capture of the loopback device, raw packets of IPv4: so many round trips of 200 µs with port 80.
+fn pcap(trips: u32) -> Vec<u8> {
+    let packet = |us: u32, [from, to]: [u16; 2], sequence: u32| {
+        let mut ip = vec![0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 6, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1];
+        ip.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+        ip.extend([sequence.to_be_bytes(), [0; 4], [0x50, 0x18, 0, 0], [0; 4]].concat());
+        ip.extend([0; 10]);
+        let words = [1_700_000_000, us, ip.len() as u32, ip.len() as u32];
+        [words.map(u32::to_le_bytes).concat(), ip].concat()
+    };
+    let trip = |at: u32| {
+        let request = packet(at * 1000, [40_000, 80], at * 10);
+        [request, packet(at * 1000 + 200, [80, 40_000], at * 10)].concat()
+    };
+    let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101];
+    [head.map(u32::to_le_bytes).concat(), (0..trips).flat_map(trip).collect()].concat()
+}
+
+#[test]
+fn results_of_tools_become_runs() {
+    let home = Home::new();
+    let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
+    write("iperf3.json", &iperf3(20));
+    let output = home.run("import iperf3.json --name one").ends_with(0);
+    output.shows(&["iperf3's JSON (iperf 3.12), 20 rounds", "was shared out over them", "9.89 Gbit/s"]);
+    home.run("import iperf3.json --name two").ends_with(0);
+    let json = home.run("show one --json").ends_with(0).json();
+    assert_eq!((&json["workload"], &json["imported"][0]), (&"stream".into(), &"iperf3.json".into()));
+    home.run("report one two -o page.html").ends_with(0);
+    home.run("diff one two").ends_with(0);
+    home.run("verify one").ends_with(0);
+    home.run("runs").ends_with(0).shows(&["10.0.0.2:5201"]);
+    std::fs::write(home.path().join("round-trips.pcap"), pcap(100)).unwrap();
+    // What we export of a run of echoes comes in again: all rounds of a log, and one of a distribution.
+    home.run("echo -c 2000 -r 10 -w 0 -o extend=no --name own -q").ends_with(0);
+    let own = home.run("show own --json").ends_with(0).json();
+    let p50 = |json: &serde_json::Value| json["cases"][0]["quantiles"][0]["ns"].as_f64().unwrap();
+    for (form, rounds) in [("hlog", own["rounds"].as_array().map_or(10, Vec::len)), ("hgrm", 1)] {
+        home.run(&format!("export own --to {form} -o own.{form}")).ends_with(0);
+        home.run(&format!("import own.{form} --name {form}")).ends_with(0).shows(&["as round trips"]);
+        let again = home.run(&format!("show {form} --json")).ends_with(0).json();
+        assert!(rounds >= 1 && (p50(&again) / p50(&own) - 1.0).abs() < 0.05, "{} {}", p50(&again), p50(&own));
+        home.run(&format!("report {form} -o page.html")).ends_with(0);
+        home.run(&format!("verify {form}")).ends_with(0);
+    }
+    home.msgpath(&["import", "round-trips.pcap", "--name", "pcap"]).ends_with(0).shows(&["200 µs", "127.0.0.1:80"]);
+    // A unit that nobody names is asked for.
+    write("plain.hgrm", "Value Percentile TotalCount 1/(1-Percentile)\n\n1.0 0.5 5 2.0\n3.0 1.0 10\n");
+    home.run("import plain.hgrm").ends_with(3).says(&["E31", "in which unit", "--unit us"]);
+    let plain = home.run("import plain.hgrm --unit ms").ends_with(0).shows(&["1.00 ms"]);
+    assert!(!plain.out.contains("next   msgpath import"), "no option of import measures more: {}", plain.out);
+    home.run("import plain.hgrm --unit days").ends_with(2).says(&["no unit of time"]);
+    home.run("import plain.hgrm iperf3.json").ends_with(2).says(&["a run of its own"]);
+}
