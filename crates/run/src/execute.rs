@@ -145,7 +145,8 @@ pub fn execute(
     };
     plan.events = plan.events && replicas::choose_events(plan.events_forced, [&mut near_events, &mut far_events]);
     let target_name = target_of(&target, &plan, &pair.far);
-    let mut header = RunHeader { unavailable, parts, ..written::header(name.clone(), &verb, command, target_name, plan) };
+    let mut header =
+        RunHeader { unavailable, parts, ..written::header(name.clone(), &verb, command, target_name, plan) };
     header.set_hosts([&pair.near, &pair.far].map(|link| link.environment.clone()));
     let measuring = header.plan.placement.of(NEAR);
     let near_counters = pair.near.counters.iter().filter(|name| concerns(name, measuring)).cloned().collect();

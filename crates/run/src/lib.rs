@@ -47,8 +47,8 @@
 //! of another.
 #![forbid(unsafe_code)]
 
-mod budget;
 mod background;
+mod budget;
 mod capacity;
 mod diagnose;
 pub mod examples;
@@ -72,8 +72,8 @@ mod traces;
 pub mod who;
 pub mod written;
 
-pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine, examine_alone, floors_alone};
 pub use background::{Background, Begun};
+pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine, examine_alone, floors_alone};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
 pub use link::{Link, Pair, had, until_over, vanished};
 pub use orders::Orders;

@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn the_schema_is_what_the_types_say() {
-        let added = Added { of_run: &[("connect", |types| types.subschema_for::<ConnectSummary>())], ..Added::default() };
+        let added =
+            Added { of_run: &[("connect", |types| types.subschema_for::<ConnectSummary>())], ..Added::default() };
         let wanted = format!("{:#}\n", schema_part(&added));
         if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
             std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/present/schema.json"), &wanted).unwrap();
