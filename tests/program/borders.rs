@@ -126,6 +126,7 @@ const NAMES: [(&str, &str); 21] = [
     ("crates/sys/src/ethtool.rs", "names of offloads"),
     ("crates/agent/src/observe/perf.rs", "names of tracepoints"),
     ("crates/analyse/src/findings/spinning_in_a_crowd.rs", "a verb of its sentence"),
+    ("crates/analyse/src/reasons.rs", "a field of the JSON"),
     ("crates/core/src/path.rs", "the wait that is not written"),
     ("crates/core/src/plan.rs", "names of ablations"),
     ("crates/core/src/target.rs", "schemes of targets"),
