@@ -111,13 +111,14 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 21] = [
+const NAMES: [(&str, &str); 23] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
     ("features/calls/", "methods of the RPC lab"),
     ("features/periodic/", "programs of courses"),
     ("features/connect/", "the paths that connect(2) makes"),
+    ("features/loaded/", "what its load is made of"),
     ("features/tools/", "what tools can do"),
     ("features/courses/", "programs of courses, names of options"),
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),

@@ -31,12 +31,15 @@ use crate::{gates, looks, problems, progress, runs, verdict};
 /// What kept the run from starting or from finishing, or a file that could not be written.
 pub fn measure(verb: Verb, request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
     let each = matches!(verb, Verb::Echo { each: true, .. });
-    let own = Own { verb: verb.name(), each, parts: Parts::default(), beside: &|shown, _| shown };
+    let own = MeasuredBy { verb: verb.name(), each, parts: Parts::default(), beside: &|shown, _| shown };
     measure_with(own, request, options, words)
 }
 
+/// Something around what is shown of a run; the folder is that of the run.
+pub type Around<'a> = dyn Fn(Box<dyn Progress>, &Path) -> Box<dyn Progress> + 'a;
+
 /// What a verb has of its own.
-pub struct Own<'a> {
+pub struct MeasuredBy<'a> {
     /// Its name.
     pub verb: &'a str,
     /// Message by message.
@@ -44,14 +47,19 @@ pub struct Own<'a> {
     /// What it adds to the header of the record.
     pub parts: Parts,
     /// What it does beside the rounds, around what is shown of them; what it measures goes into the folder of the run.
-    pub beside: &'a dyn Fn(Box<dyn Progress>, &Path) -> Box<dyn Progress>,
+    pub beside: &'a Around<'a>,
 }
 
 /// The same for a verb that does something beside the rounds.
 ///
 /// # Errors
 /// As [`measure`].
-pub fn measure_with(own: Own<'_>, mut request: Request, options: &Options, words: Vec<String>) -> Result<ExitCode> {
+pub fn measure_with(
+    own: MeasuredBy<'_>,
+    mut request: Request,
+    options: &Options,
+    words: Vec<String>,
+) -> Result<ExitCode> {
     if options.connection.places.is_asked() && request.target != Target::Local {
         return Err(problems::usage("--between names both ends, and so does a target").hint("one of the two").into());
     }
@@ -73,7 +81,7 @@ pub fn measure_with(own: Own<'_>, mut request: Request, options: &Options, words
     }
     examples::build(&mut request.plan.programs);
     let (options, result) = (&options, &options.result);
-    let Own { verb, each, parts, beside } = own;
+    let MeasuredBy { verb, each, parts, beside } = own;
     let execute = |place: &Place, stop: &AtomicBool| {
         let mut progress = beside(progress::progress(result, metrics), &place.folder);
         for (beside, typed) in options.evidence.besides.asked() {

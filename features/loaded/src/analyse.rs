@@ -74,7 +74,7 @@ pub struct UnderLoad {
     pub per_minute: Option<Estimate>,
     /// Time to connect under load, median over rounds, ns.
     pub connect_ns: Option<f64>,
-    /// Bits a second that passed the near device in this direction, with the headers of the link.
+    /// Bits a second that passed the near device in this direction, with the headers of the link and those of the messages.
     pub load_bits: Option<Estimate>,
     /// Rounds of which queues were read.
     pub read: u64,

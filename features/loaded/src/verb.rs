@@ -9,7 +9,7 @@ use msgpath_core::parts::Parts;
 use msgpath_core::plan::Extent;
 use msgpath_core::{Case, Problem, Target, units};
 use msgpath_run::Progress;
-use msgpath_verbs::measure::{self, Own};
+use msgpath_verbs::measure::{self, MeasuredBy};
 use msgpath_verbs::options::{Common, Options};
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::{self, Request, request};
@@ -17,7 +17,7 @@ use msgpath_verbs::typed;
 use msgpath_verbs::verb::{Asked, Group};
 
 use crate::record::{Direction, LoadFacts};
-use crate::run::{Loading, Setup, check_rate};
+use crate::run::{Loading, MOST_ROUND, Setup, check_rate};
 use crate::workload::LOADED;
 
 /// What is typed, and the verb of the record.
@@ -133,15 +133,27 @@ impl Arguments {
         plan.cases = labels.enumerate().map(labelled).collect();
         let evidence = &options.evidence;
         if !evidence.quick {
-            if evidence.time.is_none() && evidence.count.is_none() {
+            if matches!(plan.extent, Extent::Time(_)) && evidence.time.is_none() {
                 plan.extent = Extent::Time(TIME);
             }
             if evidence.warmup.is_none() {
                 plan.warmup_ns = WARMUP;
             }
-            if evidence.rounds.is_none() && matches!(plan.extent, Extent::Time(_)) {
+            if evidence.rounds.is_none() {
                 plan.rounds = ROUNDS;
             }
+        }
+        match plan.extent {
+            Extent::Count(_) => {
+                return Err(
+                    usage("a load goes on for a time, and so do the rounds beside it").hint("-t 5s instead of -c")
+                );
+            }
+            Extent::Time(ns) if ns / u64::from(plan.rounds) > MOST_ROUND => {
+                let rounds = ns.div_ceil(MOST_ROUND);
+                return Err(usage("a round under load takes 5 s at most").hint(format!("-r {rounds}, or a shorter -t")));
+            }
+            Extent::Time(_) => {}
         }
         plan.workload = &LOADED;
         // The load begins anew in each round: neither more rounds nor cases that explain others are worth it.
@@ -176,7 +188,7 @@ impl msgpath_verbs::verb::Verb for Arguments {
             let setup = Setup { target: target.clone(), facts: facts.clone(), folder: folder.to_owned() };
             Box::new(Loading::new(shown, setup))
         };
-        let own = Own { verb: NAME, each: false, parts: Parts::default().with(facts.clone()), beside: &beside };
+        let own = MeasuredBy { verb: NAME, each: false, parts: Parts::default().with(facts.clone()), beside: &beside };
         measure::measure_with(own, request, &self.options(), words)
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use msgpath_core::plan::{ChannelOptions, Extent, Load, OPEN_INFLIGHT, Placement};
+use msgpath_core::plan::{ChannelOptions, Load, OPEN_INFLIGHT, Placement};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{FAR, NEAR, RoundRecord, RunHeader};
 use msgpath_core::units::Pieces;
@@ -27,10 +27,10 @@ const MOST_WAIT: Duration = Duration::from_secs(10);
 const MOST_DRAIN: Duration = Duration::from_secs(10);
 /// Between two looks at what leaves after a load.
 const DRAIN: Duration = Duration::from_millis(100);
-/// A pilot takes no longer, and a round with a count of messages.
-const PILOT: Duration = Duration::from_secs(120);
-/// A round of so many times the time that it was planned for is cut short.
-const ROUND: u32 = 12;
+/// How long nobody looks after the load and what is read beside it: a round, which is cut short after ten times its time.
+const LEASE: Duration = Duration::from_secs(60);
+/// The longest round that ends within that, ns.
+pub const MOST_ROUND: u64 = 5_000_000_000;
 /// Bytes of a message of the load: over TCP, and over UDP one packet.
 const MESSAGE: u32 = 128 << 10;
 const PACKET: u32 = 1400;
@@ -59,8 +59,6 @@ pub struct Loading {
     shown: Box<dyn Progress>,
     setup: Setup,
     options: ChannelOptions,
-    /// How long a round or a pilot may take, at most.
-    lease: Duration,
     /// Reads the queues of each end; `None`: nobody may there.
     watchers: [Option<Watcher>; 2],
     /// The ends that send down, and those that send up.
@@ -81,7 +79,6 @@ impl Loading {
             shown,
             setup,
             options: ChannelOptions::default(),
-            lease: PILOT,
             watchers: [None, None],
             loads: [None, None],
             round: None,
@@ -98,11 +95,11 @@ impl Loading {
     /// Sessions that read queues, once.
     fn open_watchers(&mut self) -> Result<(), Problem> {
         if self.watchers[NEAR].is_none() {
-            self.watchers[NEAR] = Some(Watcher::new(Link::near_here()?, self.lease)?);
+            self.watchers[NEAR] = Some(Watcher::new(Link::near_here()?, LEASE)?);
             // Whoever serves does not read its queues for others; on one machine without namespaces both ends have the same.
             let told = matches!(self.setup.target, Target::Local) || self.options.launch.is_some();
             if told && !self.setup.facts.shared_machine {
-                self.watchers[FAR] = Some(Watcher::new(Link::open(&self.setup.target, &self.options)?, self.lease)?);
+                self.watchers[FAR] = Some(Watcher::new(Link::open(&self.setup.target, &self.options)?, LEASE)?);
             }
         }
         Ok(())
@@ -116,7 +113,7 @@ impl Loading {
             let load = &mut self.loads[*sender];
             if load.is_none() {
                 let (plan, messages) = plan(&self.setup.facts, &self.options, *sender);
-                *load = Some(Background::open(&self.setup.target, plan, messages, self.lease)?);
+                *load = Some(Background::open(&self.setup.target, plan, messages, LEASE)?);
             }
             let Some(load) = load else { continue };
             let Begun { data: route, cookies: own } = load.begin(self.stop)?;
@@ -263,9 +260,6 @@ pub fn check_rate(bits: f64) -> Result<f64, Problem> {
 impl Progress for Loading {
     fn started(&mut self, header: &RunHeader) {
         self.options = header.plan.options.clone();
-        if let Extent::Time(ns) = header.plan.extent {
-            self.lease = PILOT + ROUND * Duration::from_nanos(ns) / header.plan.rounds.max(1);
-        }
         self.shown.started(header);
     }
 

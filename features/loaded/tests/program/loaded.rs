@@ -39,6 +39,7 @@ fn a_full_queue_adds_its_length_by_its_rate_in_each_direction() {
     let load = "--load udp --streams 2 --load-rate 10500000 --direction down,up --name queue";
     let Some(run) = on_link(&home, load) else { return };
     let known_ns = PACKETS * FRAME * 8.0 / RATE * 1e9;
+    assert_eq!(directions(&run).len(), 2, "{}", run["unavailable"]);
     for (direction, end) in directions(&run).iter().zip(["server", "client"]) {
         let added = direction["added_ns"]["value"].as_f64().unwrap();
         println!("{end}: {} ms added, {} ms known", added / 1e6, known_ns / 1e6);
@@ -73,7 +74,9 @@ fn a_load_that_leaves_room_adds_less_than_a_full_queue() {
     let up = &directions(&run)[0];
     let packets = up["queues"][0]["queued_packets"]["value"].as_f64().unwrap();
     assert!(packets < PACKETS / 2.0 && up["queues"][0]["drops"] == 0, "{up}");
-    assert!((up["load_bits"]["value"].as_f64().unwrap() / (5e6 * FRAME / 1400.0) - 1.0).abs() < 0.1, "{up}");
+    // The messages take what is left.
+    let least = 5e6 * FRAME / 1400.0;
+    assert!(up["load_bits"]["value"].as_f64().unwrap() > 0.95 * least && up["read"] == 5, "{up}");
 }
 
 /// fq_codel is not in every kernel; where it is, the same load adds little.
@@ -116,6 +119,8 @@ fn what_cannot_be_a_load_is_refused() {
         "loaded --streams 1000",
         "loaded --load-rate 1",
         "loaded --direction left",
+        "loaded -c 100",
+        "loaded -t 60s -r 10",
     ] {
         assert_eq!(home.run(words).code, Some(2), "{words}");
     }
