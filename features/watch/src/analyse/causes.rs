@@ -106,7 +106,7 @@ fn is_of_the_runtime(stage: Stage) -> bool {
 
 fn key(stage: Stage, agreed: Option<&Agreed>, known: &Known) -> Key {
     let runtime = known.process.and_then(|process| process.runtime);
-    match (stage, agreed.map(|agreed| &agreed.who)) {
+    match (stage, agreed.and_then(|agreed| agreed.who.as_ref())) {
         _ if runtime == Some(Runtime::Go) && is_of_the_runtime(stage) => Key::NotFollowed,
         (Stage::RunQueue | Stage::WorkRunnable, Some(Who::Quota)) => Key::Quota,
         (Stage::Stopped | Stage::WorkStopped, _) => Key::Stopped,
@@ -125,7 +125,11 @@ fn within_pauses(rows: &[&RequestRow], stage: Stage, known: &Known) -> bool {
     let end = |row: &RequestRow| row.t0_ns.saturating_add(row.total_ns);
     let paused: Vec<&&RequestRow> = rows
         .iter()
-        .filter(|row| culprits::agreed(&[row], Stage::WorkLock, known).is_some_and(|agreed| pauses(&agreed.who)))
+        .filter(|row| {
+            culprits::agreed(&[row], Stage::WorkLock, known)
+                .and_then(|agreed| agreed.who)
+                .is_some_and(|who| pauses(&who))
+        })
         .collect();
     let own: Vec<&&RequestRow> = rows.iter().filter(|row| super::largest(row) == stage).collect();
     let inside = |row: &&&RequestRow| paused.iter().any(|pause| row.t0_ns < end(pause) && pause.t0_ns < end(row));
@@ -179,7 +183,7 @@ fn join_pauses(groups: &mut Vec<Group>, rows: &[&RequestRow], known: &Known) {
 
 fn words(key: Key, stages: &[Stage], agreed: Option<&Agreed>, known: &Known) -> String {
     let stage = stages[0];
-    let who = agreed.map(|agreed| &agreed.who);
+    let who = agreed.and_then(|agreed| agreed.who.as_ref());
     let timed = matches!(stage, Stage::WorkPoll | Stage::WorkSocket | Stage::WorkLock | Stage::WorkOther);
     let what = match key {
         Key::Quota => "the server being kept from the CPU",

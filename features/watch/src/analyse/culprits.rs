@@ -40,7 +40,8 @@ pub(super) enum Who {
 
 /// What most of the waiting of several requests was.
 pub(super) struct Agreed {
-    pub(super) who: Who,
+    /// `None`: several, of which none has most of it.
+    pub(super) who: Option<Who>,
     /// It is one of the server's own threads.
     pub(super) own: bool,
     /// Its CPU and the call in which the thread blocked, of the longest of its waits.
@@ -84,7 +85,7 @@ fn who(culprit: &Culprit, stage: Stage) -> Who {
     }
 }
 
-/// Who is to blame for a stage of these rows. `None`: no one is for most of it.
+/// Who is to blame for a stage of these rows. `None`: none of them waited there.
 pub(super) fn agreed(rows: &[&RequestRow], stage: Stage, known: &Known) -> Option<Agreed> {
     let mut all = BTreeMap::<Who, (u64, &Culprit)>::new();
     let (mut total, mut own_ns) = (0_u64, 0_u64);
@@ -102,7 +103,7 @@ pub(super) fn agreed(rows: &[&RequestRow], stage: Stage, known: &Known) -> Optio
     let most = |ns: u64| ns as f64 >= AGREED * total as f64;
     let (who, (ns, longest)) = all.into_iter().max_by_key(|(_, (ns, _))| *ns)?;
     let own = most(own_ns);
-    let who = if most(ns) { who } else { Some(Who::Own).filter(|_| own)? };
+    let who = if most(ns) { Some(who) } else { Some(Who::Own).filter(|_| own) };
     Some(Agreed { who, own, cpu: longest.cpu, call: longest.call })
 }
 
@@ -117,13 +118,13 @@ pub(super) fn of_row(row: &RequestRow, stage: Stage, known: &Known) -> Option<St
 pub(super) fn behind(stage: Stage, agreed: &Agreed, known: &Known) -> String {
     let Agreed { who, cpu, .. } = agreed;
     match (stage, who) {
-        (_, Who::Quota) => throttled(known),
-        (_, Who::Signal(signal, name)) => match *signal {
+        (_, Some(Who::Quota)) => throttled(known),
+        (_, Some(Who::Signal(signal, name))) => match *signal {
             0 => ", by a tracer".to_owned(),
             ..0 => ", by the freezer of a cgroup".to_owned(),
             signal => format!(", by {}, sent by {}", signal_name(signal), if name.is_empty() { "?" } else { name }),
         },
-        (Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue, Who::Thread(name)) => {
+        (Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue, Some(Who::Thread(name))) => {
             format!(", on CPU {cpu} behind {name}")
         }
         (Stage::RunQueue | Stage::WorkRunnable | Stage::ClientRunQueue, _) => String::new(),
@@ -160,8 +161,8 @@ fn in_call(stage: Stage, agreed: &Agreed, known: &Known) -> String {
 /// What ended a block. A thread may have ended a sleep or a wait for a disk, and has nothing to do with how long it took.
 fn woken_by(stage: Stage, agreed: &Agreed) -> String {
     let timed = matches!(stage, Stage::WorkSleep | Stage::WorkFault);
-    match &agreed.who {
-        _ if timed => String::new(),
+    let Some(who) = agreed.who.as_ref().filter(|_| !timed) else { return String::new() };
+    match who {
         Who::Thread(name) if stage == Stage::WorkDisk && !(name.starts_with("kworker") || name.starts_with("jbd2")) => {
             String::new()
         }
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(said(Stage::WorkLock, 202, &[5, 6, 7]), ", in futex, woken by other threads of the server");
         assert_eq!(said(Stage::WorkLock, 202, &[by::TIMER]), ", in futex");
         assert_eq!(said(Stage::WorkPoll, 3, &[by::PACKET]), ", in call 3, until a packet came");
-        assert_eq!(said(Stage::WorkLock, 202, &[1, 2, 3]), "", "three that have nothing in common");
+        assert_eq!(said(Stage::WorkLock, 202, &[1, 2, 3]), ", in futex", "three that have nothing in common");
         assert_eq!(said(Stage::WorkDisk, -1, &[by::DEVICE]), ", in a page fault (a mapped file, or swap)");
     }
 }

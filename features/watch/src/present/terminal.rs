@@ -377,6 +377,14 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_in_the_log_of_events_is_said() {
+        let text = |holes| watch(&WatchSummary { lost: 0, holes, ..summary() }, Style::default());
+        assert!(text(0).contains("nothing missing"), "{}", text(0));
+        let holes = text(16_384);
+        assert!(holes.contains("16384 events lost") && !holes.contains("nothing missing"), "{holes}");
+    }
+
+    #[test]
     fn the_live_view_is_a_line_for_each_server() {
         let service =
             ServiceCounts { port: 6379, requests: 5, times: Times(vec![(100, 5)]), ..ServiceCounts::default() };

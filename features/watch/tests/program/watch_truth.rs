@@ -537,7 +537,7 @@ const NOT_PLANTED: [&str; 9] = [
 
 /// Nothing is planted: how often a cause is named for sure all the same. MSGPATH_RUNS: how many runs.
 #[test]
-#[ignore = "takes a quarter of an hour: cargo test --test program -- --ignored nothing_is_surely"]
+#[ignore = "takes minutes: cargo test --test program -- --ignored nothing_is_surely"]
 fn nothing_is_surely_blamed_where_nothing_is_planted() {
     skip_without_bpf!();
     let runs: usize = std::env::var("MSGPATH_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
