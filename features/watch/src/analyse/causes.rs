@@ -234,7 +234,7 @@ fn queue(rows: &[&RequestRow]) -> String {
         let middle = row.t0_ns.saturating_add(row.total_ns / 2);
         begins.partition_point(|begin| *begin <= middle) - ends.partition_point(|end| *end < middle)
     };
-    let mean = waiting.iter().map(|row| at_once(&row)).sum::<usize>() as f64 / waiting.len().max(1) as f64;
+    let mean = waiting.iter().map(at_once).sum::<usize>() as f64 / waiting.len().max(1) as f64;
     if mean < 1.5 { String::new() } else { format!(", {mean:.1} requests waiting for it at once") }
 }
 
