@@ -264,7 +264,7 @@ fn standing(direction: Direction, round: &LoadedRound) -> Option<f64> {
 
 fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>) -> EndQueue {
     let logs = || rounds.values().filter_map(|round| round.ends[end].as_ref());
-    let Some(last) = logs().last() else { return EndQueue { end: end_name(end).into(), ..EndQueue::default() } };
+    let Some(last) = logs().next_back() else { return EndQueue { end: end_name(end).into(), ..EndQueue::default() } };
     let mean_of = |of: fn(&At) -> Option<u64>| over(rounds, |round| sampled(round.ends[end].as_ref()?, of));
     let sum_of = |of: fn(&At) -> Option<u64>| logs().filter_map(|log| Some(grown(log, of)?.0)).reduce(|a, b| a + b);
     EndQueue {

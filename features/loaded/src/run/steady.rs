@@ -32,7 +32,7 @@ pub fn is_steady(looks: &[Look]) -> bool {
     }
     let within = |from: u64, to: u64| looks.iter().filter(move |look| (from..=to).contains(&look.t_ns));
     let rate = |from, to| {
-        let (first, last) = (within(from, to).next()?, within(from, to).last()?);
+        let (first, last) = (within(from, to).next()?, within(from, to).next_back()?);
         let ns = last.t_ns.checked_sub(first.t_ns).filter(|ns| *ns > 0)?;
         Some(last.bytes.saturating_sub(first.bytes) as f64 / ns as f64)
     };
