@@ -623,6 +623,10 @@ pub struct Plan {
     pub seed: u64,
     /// How long each case is measured. A time is what the user waits for a case ([`Plan::wait_ns`]).
     pub extent: Extent,
+    /// Other traffic goes on beside its rounds. It may take their packets, so a round whose connections are not made is tried again; and
+    /// it takes a time to be ready that comes on top of that of the cases. Not recorded.
+    #[serde(skip)]
+    pub beside: bool,
     /// Of the time of each case what its rounds may take, ns: what pilots, what-ifs and the work around rounds leave of it
     /// (docs/method/rounds.md#the-time-you-wait). `None`: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -707,6 +711,7 @@ impl Plan {
             restarts: 1,
             seed: 1,
             extent: Extent::Time(10_000_000_000),
+            beside: false,
             rounds_ns: None,
             warmup_ns: 0,
             trim: DEFAULT_TRIM,

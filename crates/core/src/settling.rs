@@ -62,9 +62,13 @@ pub struct Spans {
 
 impl Plan {
     /// How long the user waits for the rounds of the plan and all that is around them, ns: the time of each case that was asked for.
-    /// An open loop sends for all of it, after its warm-up. `None`: a number of messages takes what it takes.
+    /// An open loop sends for all of it, after its warm-up. `None`: a number of messages takes what it takes, and so does
+    /// what goes on beside the rounds.
     pub fn wait_ns(&self) -> Option<u64> {
         let Extent::Time(ns) = self.extent else { return None };
+        if self.beside {
+            return None;
+        }
         let asked = self.cases.iter().filter(|case| case.ablation.is_none() && case.phase == 0).count();
         let each = if self.has_schedules() { ns.saturating_add(self.warmup_ns) } else { ns };
         Some(each.saturating_mul(asked as u64))

@@ -11,6 +11,10 @@ use crate::link::Pair;
 use crate::round::{Round, RoundError, round};
 use msgpath_agent::observe::Tracer;
 use msgpath_agent::wire::{self, OPEN_BUFFERS, Own, ProgramOrder, RoundOrder};
+use msgpath_sys::say;
+
+/// A round beside other traffic whose connections are not made is tried again so often.
+const TRIES: u32 = 3;
 
 /// Makes the orders of a plan.
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +93,17 @@ impl Orders<'_> {
         pair: &mut Pair,
         order: &RoundOrder,
         own: &Own,
-        tracer: Option<&mut Tracer>,
+        mut tracer: Option<&mut Tracer>,
     ) -> Result<Round, RoundError> {
-        round(pair, order, own, self.one_clock, tracer, self.stop)
+        let mut tried = 0;
+        loop {
+            match round(pair, order, own, self.one_clock, tracer.as_deref_mut(), self.stop) {
+                Err(RoundError::Unavailable(reason)) if self.plan.beside && tried < TRIES => {
+                    tried += 1;
+                    say!("note: {}: {}; tried again ({tried} of {TRIES})", order.path, reason.why);
+                }
+                done => return done,
+            }
+        }
     }
 }

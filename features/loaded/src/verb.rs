@@ -156,6 +156,7 @@ impl Arguments {
             Extent::Time(_) => {}
         }
         plan.workload = &LOADED;
+        plan.beside = true;
         // The load begins anew in each round: neither more rounds nor cases that explain others are worth it.
         (plan.fewest_rounds, plan.extend, plan.try_causes, plan.events) = (0, false, false, false);
         plan.validate()?;
