@@ -270,7 +270,7 @@ pub const STREAM: &[CaseColumn] = &[
         |case| of_stream(case, |own| Value::Bits(own.sender_bits.clone())),
     )
     .keep(1),
-    CaseColumn::new("messages_per_s", "messages/s", "Messages a second that came through.", |case| {
+    CaseColumn::new("messages_per_s", "message rate", "Messages a second that came through.", |case| {
         of_stream(case, |own| Value::Rate(own.messages.clone()))
     })
     .keep(2)
@@ -339,11 +339,12 @@ had is empty. `--json` has the same numbers under `cases` ([CaseSummary](json.md
             let range = if range.is_some() { "yes" } else { "" };
             let _ = writeln!(wanted, "| {title} | `{key}` | {range} | {doc} |");
         }
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/columns.md");
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        let file = root.join("docs/columns.md");
         if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-            std::fs::write(file, wanted).unwrap();
+            std::fs::write(&file, wanted).unwrap();
         } else {
-            let same = std::fs::read_to_string(file).is_ok_and(|text| text == wanted);
+            let same = std::fs::read_to_string(&file).is_ok_and(|text| text == wanted);
             assert!(same, "docs/columns.md: INSTA_UPDATE=always cargo test -p msgpath-present the_page_of_columns");
         }
     }

@@ -32,7 +32,7 @@ const QUANTITIES: &[(&str, &str)] = &[
     ("receiver", "receiver"),
     ("throughput", "receiver"),
     ("sender", "sender"),
-    ("messages/s", "messages/s"),
+    ("message rate", "message rate"),
 ];
 
 /// By case and quantity: each text, and where it stands.
@@ -152,7 +152,7 @@ impl Walk<'_> {
             let bits = |value: &Value| value["value"].as_f64().map(|bits| bits_per_second(bits, BitUnits::Si));
             add("receiver", bits(&through["receiver_bits_per_s"]));
             add("sender", bits(&through["sender_bits_per_s"]));
-            add("messages/s", through["messages_per_s"]["value"].as_f64().map(words::per_second));
+            add("message rate", through["messages_per_s"]["value"].as_f64().map(words::per_second));
         }
     }
 }
@@ -211,7 +211,7 @@ fn a_quantity_has_one_value_on_screen_page_and_in_json() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/golden/run-3-block-4");
     walked(&msgpath_record::read(&golden).unwrap(), |_| ());
     let timed = ["p50", "p99", "lost", "rate"];
-    let streamed = ["receiver", "sender", "messages/s"];
+    let streamed = ["receiver", "sender", "message rate"];
     let runs: [(Run, &[&str]); 5] = [
         (Build::echo(&["tcp:send"], &[64]).messages(2_000).run(), &["p50", "p99", "fastest", "slowest"]),
         (Build::echo(&["tcp:send"], &[64, 4096]).messages(2_000).run(), &timed),

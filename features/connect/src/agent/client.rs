@@ -494,7 +494,7 @@ impl<'a> Client<'a> {
         let mut parts: Vec<String> =
             failed.map(|(reason, failed)| format!("{} x {reason} ({})", failed.count, failed.example)).collect();
         let hint = match overflows {
-            0 => "msgpath doctor at both ends",
+            0 => "msgpath doctor   at both ends",
             _ => {
                 parts.push(format!(
                     "the accept queue of a server in this network namespace overflowed {overflows} times"

@@ -47,7 +47,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
         let ports = own.reasons.iter().any(|reason| reason.what == "no local port");
         let fix = match ports {
             true => "fewer connections at a time (-P), or more ports (net.ipv4.ip_local_port_range)",
-            false => "longer rounds (-t, -r) for slow ones; msgpath doctor at both ends",
+            false => "longer rounds (-t, -r) for slow ones; msgpath doctor   at both ends",
         };
         let numbers = [("failed", own.failed as f64), ("begun", own.begun as f64)];
         warning(

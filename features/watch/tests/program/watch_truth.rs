@@ -519,7 +519,9 @@ fn replies_that_are_larger_are_said() {
         drop(stream);
         server.join().expect("the server");
     });
-    is_caused_by(server(&result), ", with replies of 8 MiB instead of 1 B");
+    // How many of the slow ones had the large reply depends on what else ran.
+    is_caused_by(server(&result), ", with replies of ");
+    is_caused_by(server(&result), " MiB instead of 1 B");
 }
 
 /// What a server that only answers does not wait for.

@@ -103,8 +103,6 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("warnings", Measures),
     ("units", Measures),
     ("histogram", Measures),
-    ("close", Measures),
-    ("backlog", Measures),
     // `periodic`.
     ("processes", Measures),
     ("period", Measures),
