@@ -70,7 +70,7 @@ pub fn schema(schema: &mut Schema) {
     }
 }
 
-/// Implements `Serialize` for a type that is [`Explained`](crate::explained::Explained), with `read` before it `Deserialize` too.
+/// Implements `Serialize` for a type that is [`Explained`], with `read` before it `Deserialize` too.
 #[macro_export]
 macro_rules! explained {
     (read $($type:ty),+) => {

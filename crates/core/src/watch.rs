@@ -106,7 +106,7 @@ impl DerefMut for Stages {
 pub struct Culprit {
     /// How long the thread waited, ns; 0: it did not.
     pub ns: u64,
-    /// Thread id. No thread woke it: [`by`](self::by) says what did.
+    /// Thread id. No thread woke it: [`by`] says what did.
     pub pid: i32,
     /// Of a block: number of the call; negative: none. Of a wait for a CPU: [`QUOTA`], or negative. Of a stop: the signal; 0: a tracer;
     /// negative: a freezer.
