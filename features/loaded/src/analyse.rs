@@ -103,7 +103,7 @@ pub struct EndQueue {
     pub queued_packets: Option<Estimate>,
     /// Bits a second that left them.
     pub left_bits: Option<Estimate>,
-    /// Those bytes by that rate: how long what comes last waits, ns.
+    /// How long a message of the echo waits there: bytes by that rate, the median over the times at which messages come, ns.
     pub queue_ns: Option<Estimate>,
     /// Packets dropped in all rounds.
     pub drops: Option<u64>,
@@ -153,8 +153,9 @@ pub fn summarise(run: &Run, facts: &LoadFacts, read: &[LoadedRound], summary: &S
         let connect = summary.cases.iter().find(|one| one.case.id == case.id).and_then(|one| one.transit.connect_ns);
         let rounds = of_case(case.id);
         let added = added(&medians, &series(plan, Metric::P50, &rounds));
-        let queues: Vec<EndQueue> = direction.senders().iter().map(|end| end_queue(*end, &own)).collect();
-        let beyond = added.iter().filter_map(|(pass, ns)| Some(ns - standing(direction, own.get(pass)?)?));
+        let queues: Vec<EndQueue> = direction.senders().iter().map(|end| end_queue(*end, &own, &medians)).collect();
+        let beyond =
+            added.iter().filter_map(|(pass, ns)| Some(ns - standing(direction, own.get(pass)?, *medians.get(pass)?)?));
         Some(UnderLoad {
             case: case.id,
             direction,
@@ -239,14 +240,24 @@ fn through(log: &QueueLog, direction: Direction) -> Option<f64> {
     }
 }
 
-/// How long what comes last waits in the queues of an end: what stands there, by the rate at which it leaves, ns.
-pub fn queue_ns(log: &QueueLog) -> Option<f64> {
-    let bytes = sampled(log, |at| at.backlog_bytes)?;
-    if bytes == 0.0 {
-        return Some(0.0);
+/// How long a message of the echo waits in the queues of an end, median, ns: what stands there, by the rate at which it leaves. A
+/// message that waits for its answer comes 1 / (idle + queue) times a second, so a queue is weighed by that
+/// (docs/method/loaded.md#where-it-stands).
+fn queue_ns(log: &QueueLog, idle_ns: f64) -> Option<f64> {
+    let bytes: Vec<u64> = log.samples.iter().filter_map(|at| at.backlog_bytes).collect();
+    if bytes.is_empty() || bytes.iter().all(|bytes| *bytes == 0) {
+        return bytes.first().map(|_| 0.0);
     }
     let rate = bits(log, |at| at.left_bytes).filter(|bits| *bits > 0.0)?;
-    Some(8e9 * bytes / rate)
+    let mut waits: Vec<f64> = bytes.iter().map(|bytes| 8e9 * *bytes as f64 / rate).collect();
+    waits.sort_by(f64::total_cmp);
+    let weight = |wait: &f64| 1.0 / (wait + idle_ns).max(1.0);
+    let half = waits.iter().map(weight).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    waits.iter().copied().find(|wait| {
+        below += weight(wait);
+        below >= half
+    })
 }
 
 fn is_fair(kinds: &[String]) -> bool {
@@ -254,15 +265,15 @@ fn is_fair(kinds: &[String]) -> bool {
 }
 
 /// What a message waited in the queues of the senders of a round, ns; `None`: nobody knows of one of them.
-fn standing(direction: Direction, round: &LoadedRound) -> Option<f64> {
+fn standing(direction: Direction, round: &LoadedRound, idle_ns: f64) -> Option<f64> {
     let at = |end: &usize| {
         let log = round.ends[*end].as_ref()?;
-        if is_fair(&log.kinds) { Some(0.0) } else { queue_ns(log) }
+        if is_fair(&log.kinds) { Some(0.0) } else { queue_ns(log, idle_ns) }
     };
     direction.senders().iter().map(at).sum()
 }
 
-fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>) -> EndQueue {
+fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>, idle: &Series) -> EndQueue {
     let logs = || rounds.values().filter_map(|round| round.ends[end].as_ref());
     let Some(last) = logs().next_back() else { return EndQueue { end: end_name(end).into(), ..EndQueue::default() } };
     let mean_of = |of: fn(&At) -> Option<u64>| over(rounds, |round| sampled(round.ends[end].as_ref()?, of));
@@ -275,7 +286,7 @@ fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>) -> EndQueue {
         queued_bytes: mean_of(|at| at.backlog_bytes),
         queued_packets: mean_of(|at| at.backlog_packets),
         left_bits: over(rounds, |round| bits(round.ends[end].as_ref()?, |at| at.left_bytes)),
-        queue_ns: over(rounds, |round| queue_ns(round.ends[end].as_ref()?)),
+        queue_ns: over(rounds, |round| queue_ns(round.ends[end].as_ref()?, *idle.get(&round.pass)?)),
         drops: sum_of(|at| at.drops),
         marks: sum_of(|at| at.marks),
         device_bytes: mean_of(|at| at.device_bytes),
@@ -315,6 +326,24 @@ mod tests {
         let per_minute = down.per_minute.as_ref().unwrap().value;
         assert!((per_minute / (60e9 / (121.12 * MS)) - 1.0).abs() < 0.06, "{per_minute}");
         assert!(loaded.idle_per_minute.unwrap().value > 100.0 * per_minute && !loaded.no_link);
+    }
+
+    #[test]
+    fn a_queue_is_weighed_by_the_messages_that_meet_it() {
+        // 1.25 MB a second leave. Half of the time 10 ms stand, half 30 ms; 1/11 of a message a ms meets the first, 1/31 the other.
+        let at = |n: u64| At {
+            t_ns: 1 + n * 10_000_000,
+            backlog_bytes: Some(if n % 2 == 0 { 12_500 } else { 37_500 }),
+            left_bytes: Some(12_500 * n),
+            ..At::default()
+        };
+        let mut log = QueueLog { samples: (0..100).map(at).collect(), ..QueueLog::default() };
+        assert!((queue_ns(&log, MS).unwrap() / MS - 10.0).abs() < 1e-6);
+        // Four times as long it is the longer one that most meet.
+        log.samples.iter_mut().filter(|at| at.t_ns % 50_000_000 != 1).for_each(|at| at.backlog_bytes = Some(37_500));
+        assert!((queue_ns(&log, MS).unwrap() / MS - 30.0).abs() < 1e-6);
+        log.samples.iter_mut().for_each(|at| at.backlog_bytes = Some(0));
+        assert_eq!((queue_ns(&log, MS), queue_ns(&QueueLog::default(), MS)), (Some(0.0), None));
     }
 
     #[test]

@@ -32,7 +32,8 @@ fn text_of(run: &Value) -> String {
     own["text"].as_str().unwrap().to_owned()
 }
 
-/// A little more than passes keeps the queue full, whatever else the machine does; the few messages that are dropped are not in the median.
+/// A little more than passes keeps the queue full, whatever else the machine does. Messages that are dropped go again after 200 ms or more:
+/// they may be most of one round, but not of all messages.
 #[test]
 fn a_full_queue_adds_its_length_by_its_rate_in_each_direction() {
     let home = Home::new();
@@ -41,7 +42,8 @@ fn a_full_queue_adds_its_length_by_its_rate_in_each_direction() {
     let known_ns = PACKETS * FRAME * 8.0 / RATE * 1e9;
     assert_eq!(directions(&run).len(), 2, "{}", run["unavailable"]);
     for (direction, end) in directions(&run).iter().zip(["server", "client"]) {
-        let added = direction["added_ns"]["value"].as_f64().unwrap();
+        let p50 = |case: &Value| run["cases"][case.as_u64().unwrap() as usize]["quantiles"][0]["ns"].as_f64().unwrap();
+        let added = p50(&direction["case"]) - p50(&run["loaded"]["idle"]);
         println!("{end}: {} ms added, {} ms known", added / 1e6, known_ns / 1e6);
         assert!((added / known_ns - 1.0).abs() < 0.05, "{added} ns are added, {known_ns} ns are known: {direction}");
         let queue = &direction["queues"][0];
