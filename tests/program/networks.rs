@@ -25,11 +25,6 @@ pub(crate) fn in_namespaces(home: &Home, text: &str) -> Output {
     Running::new(command).finish(LIMIT)
 }
 
-/// The same for tests of features; `None`: no namespaces here.
-pub(crate) fn bed(home: &Home, text: &str) -> Option<Output> {
-    may_have_namespaces().then(|| in_namespaces(home, text))
-}
-
 /// The host of the script (10.8.1.2), a router `r` and a host `b` (10.8.2.2) behind it.
 const ROUTER: &str = "
     ip link set lo up; mount -t tmpfs t /run; mkdir -p /run/netns

@@ -333,7 +333,7 @@ mod tests {
         // 1.25 MB a second leave. Half of the time 10 ms stand, half 30 ms; 1/11 of a message a ms meets the first, 1/31 the other.
         let at = |n: u64| At {
             t_ns: 1 + n * 10_000_000,
-            backlog_bytes: Some(if n % 2 == 0 { 12_500 } else { 37_500 }),
+            backlog_bytes: Some(if n.is_multiple_of(2) { 12_500 } else { 37_500 }),
             left_bytes: Some(12_500 * n),
             ..At::default()
         };

@@ -94,7 +94,10 @@ fn a_queue_that_is_fair_keeps_the_messages_from_waiting() {
         ip netns exec b \"$0\" serve 10.8.1.2 --insecure -q &
         until ip netns exec b ss -Hltn sport = 5210 | grep -q .; do kill -0 $!; sleep 0.1; done
         \"$0\" loaded 10.8.1.2 --load udp --load-rate 12M --direction up";
-    let Some(output) = crate::networks::bed(&home, &format!("{bed} {SHORT} --no-save --json")) else { return };
+    if !crate::networks::may_have_namespaces() {
+        return;
+    }
+    let output = crate::networks::in_namespaces(&home, &format!("{bed} {SHORT} --no-save --json"));
     if output.code == Some(77) {
         return eprintln!("skipped: no fq_codel in this kernel");
     }
