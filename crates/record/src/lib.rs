@@ -30,6 +30,7 @@ mod error;
 pub mod export;
 #[cfg(test)]
 mod golden;
+pub mod lines;
 pub mod log;
 mod messages;
 pub mod owner;

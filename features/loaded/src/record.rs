@@ -2,22 +2,18 @@
 //! JSON in `loaded.jsonl`.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use msgpath_core::parts::Part;
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_record::RecordError;
-use msgpath_sys::files::{append_regular, open_regular};
+use msgpath_record::lines::{self, Limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Its name, within the folder of the run.
 const FILE: &str = "loaded.jsonl";
-/// The longest line that is read, bytes.
-const MAX_LINE: u64 = 4 << 20;
-/// Most lines that are read.
-const MAX_LINES: usize = 20_000;
+const LIMITS: Limits = Limits { line: 4 << 20, lines: 20_000 };
 /// Most samples of an end in a round.
 pub const MAX_SAMPLES: usize = 2048;
 
@@ -147,11 +143,7 @@ pub struct LoadedRound {
 /// # Errors
 /// The file cannot be written.
 pub fn append(folder: &Path, round: &LoadedRound) -> Result<(), RecordError> {
-    let file = folder.join(FILE);
-    let mut line = serde_json::to_vec(round).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
-    line.push(b'\n');
-    let written = append_regular(&file, true).and_then(|mut out| out.write_all(&line));
-    written.map_err(|source| RecordError::Create { file, source })
+    lines::append(&folder.join(FILE), std::slice::from_ref(round))
 }
 
 /// All rounds up to the first line that is not whole; none of a run without load.
@@ -159,22 +151,7 @@ pub fn append(folder: &Path, round: &LoadedRound) -> Result<(), RecordError> {
 /// # Errors
 /// The file cannot be read.
 pub fn rounds(folder: &Path) -> Result<Vec<LoadedRound>, RecordError> {
-    let file = folder.join(FILE);
-    let cannot = |source: io::Error| RecordError::Read { file: file.clone(), source };
-    let mut input = match open_regular(&file) {
-        Ok(input) => BufReader::new(input),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(cannot(error)),
-    };
-    let (mut rounds, mut line) = (Vec::new(), Vec::new());
-    while rounds.len() < MAX_LINES {
-        line.clear();
-        input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(cannot)?;
-        let Some(text) = line.strip_suffix(b"\n") else { break };
-        let Ok(round) = serde_json::from_slice(text) else { break };
-        rounds.push(round);
-    }
-    Ok(rounds)
+    lines::read(&folder.join(FILE), LIMITS)
 }
 
 #[cfg(test)]

@@ -1,21 +1,18 @@
 //! What measuring tools of others said between the rounds of a run (`--tools`): a line of JSON for each time that one ran, in
 //! `tools.jsonl` beside the rounds. Their words stay as they were; what they mean is read anew by whoever shows them.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use msgpath_record::RecordError;
-use msgpath_sys::files::{append_regular, open_regular};
+use msgpath_record::lines::{self, Limits};
 use serde::{Deserialize, Serialize};
 
 /// Its name, within the folder of the run.
 const TOOLS_FILE: &str = "tools.jsonl";
 /// Most bytes of what a tool writes that are kept.
 pub const MAX_TOOL_OUTPUT: usize = 128 << 10;
-/// The longest line that is read, bytes: an output in which every byte is escaped.
-const MAX_LINE: u64 = 1 << 20;
-/// Most lines that are read.
-const MAX_LINES: usize = 4096;
+/// The longest line is an output in which every byte is escaped.
+const LIMITS: Limits = Limits { line: 1 << 20, lines: 4096 };
 
 /// One time that a tool ran, or could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,14 +43,7 @@ pub struct ToolRun {
 /// # Errors
 /// The file cannot be written.
 pub fn append_tool_runs(folder: &Path, runs: &[ToolRun]) -> Result<(), RecordError> {
-    let file = folder.join(TOOLS_FILE);
-    let mut lines = Vec::new();
-    for run in runs {
-        serde_json::to_writer(&mut lines, run).map_err(|error| RecordError::Unrecordable(error.to_string()))?;
-        lines.push(b'\n');
-    }
-    let written = append_regular(&file, true).and_then(|mut out| out.write_all(&lines));
-    written.map_err(|source| RecordError::Create { file, source })
+    lines::append(&folder.join(TOOLS_FILE), runs)
 }
 
 /// All of a run, up to the first line that is not whole; none where no tool ran.
@@ -61,25 +51,7 @@ pub fn append_tool_runs(folder: &Path, runs: &[ToolRun]) -> Result<(), RecordErr
 /// # Errors
 /// The file cannot be read.
 pub fn tool_runs(folder: &Path) -> Result<Vec<ToolRun>, RecordError> {
-    let file = folder.join(TOOLS_FILE);
-    let cannot = |source: io::Error| RecordError::Read { file: file.clone(), source };
-    let mut input = match open_regular(&file) {
-        Ok(input) => BufReader::new(input),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(cannot(error)),
-    };
-    let mut runs = Vec::new();
-    let mut line = Vec::new();
-    while runs.len() < MAX_LINES {
-        line.clear();
-        input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(cannot)?;
-        let Some(text) = line.strip_suffix(b"\n") else { break };
-        match serde_json::from_slice(text) {
-            Ok(run) => runs.push(run),
-            Err(_) => break,
-        }
-    }
-    Ok(runs)
+    lines::read(&folder.join(TOOLS_FILE), LIMITS)
 }
 
 #[cfg(test)]
