@@ -30,21 +30,14 @@ pub fn is_steady(looks: &[Look]) -> bool {
     if looks[0].t_ns > third {
         return false;
     }
-    let within = |from: u64, to: u64| looks.iter().filter(move |look| (from..=to).contains(&look.t_ns));
-    let rate = |from, to| {
-        let (first, last) = (within(from, to).next()?, within(from, to).next_back()?);
-        let ns = last.t_ns.checked_sub(first.t_ns).filter(|ns| *ns > 0)?;
-        Some(last.bytes.saturating_sub(first.bytes) as f64 / ns as f64)
-    };
-    let spans = [(third, second), (second, first), (first, last.t_ns)];
-    let Some(rates) = spans.iter().map(|(from, to)| rate(*from, *to)).collect::<Option<Vec<f64>>>() else {
-        return false;
-    };
+    let before = |ns: u64| looks.partition_point(|look| look.t_ns < ns);
+    let windows =
+        [(third, second), (second, first), (first, last.t_ns)].map(|(from, to)| &looks[before(from)..before(to + 1)]);
+    let Some(rates) = windows.iter().map(|looks| rate(looks)).collect::<Option<Vec<f64>>>() else { return false };
     let most = rates.iter().copied().fold(0.0, f64::max);
     let same = most > 0.0 && rates.iter().all(|rate| most - rate <= SAME_RATE * most);
-    let depth =
-        |(from, to): (u64, u64), at: usize| mean(&within(from, to).map(|look| look.depths[at]).collect::<Vec<f64>>());
-    same && [0, 1].iter().all(|at| depth(spans[2], *at) <= GROWS * depth(spans[1], *at))
+    let depth = |looks: &[Look], at: usize| mean(&looks.iter().map(|look| look.depths[at]).collect::<Vec<f64>>());
+    same && [0, 1].iter().all(|at| depth(windows[2], *at) <= GROWS * depth(windows[1], *at))
 }
 
 /// Whether nothing more than a trickle passed between two looks, measured by what passed under load.

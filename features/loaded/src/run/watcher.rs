@@ -3,10 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use msgpath_agent::wire::{Body, FromEnd, ToEnd};
-use msgpath_core::{Exit, Problem};
-use msgpath_run::{Link, out_of_turn};
-use serde::de::DeserializeOwned;
+use msgpath_agent::wire::{FromEnd, ToEnd};
+use msgpath_core::Problem;
+use msgpath_run::{Link, had, out_of_turn};
 
 use crate::agent::{Order, QUEUES};
 use crate::record::QueueLog;
@@ -45,10 +44,10 @@ impl Watcher {
     /// # Errors
     /// It is gone.
     pub fn begin(&mut self) -> Result<(), Problem> {
-        self.tell(&Order::Ready)?;
-        match self.0.answer()?.0 {
+        self.0.order(QUEUES.name, &Order::Ready)?;
+        match self.answer()? {
             FromEnd::Ready { .. } => self.0.send(&ToEnd::Go),
-            other => Err(refused(other)),
+            _ => Err(out_of_turn()),
         }
     }
 
@@ -58,9 +57,9 @@ impl Watcher {
     /// It is gone.
     pub fn end(&mut self) -> Result<QueueLog, Problem> {
         self.0.send(&ToEnd::Finish)?;
-        match self.0.answer()?.0 {
+        match self.answer()? {
             FromEnd::Over => self.said(),
-            other => Err(refused(other)),
+            _ => Err(out_of_turn()),
         }
     }
 
@@ -72,28 +71,17 @@ impl Watcher {
         self.0.keep_alive()
     }
 
-    fn tell(&mut self, order: &Order) -> Result<(), Problem> {
-        let body = Body::of(order).map_err(|error| Problem::new("E17", Exit::Unfinished, error.to_string()))?;
-        self.0.send(&ToEnd::For { role: QUEUES.name.into(), body })
-    }
-
     fn ask(&mut self, order: &Order) -> Result<QueueLog, Problem> {
-        self.tell(order)?;
+        self.0.order(QUEUES.name, order)?;
         self.said()
     }
 
-    fn said<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
-        match self.0.answer()?.0 {
-            FromEnd::For { body } => body.read().map_err(|_| out_of_turn()),
-            other => Err(refused(other)),
-        }
+    fn said(&mut self) -> Result<QueueLog, Problem> {
+        self.answer()?.of_role().map_err(|_| out_of_turn())
     }
-}
 
-fn refused(said: FromEnd) -> Problem {
-    match said {
-        FromEnd::Failed(failure) => failure.into(),
-        _ => out_of_turn(),
+    fn answer(&mut self) -> Result<FromEnd, Problem> {
+        had(self.0.answer()?.0, "the queues cannot be read")
     }
 }
 
