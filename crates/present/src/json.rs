@@ -24,6 +24,8 @@ use msgpath_record::{Damage, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+#[cfg(any(test, feature = "testing"))]
+pub use schema::check_part;
 pub use schema::{Added, Shape, schema, schema_of_types, schema_part};
 #[cfg(any(test, feature = "testing"))]
 pub use unexplained::unexplained;

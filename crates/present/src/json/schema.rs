@@ -73,6 +73,26 @@ pub fn schema_part(added: &Added<'_>) -> Value {
     json!({ "anyOf": all["anyOf"].take(), "run": run, "$defs": all["$defs"].take() })
 }
 
+/// Compares the part of the schema that a feature keeps, `src/present/schema.json` of a package in this folder, with what its types say.
+/// `INSTA_UPDATE=always` writes it.
+///
+/// # Panics
+/// They differ.
+#[cfg(any(test, feature = "testing"))]
+pub fn check_part(added: &Added<'_>, (package, folder): (&str, &str), kept: &str) {
+    check(&schema_part(added), &format!("{folder}/src/present/schema.json"), (package, kept));
+}
+
+#[cfg(any(test, feature = "testing"))]
+fn check(wanted: &Value, file: &str, (package, kept): (&str, &str)) {
+    let wanted = format!("{wanted:#}\n");
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(file, wanted).expect("the folder of a package can be written");
+    } else {
+        assert!(kept == wanted, "schema.json: INSTA_UPDATE=always cargo test -p {package} the_schema_is");
+    }
+}
+
 /// What the schema of the base must be: from the types.
 pub fn schema_of_types() -> Value {
     of_types(&Added::default())
@@ -184,14 +204,8 @@ mod tests {
 
     #[test]
     fn the_schema_is_what_the_types_say() {
-        let wanted = format!("{:#}\n", schema_of_types());
-        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-            let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/json/schema.json");
-            std::fs::write(file, &wanted).unwrap();
-        } else {
-            let same = schema(&[]) == wanted;
-            assert!(same, "schema.json: INSTA_UPDATE=always cargo test -p msgpath-present the_schema_is");
-        }
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/json/schema.json");
+        check(&schema_of_types(), file, (env!("CARGO_PKG_NAME"), &schema(&[])));
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn below(page: &mut Page, run: &Run, summary: &Summary) {
 #[cfg(test)]
 mod tests {
     use msgpath_analyse::summarise;
-    use msgpath_present::json::{Added, schema_part};
+    use msgpath_present::json::{Added, check_part};
     use msgpath_present::terminal::Style;
 
     use super::*;
@@ -74,12 +74,7 @@ mod tests {
     fn the_schema_is_what_the_types_say() {
         let added =
             Added { of_run: &[("connect", |types| types.subschema_for::<ConnectSummary>())], ..Added::default() };
-        let wanted = format!("{:#}\n", schema_part(&added));
-        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/present/schema.json"), &wanted).unwrap();
-        } else {
-            assert!(wanted == SCHEMA, "INSTA_UPDATE=always cargo test -p msgpath-connect the_schema_is");
-        }
+        check_part(&added, (env!("CARGO_PKG_NAME"), env!("CARGO_MANIFEST_DIR")), SCHEMA);
     }
 
     #[test]
