@@ -58,7 +58,17 @@ pub(crate) fn real_time(priority: u32) -> bool {
 
 /// Answers each byte with one, from one thread and one poll, until all have closed. What it does for a `p` is planted.
 pub(crate) fn serve(listener: &TcpListener, clients: usize, mut planted: impl FnMut()) {
-    let mut streams: Vec<TcpStream> = (0..clients).map(|_| listener.accept().expect("a client").0).collect();
+    let streams = (0..clients).map(|_| listener.accept().expect("a client").0).collect();
+    read_all(streams, |stream, byte| {
+        if byte == b'p' {
+            planted();
+        }
+        stream.write_all(&[byte]).is_ok()
+    });
+}
+
+/// Reads single bytes from all of them, by one thread and one poll, until each has closed or `goes_on` says that it is done with.
+pub(crate) fn read_all(mut streams: Vec<TcpStream>, mut goes_on: impl FnMut(&mut TcpStream, u8) -> bool) {
     while !streams.is_empty() {
         let mut ready: Vec<PollFd> = streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
         poll(&mut ready, None).expect("poll");
@@ -69,13 +79,7 @@ pub(crate) fn serve(listener: &TcpListener, clients: usize, mut planted: impl Fn
             if !ready.next().expect("one for each") {
                 return true;
             }
-            if stream.read(&mut byte).unwrap_or(0) == 0 {
-                return false;
-            }
-            if byte[0] == b'p' {
-                planted();
-            }
-            stream.write_all(&byte).is_ok()
+            stream.read(&mut byte).unwrap_or(0) > 0 && goes_on(stream, byte[0])
         });
     }
 }

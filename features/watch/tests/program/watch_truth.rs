@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use crate::command::{Home, free_port, listening, within};
 use crate::watch::{
-    CPU, PLANTED, Program, ask, client, connect, is_caused_by, named, sentence, serve, server, skip_without_bpf,
-    watch_typed, watch_what,
+    CPU, PLANTED, Program, ask, client, connect, is_caused_by, named, read_all, sentence, serve, server,
+    skip_without_bpf, watch_typed, watch_what,
 };
 
 /// An innocent task on every CPU, which the interrupts of timers find there.
@@ -306,7 +306,10 @@ fn the_time_in_a_queue_is_told_from_the_work() {
                     stream.write_all(&[what]).expect("the client reads");
                 }
             });
-            read_all(peers, |stream, what| hand.send((stream, what)).expect("the worker is there"));
+            read_all(peers, |stream, what| {
+                hand.send((stream.try_clone().expect("a descriptor"), what)).expect("the worker is there");
+                true
+            });
             drop(hand);
             worker.join().expect("the worker");
         });
@@ -324,27 +327,6 @@ fn the_time_in_a_queue_is_told_from_the_work() {
     let said = server(&result)["findings"].to_string();
     assert!(said.contains("until another thread of the server took it over"), "{said}");
     assert!(said.contains("the server sleeping, in clock_nanosleep"), "{said}");
-}
-
-/// Reads single bytes from all of them until they have closed.
-fn read_all(mut peers: Vec<TcpStream>, mut each: impl FnMut(TcpStream, u8)) {
-    while !peers.is_empty() {
-        let mut ready: Vec<PollFd> = peers.iter().map(|peer| PollFd::new(peer, PollFlags::IN)).collect();
-        poll(&mut ready, None).expect("poll");
-        let ready: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let mut ready = ready.into_iter();
-        peers.retain_mut(|peer| {
-            let mut what = [0];
-            if !ready.next().expect("one for each") {
-                return true;
-            }
-            let open = peer.read(&mut what).unwrap_or(0) > 0;
-            if open {
-                each(peer.try_clone().expect("a descriptor"), what[0]);
-            }
-            open
-        });
-    }
 }
 
 /// A proxy of one thread that computes for one client while the backend of another one's request is slow: that reply has not come, and
