@@ -14,6 +14,9 @@ const TRACED_NS: u64 = 30_000_000;
 /// A round whose settling is cut by less than this share counts as settled.
 const CUT: f64 = 0.1;
 
+/// Rounds have at least one part in so many of the time of their case, whatever pilots and what is around them take.
+pub const LEAST_OF_TIME: u64 = 4;
+
 /// The state in which a case is measured (docs/method/rounds.md#settling).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

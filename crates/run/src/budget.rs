@@ -3,11 +3,10 @@
 
 use msgpath_core::Plan;
 use msgpath_core::plan::Extent;
+use msgpath_core::settling::LEAST_OF_TIME;
 
 use crate::pilot::Pace;
 
-/// Rounds have at least this share of the time of their case, whatever the pilots took.
-const LEAST: u64 = 4;
 /// The time is found to this share of it.
 const STEPS: u32 = 12;
 
@@ -23,7 +22,7 @@ pub fn rounds_ns(plan: &Plan, paces: &[Pace], left_ns: u64) -> Option<u64> {
         tried.rounds_ns = Some(rounds_ns);
         all_rounds_ns(&tried, paces) <= left_ns
     };
-    let (mut short, mut long) = (ns / LEAST, ns);
+    let (mut short, mut long) = (ns / LEAST_OF_TIME, ns);
     if fits(long) {
         return Some(long);
     }

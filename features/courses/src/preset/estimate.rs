@@ -3,6 +3,7 @@
 use msgpath_core::Workload;
 use msgpath_core::plan::{Extent, Plan};
 use msgpath_core::schema::RoundRecord;
+use msgpath_core::settling::LEAST_OF_TIME;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, CaseRole};
 
@@ -62,8 +63,6 @@ const RUN: u64 = 500_000_000;
 const RESTART: u64 = 100_000_000;
 /// What a round is trimmed by at most, ns, where a schedule says how long that takes.
 const TRIM: u64 = 20_000_000;
-/// Rounds have at least this share of the time of a case.
-const LEAST: u64 = 4;
 /// Rounds of an ablation and of a traced replica are at most so long, ns.
 const ABLATION: u64 = 10_000_000;
 const TRACED: u64 = 30_000_000;
@@ -110,7 +109,7 @@ fn round_ns(plan: &Plan, case: &Case, pace: Pace) -> u64 {
     let gap_ns = case.load.rate().map(|rate| rate.gap_ns());
     let messages = match (plan.extent, gap_ns) {
         (Extent::Time(ns), Some(_)) => ns / rounds,
-        (Extent::Time(ns), None) => ns / LEAST / rounds,
+        (Extent::Time(ns), None) => ns / LEAST_OF_TIME / rounds,
         (Extent::Count(count), Some(gap)) => (count as f64 * gap) as u64 / rounds,
         (Extent::Count(count), None) => {
             let message = if plan.workload.timed { pace.message } else { pace.message / OF_A_STREAM };
