@@ -122,8 +122,7 @@ impl Progress for Block {
     }
 
     fn planned(&mut self, plan: &Plan) {
-        self.so_far.planned(plan);
-        self.so_far.begun.get_or_insert_with(Instant::now);
+        self.so_far.begin(plan);
     }
 
     fn warming(&mut self, case: &Case, done: usize, of: usize) {
@@ -133,7 +132,6 @@ impl Progress for Block {
     }
 
     fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
-        self.so_far.begun.get_or_insert_with(Instant::now);
         self.so_far.add(round);
         // What nobody could see is not made: a picture costs more the longer the run.
         if done < of && self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAWN) {
@@ -186,8 +184,7 @@ impl Progress for Line {
     }
 
     fn planned(&mut self, plan: &Plan) {
-        self.so_far.planned(plan);
-        self.so_far.begun.get_or_insert_with(Instant::now);
+        self.so_far.begin(plan);
     }
 
     fn warming(&mut self, case: &Case, done: usize, of: usize) {
@@ -195,7 +192,6 @@ impl Progress for Line {
     }
 
     fn round(&mut self, round: &RoundRecord, done: u64, of: u64) {
-        self.so_far.begun.get_or_insert_with(Instant::now);
         self.so_far.add(round);
         self.say(|so_far| format!("{}   {}", so_far.line(round, done, of), so_far.time_left(done, of)));
     }

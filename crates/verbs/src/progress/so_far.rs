@@ -25,7 +25,8 @@ pub(super) struct SoFar {
     strip: Option<Strip>,
     /// The rows of a load curve, of sizes, of kinds of calls.
     cases: Option<CasesSoFar>,
-    pub(super) begun: Option<Instant>,
+    /// When its rounds began.
+    begun: Option<Instant>,
 }
 
 impl SoFar {
@@ -38,8 +39,14 @@ impl SoFar {
         self.planned(&header.plan);
     }
 
+    /// Its rounds begin, by this plan.
+    pub(super) fn begin(&mut self, plan: &Plan) {
+        self.planned(plan);
+        self.begun.get_or_insert_with(Instant::now);
+    }
+
     /// The plan as its rounds begin: the warm-up may have dropped cases and made rounds fewer. Later cases join the others.
-    pub(super) fn planned(&mut self, plan: &Plan) {
+    fn planned(&mut self, plan: &Plan) {
         let Some(header) = &mut self.header else { return };
         header.plan = plan.clone();
         self.rounds.resize(plan.cases.len(), Vec::new());
@@ -71,6 +78,8 @@ impl SoFar {
     }
 
     pub(super) fn add(&mut self, round: &RoundRecord) {
+        // Not every run says when its rounds begin.
+        self.begun.get_or_insert_with(Instant::now);
         let Some(header) = &self.header else { return };
         let role = header.plan.cases.get(round.case as usize).map(|case| case.role);
         if let Some(strip) = self.strip.as_mut().filter(|_| role == Some(CaseRole::Measured)) {
