@@ -1,12 +1,11 @@
 //! What a file tells, kept as a run.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, FromArgMatches};
 use msgpath_core::plan::{Extent, MAX_CONNECTIONS, MAX_SIZE, Plan};
-use msgpath_core::schema::{EndReport, FAR, NEAR, RoundRecord, RunEnd, RunHeader, Status};
+use msgpath_core::schema::{EndReport, FAR, NEAR, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Exit, PathName, Problem, Workload};
 use msgpath_record::{RunWriter, utc};
@@ -76,15 +75,7 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
             }
         }
     }
-    let end = RunEnd {
-        status: Status::Ok,
-        ended: utc::now(),
-        problem: None,
-        messages_not_kept: 0,
-        granted: BTreeMap::new(),
-        header_crc32: None,
-    };
-    writer.finish(end).map_err(Problem::from)?;
+    writer.finish(RunEnd::of(Ok(true), utc::now())).map_err(Problem::from)?;
     let rounds: usize = told.cases.iter().map(|case| case.rounds.len()).sum();
     let plural = if rounds == 1 { "" } else { "s" };
     let mut notes = vec![format!("{path}: {} ({}), {rounds} round{plural}", form.name, told.tool)];
