@@ -38,9 +38,7 @@ impl Over {
             (false, false, _) => Over::Unix(Kind::Datagram),
         }
     }
-}
 
-impl Over {
     /// The other protocol that has ports, and what both are called with the path that measures it.
     pub(super) fn other(self) -> Option<(Self, &'static str, &'static str)> {
         match self {

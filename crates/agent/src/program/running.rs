@@ -46,8 +46,8 @@ pub(super) struct Running {
     /// The process of it that listens, once it does.
     server: Option<u32>,
     output: LastOutput,
-    /// Where its Unix socket is, in a folder of its own.
-    socket: Option<PathBuf>,
+    /// Goes with it.
+    _socket: SocketFolder,
     pub(super) facts: ProgramFacts,
 }
 
@@ -102,6 +102,27 @@ fn own_socket() -> io::Result<PathBuf> {
     Ok(folder.join("socket"))
 }
 
+/// The folder of a Unix socket that a program was told; it is removed when this is dropped.
+#[derive(Default)]
+struct SocketFolder(Option<PathBuf>);
+
+impl SocketFolder {
+    fn of(told: &Told) -> Self {
+        match told {
+            Told::Path(path) => Self(Path::new(path).parent().map(Into::into)),
+            _ => Self::default(),
+        }
+    }
+}
+
+impl Drop for SocketFolder {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
 /// E63: the program at the far end has ended in the middle of a run.
 pub fn ended(name: &str, why: String) -> Problem {
     Problem::new("E63", Exit::Unfinished, format!("the far end {name} ended: {why}")).hint(AGAIN)
@@ -119,6 +140,7 @@ impl Running {
         stop: &AtomicBool,
     ) -> Result<Self, Unavailable> {
         let told = place.told(words)?;
+        let socket = SocketFolder::of(&told);
         let command: Vec<String> = words.iter().map(|word| place.filled(word, &told)).collect();
         let cannot = |error: io::Error| {
             let hint = match error.kind() {
@@ -147,8 +169,7 @@ impl Running {
         let facts = ProgramFacts { name: program.name.clone(), command, ..ProgramFacts::default() };
         // From here on it is ended with this value.
         let mark = format!("{MARK}={value}");
-        let socket = if let Told::Path(path) = &told { Some(path.into()) } else { None };
-        let mut running = Self { child, mark, server: None, output: LastOutput::default(), socket, facts };
+        let mut running = Self { child, mark, server: None, output: LastOutput::default(), _socket: socket, facts };
         running.output = LastOutput::by(read).map_err(|error| no_thread(&error))?;
         running.facts.address = running.listens(&told, place, begun, stop)?;
         running.facts.ready_ns = Some(clock::now() - began);
@@ -290,9 +311,6 @@ impl Drop for Running {
         for process in left {
             let _ = process.end(until.saturating_duration_since(Instant::now()).as_nanos() as u64);
         }
-        if let Some(folder) = self.socket.as_deref().and_then(Path::parent) {
-            let _ = fs::remove_dir_all(folder);
-        }
     }
 }
 
@@ -369,6 +387,17 @@ mod tests {
     }
 
     #[test]
+    fn the_folder_of_a_socket_goes_with_its_program_or_with_the_try() {
+        let place = Place { over: Over::Unix(Kind::Stream), ..at(&[]) };
+        let told = place.told(&["{socket}".into()]).unwrap();
+        let Told::Path(path) = &told else { panic!("{told:?}") };
+        let folder = Path::new(path).parent().unwrap().to_path_buf();
+        assert!(folder.is_dir());
+        drop(SocketFolder::of(&told));
+        assert!(!folder.exists());
+    }
+
+    #[test]
     fn placeholders_are_filled_in_wherever_they_stand() {
         assert_eq!(at(&[]).filled("--listen={host}:{port}", &Told::Port(7)), "--listen=127.0.0.1:7");
         assert_eq!(at(&[]).filled("--at={socket}", &Told::Path("/x".into())), "--at=/x");
@@ -399,7 +428,8 @@ mod tests {
                 std::thread::yield_now();
             }
             let (output, facts) = (LastOutput::default(), ProgramFacts::default());
-            let mut running = Running { child, mark: MARK.into(), server: None, output, socket: None, facts };
+            let mut running =
+                Running { child, mark: MARK.into(), server: None, output, _socket: SocketFolder::default(), facts };
             assert!(running.ended().is_some_and(|how| how.contains("signal 9")));
         }
     }
@@ -412,7 +442,8 @@ mod tests {
         start.args(["-c", "setsid sleep 600 & exit 0"]).env(MARK, mark.split_once('=').unwrap().1);
         let child = start.spawn().unwrap();
         let (output, facts) = (LastOutput::default(), ProgramFacts::default());
-        let mut running = Running { child, mark: mark.clone(), server: None, output, socket: None, facts };
+        let mut running =
+            Running { child, mark: mark.clone(), server: None, output, _socket: SocketFolder::default(), facts };
         running.child.wait().unwrap();
         // What the shell left is in no tree but that of this process.
         assert_eq!(running.ended(), None, "the daemon may listen yet");
