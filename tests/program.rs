@@ -104,6 +104,8 @@ mod periodic;
 #[cfg(feature = "courses")]
 #[path = "../features/courses/tests/program/preset.rs"]
 mod preset;
+#[path = "program/printed.rs"]
+mod printed;
 #[path = "program/record.rs"]
 mod record;
 #[path = "program/report.rs"]

@@ -1,6 +1,6 @@
 //! `msgpath compare`, as a user starts it.
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::Home;
 
@@ -113,7 +113,7 @@ fn streams_are_compared_by_throughput() {
     assert!(text.contains("throughput") && text.contains("bit/s"), "{text}");
     let value = home.run("show flow --json").ends_with(0).json();
     assert_eq!(value["comparison"]["ratios"].as_array().unwrap().len(), 2, "{}", value["comparison"]);
-    assert!(value["cases"][0]["throughput"]["receiver_bits_per_s"]["value"].is_f64(), "{}", value["cases"][0]);
+    assert!(value["cases"][0]["throughput"]["receiver_bits_per_s"]["value"].is_number(), "{}", value["cases"][0]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_cannot_be_measured_does_not_end_a_comparison() {
     let home = Home::new();
     let value = home.run("compare -x tcp:send,udp:send -l 64,64K -r 2 -t 0.02s -w 0 --json").ends_with(0).json();
     let unavailable = value["unavailable"].as_array().unwrap();
-    let at_64k = unavailable.iter().find(|case| case["size_bytes"] == 65_536 || case["case"]["size_bytes"] == 65_536);
+    let at_64k = unavailable.iter().find(|case| case["case"]["size_bytes"] == 65_536);
     let at_64k = at_64k.unwrap_or_else(|| panic!("64K by udp is not in {unavailable:?}"));
     assert!(at_64k.to_string().contains("do not fit in one udp message"), "{at_64k}");
     let cases = value["cases"].as_array().unwrap();

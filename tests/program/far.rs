@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::{Home, LIMIT, Output, Running, free_port, within};
 

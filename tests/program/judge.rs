@@ -49,7 +49,7 @@ fn every_run_keeps_what_doctor_said() {
     let home = Home::new();
     home.run("echo -w 0 -x unix:send -c 40 -r 5 --name kept").ends_with(0);
     let header = std::fs::read_to_string(home.runs().join("kept/run.json")).unwrap();
-    let header: serde_json::Value = serde_json::from_str(&header).unwrap();
+    let header: crate::printed::Value = serde_json::from_str(&header).unwrap();
     assert!(header["doctor"]["checks"].as_array().unwrap().len() >= 40, "{}", header["doctor"]);
     assert!(header["floors"]["copy_bytes_per_s"].as_f64().unwrap() > 1e6, "{}", header["floors"]);
     assert!(header["ends"][0]["counters"].as_array().unwrap().iter().any(|name| name == "TcpExt.DelayedACKs"));
@@ -108,7 +108,7 @@ fn one_run_has_one_median_and_says_what_the_last_runs_had() {
 fn every_kind_of_run_has_one_median() {
     let home = Home::new();
     let show = |name: &str| home.run(&format!("show {name} --json")).ends_with(0).json();
-    let of_case = |json: &serde_json::Value, case: &serde_json::Value| {
+    let of_case = |json: &crate::printed::Value, case: &crate::printed::Value| {
         let id = case.as_u64().expect("the id of a case") as usize;
         json["cases"][id]["quantiles"][0]["ns"].as_u64().expect("a p50")
     };
@@ -162,7 +162,7 @@ fn a_worse_run_fails_the_gate() {
 fn runs_of_different_machines_are_not_compared_unless_told() {
     let home = two_runs();
     let text = std::fs::read_to_string(home.runs().join("new/run.json")).unwrap();
-    let header: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let header: crate::printed::Value = serde_json::from_str(&text).unwrap();
     let kernel = format!("\"kernel\": {}", header["hosts"][0]["kernel"]);
     crate::resume::rewrite(&home, "new", &kernel, "\"kernel\": \"5.4.0-other\"");
     home.run("diff old new").ends_with(3).says(&["kernel", "5.4.0-other", "--i-know"]);

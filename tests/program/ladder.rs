@@ -32,6 +32,6 @@ fn the_copy_ladder_leaves_its_page_its_csv_its_script_and_its_pictures() {
     {
         assert!(text(&format!("{picture}.svg")).starts_with("<svg"), "{picture}");
     }
-    let page: serde_json::Value = serde_json::from_str(&text("answers.json")).unwrap();
+    let page: crate::printed::Value = serde_json::from_str(&text("answers.json")).unwrap();
     assert_eq!(page["answers"].as_array().unwrap().len(), 6);
 }

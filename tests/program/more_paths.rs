@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::{Home, within};
 

@@ -190,7 +190,7 @@ fn the_traffic_class_is_set_at_both_ends_and_read_on_arrival() {
         return;
     }
     let home = Home::new();
-    let granted = |value: &serde_json::Value| -> Vec<String> {
+    let granted = |value: &crate::printed::Value| -> Vec<String> {
         let cases = value["cases"].as_array().unwrap().iter();
         let all = cases.flat_map(|case| case["granted"].as_array().unwrap());
         let classes = all.filter(|one| one["option"].as_str().unwrap().starts_with("traffic class"));

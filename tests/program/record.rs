@@ -280,7 +280,7 @@ fn every_exporter_writes_something_readable() {
     let log = export("hlog");
     assert!(log.starts_with("#") && log.contains("#[StartTime: "), "{log}");
     assert_eq!(log.lines().filter(|line| line.starts_with("Tag=")).count(), 4 * 5, "{log}");
-    let value: serde_json::Value = serde_json::from_str(&export("json")).unwrap();
+    let value: crate::printed::Value = serde_json::from_str(&export("json")).unwrap();
     assert_eq!(value["rounds"].as_array().unwrap().len(), 20);
     if home.run("export -h").ends_with(0).out.contains("parquet") {
         home.run("export out --to parquet -o out.parquet").ends_with(0);
@@ -344,7 +344,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
     let problem = std::fs::read_to_string(home.path().join("problem.txt")).unwrap();
     let output = output.shows(&["code 4", "read"]).ends_with(0);
     assert!(problem.contains("error[E12]") && problem.contains("No space left"), "{problem}\n{}", output.err);
-    let shown: serde_json::Value =
+    let shown: crate::printed::Value =
         serde_json::from_slice(&std::fs::read(home.path().join("shown.json")).unwrap()).unwrap();
     assert_ne!(shown["status"], "ok");
     let rounds = shown["cases"][0]["rounds"].as_u64().unwrap();

@@ -3,14 +3,13 @@
 #[path = "../../crates/present/src/json/check.rs"]
 mod check;
 
-use serde_json::Value;
-
 use crate::command::{Home, msgpath};
+use crate::printed::Value;
 use check::Checker;
 
 #[track_caller]
 pub(crate) fn fits(schema: &Value, shape: &str, printed: &Value) {
-    let faults = Checker::new(schema).faults(shape, printed);
+    let faults = Checker::new(&schema.plain()).faults(shape, &printed.plain());
     assert!(faults.is_empty(), "{faults:#?}");
 }
 

@@ -51,6 +51,7 @@ fn a_real_srun_starts_the_far_end_and_nothing_stays() {
     let home = Home::new();
     let Some(output) = beside_slurm(&home, 1, text) else { return };
     output.ends_with(0).shows(&["code 0", "INT: jobs 0", "KILL: jobs 0"]);
-    let two: serde_json::Value = serde_json::from_slice(&std::fs::read(home.path().join("two.json")).unwrap()).unwrap();
+    let two: crate::printed::Value =
+        serde_json::from_slice(&std::fs::read(home.path().join("two.json")).unwrap()).unwrap();
     assert!(two["target"].as_str().unwrap().starts_with("n1 (slurm) at "), "{}", two["target"]);
 }

@@ -11,12 +11,13 @@ fn message(line: &str) -> Vec<(String, String)> {
     codes(&output.json())
 }
 
-fn codes(value: &serde_json::Value) -> Vec<(String, String)> {
+fn codes(value: &crate::printed::Value) -> Vec<(String, String)> {
     ["findings", "warnings"]
         .iter()
         .flat_map(|list| value[list].as_array().unwrap().clone())
         .map(|one| {
-            let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+            let text =
+                |name: &str| one.get(name).and_then(crate::printed::Value::as_str).unwrap_or_default().to_owned();
             (text("code"), format!("{} {}", text("confidence"), text("text")))
         })
         .collect()
@@ -85,7 +86,7 @@ fn waking_is_compared_with_not_waking() {
         value["ablations"].as_array().unwrap().iter().filter_map(|ablation| ablation["change"].as_str()).collect();
     assert_eq!(tried, ["same_cpu", "spin"], "{}", value["ablations"]);
     // Whether it speaks depends on the machine; where both ablations are better by half, it must.
-    let better = |ablation: &serde_json::Value| {
+    let better = |ablation: &crate::printed::Value| {
         ablation["verdict"] == "better" && ablation["ratio"]["high"].as_f64() < Some(0.5)
     };
     if value["ablations"].as_array().unwrap().iter().all(better) {

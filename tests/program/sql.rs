@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::{Home, LIMIT, Running};
 
@@ -26,7 +26,7 @@ fn asked(home: &Home, folder: &str) -> Option<Vec<Value>> {
 }
 
 /// The rows of the query that begins so, each by the names of its columns.
-fn rows(found: &[Value], part: &str) -> Vec<serde_json::Map<String, Value>> {
+fn rows(found: &[Value], part: &str) -> Vec<crate::printed::Fields> {
     let query = found.iter().find(|one| one["query"].as_str().unwrap().contains(part));
     let query = query.unwrap_or_else(|| panic!("no query of the book has {part}"));
     let columns: Vec<&str> = query["columns"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
@@ -52,9 +52,7 @@ fn messages_are_counted_as_the_run_counted_them() {
     let cases: Vec<&Value> = cases.filter(|case| case["role"] == "measured").collect();
     assert_eq!(cases.len(), 4);
     for case in cases {
-        let of = |row: &&serde_json::Map<String, Value>| {
-            row["path"] == case["path"] && row["size_bytes"] == case["size_bytes"]
-        };
+        let of = |row: &&crate::printed::Fields| row["path"] == case["path"] && row["size_bytes"] == case["size_bytes"];
         let row = lost.iter().find(of).unwrap_or_else(|| panic!("{} is not there", case["path"]));
         assert_eq!((row["lost"].as_u64(), row["sent"].as_u64()), (Some(0), Some(200)), "{row:?}");
     }

@@ -1,6 +1,6 @@
 //! `msgpath stream`, as a user starts it.
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::Home;
 

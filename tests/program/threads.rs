@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::{Home, LIMIT, Output};
 

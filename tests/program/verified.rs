@@ -28,7 +28,7 @@ fn all_verify(home: &Home, lines: &[String]) {
         // 4: a path of the list is not for this line, such as one whose messages must come back in a stream.
         assert!(matches!(made.code, Some(0 | 4)), "{line}:\n{}", made.err);
         let verified = home.run(&format!("verify v{at}"));
-        assert_eq!(verified.code, Some(0), "{line}:\n{}{}", verified.out, verified.err);
+        assert_eq!(verified.code, Some(0), "{line}:\n{}{}{}", made.err, verified.out, verified.err);
     }
 }
 

@@ -55,10 +55,10 @@ fn the_wire_of_a_log_is_estimated_where_its_speed_is_told() {
     let home = home();
     let estimate = |words: &str| {
         let run = home.run(&format!("import server.log client.log --json {words}")).ends_with(0);
-        let run: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        let run: crate::printed::Value = serde_json::from_str(&run.out).unwrap();
         let kinds = run["rpc"]["kinds"].as_array().unwrap().clone();
         let write = kinds.into_iter().find(|kind| kind["method"] == "write").unwrap();
-        write["wire_estimate_ns"]["request"].as_f64()
+        write["wire_estimate_ns"].get("request")?.as_f64()
     };
     // 118 bytes at 1 Gbit/s.
     assert_eq!((estimate("--wire 1G"), estimate("")), (Some(944.0), None));
@@ -73,7 +73,7 @@ fn what_goes_out_as_a_log_comes_in_again() {
     home.run("export @last --to rpc-json -o again.json").ends_with(0);
     home.run("export @last --to rpc-csv -o again.csv").ends_with(0);
     home.run("export @last --to perfetto -o again.pftrace").ends_with(0);
-    let json: serde_json::Value =
+    let json: crate::printed::Value =
         serde_json::from_slice(&std::fs::read(home.path().join("again.json")).unwrap()).unwrap();
     assert_eq!(json["events"].as_array().unwrap().len(), 6);
     for file in ["again.log", "again.csv", "again.json"] {

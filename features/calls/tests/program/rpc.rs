@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use crate::printed::Value;
 use msgpath_rpc::log::Record;
 use msgpath_rpc::{Header, MARKER_BYTES, Marker, RPC_HEADER_BYTES, Telling, put_string, take_string};
-use serde_json::Value;
 
 use crate::command::{Home, LIMIT, Output, Running, free_port, within};
 

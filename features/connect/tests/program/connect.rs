@@ -12,7 +12,7 @@ fn connections_are_timed_shown_kept_and_compared() {
     assert_eq!(value["verb"], "connect");
     for at in 0..2 {
         let (case, own) = (&value["cases"][at], &value["connect"]["cases"][at]);
-        let p50 = |quantiles: &serde_json::Value| quantiles[0]["ns"].as_u64().unwrap();
+        let p50 = |quantiles: &crate::printed::Value| quantiles[0]["ns"].as_u64().unwrap();
         // Connecting is a part of the time until the first byte.
         assert!(p50(&own["connect"]) < p50(&case["quantiles"]), "{own} {case}");
         assert_eq!((own["case"].as_u64(), own["kept"].as_array().map(Vec::len)), (Some(at as u64), Some(0)));

@@ -41,7 +41,7 @@ fn a_file_of_ones_own_is_carried_out_and_written() {
     {
         assert!(out.join(name).metadata().is_ok_and(|facts| facts.len() > 100), "{name}");
     }
-    let json: serde_json::Value = serde_json::from_slice(&fs::read(out.join("answers.json")).unwrap()).unwrap();
+    let json: crate::printed::Value = serde_json::from_slice(&fs::read(out.join("answers.json")).unwrap()).unwrap();
     let rows = json["tables"][0]["rows"].as_array().unwrap();
     assert!(rows[0][2]["value"].as_f64().unwrap() > 0.0, "{rows:?}");
     assert_eq!(rows[1][2]["kind"], "missing", "tcp was not measured: {rows:?}");

@@ -32,7 +32,7 @@ mod with_layers {
         let value = home.run("show ladder --json").ends_with(0).json();
         let layers = value["layers"].as_array().unwrap();
         let cases = value["cases"].as_array().unwrap();
-        let path = |id: &serde_json::Value| {
+        let path = |id: &crate::printed::Value| {
             let case = cases.iter().find(|case| case["case"]["id"] == *id).unwrap();
             case["case"]["path"].as_str().unwrap().to_owned()
         };

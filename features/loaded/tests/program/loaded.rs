@@ -1,6 +1,6 @@
 //! `msgpath loaded`: the time that a load adds is that of the queue it fills, and where there is no link it says so.
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::Home;
 

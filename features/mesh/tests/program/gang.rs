@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::printed::Value;
 use msgpath_agent::greeting::GREETING;
 use msgpath_agent::wire::{self, Admits, FromDoor, Nonce, Opening, Proof, Proves};
 use msgpath_mesh::record::PairBlock;
-use serde_json::Value;
 
 use crate::command::{Home, Running, free_port, listening, within};
 use crate::serve::{agent_below, is_confined};

@@ -118,7 +118,7 @@ fn every_pair_is_measured_and_shown_in_25_lines() {
     let listed: Vec<_> =
         list["runs"].as_array().unwrap().iter().map(|run| (&run["name"], &run["verb"], &run["cases"])).collect();
     assert_eq!(listed.len(), 2, "{list}");
-    assert!(listed.iter().all(|(_, verb, cases)| *verb == "mesh" && *cases == 1), "{list}");
+    assert!(listed.iter().all(|(_, verb, cases)| **verb == "mesh" && **cases == 1), "{list}");
     let changed = home.msgpath(&["diff", "four", "five"]).ends_with(0);
     changed.shows(&["four → five", "tcp:send 64 B: 6 pairs in both", "hosts only after: h5"]);
     let changed = home.msgpath(&["diff", "four", "five", "--json"]).ends_with(0).json();

@@ -166,9 +166,15 @@ fn fastest(output: &Output) -> u64 {
     output.json()["cases"][0]["fastest_ns"].as_u64().unwrap()
 }
 
-fn own(home: &Home, name: &str) -> serde_json::Value {
+fn own(home: &Home, name: &str) -> crate::printed::Value {
     let status = home.run("lab status --json").ends_with(0).json();
-    status["labs"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned().unwrap_or_default()
+    status["labs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == name)
+        .cloned()
+        .unwrap_or(crate::printed::Value::Null)
 }
 
 #[test]
@@ -441,7 +447,7 @@ fn a_maker_that_is_killed_leaves_nothing_to_the_next() {
     let left = std::fs::read_dir("/run/netns").into_iter().flatten().filter_map(Result::ok);
     let left: Vec<_> = left.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix)).collect();
     assert!(left.is_empty(), "{left:?}");
-    assert_eq!(own(&home, &name), serde_json::Value::Null);
+    assert_eq!(own(&home, &name), crate::printed::Value::Null);
     assert!(!relay_is_lost(&home, &name), "a relay lives on");
 }
 
@@ -454,7 +460,7 @@ fn labs_are_changed_by_one_program_at_a_time() {
     let second = Lab { home: &home, name: format!("{}b", first.name) };
     let mut maker = home.command(&["lab", "up", &second.name]).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(own(&home, &second.name), serde_json::Value::Null, "made while another program was busy with labs");
+    assert_eq!(own(&home, &second.name), crate::printed::Value::Null, "made while another program was busy with labs");
     lock.unlock().unwrap();
     assert!(maker.wait().unwrap().success());
     assert_eq!(own(&home, &second.name)["state"], "up");

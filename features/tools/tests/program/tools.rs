@@ -123,11 +123,11 @@ fn every_tool_stands_beside_our_round_trips() {
         "fortio",
     ]);
     let lines = fs::read_to_string(home.runs().join("beside/tools.jsonl")).unwrap();
-    let said: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<crate::printed::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     // Five turns of five tools with two cases: iperf3 does no round trips.
     assert_eq!(said.len(), 5 * 5 * 2, "{said:?}");
     // A machine that is kept busy may not get a tool going in time, and then that is said.
-    let late = |one: &serde_json::Value| {
+    let late = |one: &crate::printed::Value| {
         ["does not listen", "did not end"].iter().any(|why| one["why"].as_str().unwrap().contains(why))
     };
     assert!(said.iter().all(|one| one["why"] == "" || late(one)), "{said:?}");
@@ -254,7 +254,7 @@ fn what_is_installed_is_understood() {
         let work = if name == "iperf3" { Work::Stream } else { Work::RoundTrips };
         let exchange = Exchange { over: Over::Tcp, work, size: 64, spin: false };
         for line in lines.lines() {
-            let one: serde_json::Value = serde_json::from_str(line).unwrap();
+            let one: crate::printed::Value = serde_json::from_str(line).unwrap();
             if let Some(late) =
                 one["why"].as_str().filter(|why| why.contains("within") || why.contains("does not listen"))
             {

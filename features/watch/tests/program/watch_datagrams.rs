@@ -8,8 +8,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::printed::Value;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use serde_json::Value;
 
 use crate::command::Home;
 use crate::lab::Lab;

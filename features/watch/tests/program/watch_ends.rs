@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::{Home, free_port, listening, within};
 use crate::lab::Lab;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::Home;
 use crate::lab::Lab;

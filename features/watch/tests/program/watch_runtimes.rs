@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::{Home, free_port, within};
 use crate::watch::{CPU, Program, ask, connect, is_caused_by, sentence, server, skip_without_bpf, watch_what};

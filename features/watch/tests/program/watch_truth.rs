@@ -10,9 +10,9 @@ use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::printed::Value;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 use crate::command::{Home, free_port, listening, within};
 use crate::watch::{
