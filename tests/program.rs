@@ -56,8 +56,6 @@ mod gates;
 #[cfg(feature = "calls")]
 #[path = "../features/calls/tests/program/import.rs"]
 mod import;
-#[path = "program/json_page.rs"]
-mod json_page;
 #[path = "program/judge.rs"]
 mod judge;
 #[cfg(feature = "namespaces")]

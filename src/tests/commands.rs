@@ -25,13 +25,13 @@ fn in_a_shell(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// All files below a folder of the project with this ending, but those of the journal and of tests.
+/// All files below a folder of the project with this ending, but those of tests.
 fn files(folder: &str, ending: &str) -> Vec<std::path::PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)]);
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             let name = path.file_name().unwrap().to_str().unwrap();
-            if path.is_dir() && !["journal", "tests", "snapshots", "examples"].contains(&name) {
+            if path.is_dir() && !["tests", "snapshots", "examples"].contains(&name) {
                 folders.push(path);
             } else if name.ends_with(ending) && !name.contains("test") {
                 found.push(path);

@@ -3,6 +3,9 @@
 #[path = "../../crates/present/src/json/check.rs"]
 mod check;
 
+use std::collections::BTreeMap;
+
+use crate::borders::root;
 use crate::command::{Home, msgpath};
 use crate::printed::Value;
 use check::Checker;
@@ -56,6 +59,21 @@ fn every_verb_prints_what_the_schema_says() {
     std::fs::write(home.path().join("own.toml"), crate::own_preset::TWO).unwrap();
     fits(&schema, "PresetPage", &home.run("preset ./own.toml --json -- --count 100").ends_with(0).json());
     fits(&schema, "Failure", &home.run("show nowhere --json").json());
+}
+
+/// `docs/json.md` names each object that a verb prints, with the `schema` that stands in it, and no other.
+#[test]
+fn the_page_names_every_object_that_is_printed() {
+    let schema = msgpath(&["schema"]).ends_with(0).json();
+    let shape = |name: &str| schema["$defs"][name]["properties"]["schema"]["const"].as_str().unwrap().to_owned();
+    let names = schema["anyOf"].as_array().unwrap().iter().map(|one| one["$ref"].as_str().unwrap());
+    let names = names.map(|path| path.strip_prefix("#/$defs/").unwrap());
+    let printed: BTreeMap<String, String> = names.map(|name| (name.to_owned(), shape(name))).collect();
+    let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
+    let rows = page.lines().filter(|line| line.ends_with("` |"));
+    let cells = rows.map(|row| row.trim_matches(['|', ' ']).rsplitn(3, " | ").collect::<Vec<_>>());
+    let named = cells.map(|cells| (cells[1].trim_matches('`').to_owned(), cells[0].trim_matches('`').to_owned()));
+    assert_eq!(named.collect::<BTreeMap<_, _>>(), printed, "left: docs/json.md, right: msgpath schema");
 }
 
 #[test]

@@ -326,7 +326,7 @@ mod tests {
 
 What `echo`, `stream`, their pages and `msgpath export RUN --to cases-csv` show of each case. The name in CSV has the unit; times are in
 nanoseconds, rates a second. A column with a range has its 95 % interval beside it, in CSV as `NAME_low` and `NAME_high`; what cannot be
-had is empty. `--json` has the same numbers under `cases` ([CaseSummary](json.md#casesummary)).
+had is empty. `--json` has the same numbers under `cases` (`CaseSummary`, [JSON](json.md)).
 
 | head | in CSV | range | what |
 |---|---|---|---|

@@ -12,7 +12,7 @@ use clap::Args;
   msgpath schema >msgpath.schema.json
   msgpath schema | jq '.\"$defs\".Quantile'     one shape
 
-docs/json.md has the same as a page.")]
+docs/json.md: which verb prints which shape, how to find a field.")]
 pub(crate) struct Arguments {}
 
 impl crate::verb::Verb for Arguments {
