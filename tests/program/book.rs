@@ -67,7 +67,7 @@ fn every_error_has_its_entry() {
     assert!(entries.is_sorted_by(|a, b| a < b), "docs/errors.md has its entries in order, each once: {entries:?}");
     for entry in page.split("\n## ").skip(1) {
         let name = entry.lines().next().unwrap_or_default();
-        assert!(entry.contains("*What to do.*"), "{name}: it does not say what to do");
+        assert!(entry.contains("**Do**:"), "{name}: it does not say what to do");
     }
 }
 

@@ -92,15 +92,15 @@ fn the_pages_are_the_comments_of_modules() {
         .map(|(code, page)| (folder.join(format!("{}.md", name(*code))), written(*code, page, &pages)))
         .collect();
     for (path, text) in &wanted {
-        for part in ["## What it says", "## What it is computed from", "## When it stays silent", "## What to do"] {
+        for part in ["## What it says", "## What it rests on", "## What to do"] {
             assert!(text.contains(part), "{} lacks {part:?}", path.display());
         }
     }
     let rows: Vec<String> =
-        pages.iter().map(|(code, page)| format!("| [{0}]({0}.md) | {1} |", name(*code), page.title)).collect();
+        pages.iter().map(|(code, page)| format!("* [{0}]({0}.md): {1}", name(*code), page.title)).collect();
     let index = folder.join("README.md");
     let text = fs::read_to_string(&index).unwrap();
-    wanted.insert(index, listed(&text, |line| line.starts_with("| ["), &rows));
+    wanted.insert(index, listed(&text, |line| line.starts_with("* ["), &rows));
     let rows: Vec<String> =
         pages.iter().map(|(code, page)| format!("  - [{0}: {1}](findings/{0}.md)", name(*code), page.title)).collect();
     let summary = root().join("docs/SUMMARY.md");

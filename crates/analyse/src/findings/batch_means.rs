@@ -2,16 +2,12 @@
 //!
 //! ## What it says
 //!
-//! The values of these paths are means of so many messages each, not times of single messages.
+//! The values of these paths are means of so many messages, not times of single ones.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The cost of one reading of the clock, measured at the start. Where it is more than a twentieth of a message, one pair
-//! of stamps is put around a batch.
-//!
-//! ## When it stays silent
-//!
-//! Where every message has its own time.
+//! The cost of reading the clock: where it is more than a twentieth of a message, one pair of stamps goes around a
+//! batch ([batches](docs/method/clocks.md#batches)).
 //!
 //! ## What to do
 //!

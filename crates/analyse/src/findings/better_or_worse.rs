@@ -2,47 +2,29 @@
 //!
 //! ## What it says
 //!
-//! **Better or worse**: How many times faster or slower, at which sizes and thread counts, with the 95 % interval. *Sure* where both halves of the run agree, else
-//! *can't tell*.
+//! * **Better or worse**: the factor against the baseline, at which sizes and thread counts, with its 95 % interval.
+//!   *Sure* where both halves of the run agree, else *can't tell*.
+//! * **The same**: within so many per cent of the baseline. *Sure* likewise.
+//! * **No difference shown**: the interval does not decide; how many rounds probably would. *Can't tell*: this is not
+//!   the same as no difference. Where the baseline differs from itself by more than 10 %: which difference this run
+//!   cannot see, whatever the number of rounds.
 //!
-//! **The same**: At these sizes the path is within so many per cent of the baseline. Neighbouring sizes with the same verdict share a
-//! sentence. *Sure* where both halves of the run say it too, else *can't tell*.
+//! ## What it rests on
 //!
-//! **No difference shown**: That the interval does not decide, how wide it is, and how many rounds would probably decide it. Always *can't tell*:
-//! no difference shown is not the same as no difference. Where the baseline differed from itself by more than 10 %:
-//! below which difference this run cannot see any, and no number of rounds. Where the interval lies beyond the margin and the test, which allows
-//! for the number of comparisons, has too few rounds: that this is no proof yet.
+//! The log-ratio of each pass between case and baseline of the same size, pieces and threads
+//! ([comparison](docs/method/comparison.md)).
 //!
-//! ## What it is computed from
+//! * **Better or worse**: the interval lies beyond the margin, and the sign-flip test stands after Holm's correction.
+//! * **The same**: the interval lies within the margin (2 %, or what the machine resolves), and the margin is at most
+//!   10 % ([why](docs/method/comparison.md#when-nothing-is-called-the-same)).
 //!
-//! **Better or worse**: The log-ratio of every pass, case against baseline of the same size, pieces and threads. Three things must hold: the
-//! interval lies beyond the margin, a sign-flip test rejects "no difference", and it still does after Holm's correction for
-//! the number of comparisons in this run.
-//!
-//! **The same**: The ratio to the baseline, paired by pass, and its 95 % interval. Equivalent means that the whole interval lies within
-//! the margin: 2 %, or what this machine resolves today if that is more (the baseline measured against itself), and that
-//! the margin is at most 10 % ([why](docs/method/comparison.md#when-nothing-is-called-the-same)).
-//!
-//! **No difference shown**: The ratio's interval against the margin. The number of rounds comes from the spread of the log-ratios and the distance
-//! of their mean to the nearer end of the margin.
-//!
-//! ## When it stays silent
-//!
-//! **Better or worse**: Where one of the three does not hold; where the control failed (W24).
-//!
-//! **The same**: Where the interval leaves the margin; where the margin is above 10 %; where the control failed (W24).
-//!
-//! **No difference shown**: Where a verdict was reached; where the control failed (W24).
+//! Silent where the control failed (W24).
 //!
 //! ## What to do
 //!
-//! **Better or worse**: Use the better path for these sizes. If the halves disagree, run the command that is printed.
-//!
-//! **The same**: Choose by something else: CPU time, system calls, simplicity. The cost table has them.
-//!
-//! **No difference shown**: Run the command that is printed. Where the run cannot see differences, look for what disturbs it (`msgpath doctor`, W46)
-//! and measure again. If it says that more rounds would not decide it, the difference lies right at the
-//! margin: treat the paths as equal, or ask about the cost instead.
+//! * Better: use that path for these sizes. The same: choose by CPU time or system calls, in the table of costs.
+//! * No difference shown: run the printed command. Where the run cannot see differences, find the disturbance first
+//!   (`msgpath doctor`, W46).
 
 use super::stretches::{Stretch, stretches};
 use super::wording::{of_both_halves, range, sentence};

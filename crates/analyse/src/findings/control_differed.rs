@@ -2,19 +2,15 @@
 //!
 //! ## What it says
 //!
-//! The comparison is void: the baseline, measured twice in this run under two names, differed.
+//! The comparison is void: the baseline, measured twice under two names, differed from itself.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The hidden control (A/A). Its interval lies wholly outside 2 % and its test stands after Holm over the controls.
-//!
-//! ## When it stays silent
-//!
-//! Without a comparison; where the control agrees with the baseline.
+//! The hidden control. Its interval lies wholly outside 2 % and its test stands after Holm over the controls.
 //!
 //! ## What to do
 //!
-//! Do not use any ratio of this run. Find what changes between rounds, choose CPUs with `--cpu`, run again.
+//! Use no ratio of this run. Find what changes between rounds, choose CPUs with `--cpu`, run again.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence};

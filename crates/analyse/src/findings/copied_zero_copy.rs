@@ -2,46 +2,27 @@
 //!
 //! ## What it says
 //!
-//! **Copied**: Of the sends that asked for zero copy the kernel copied this share after all, so the rows measure copying plus
-//! bookkeeping. With `--strict` this is an error (exit 5).
+//! * **Copied**: the share of zero-copy sends that the kernel copied after all. An error with `--strict`.
+//! * **Ignored**: sends with MSG_ZEROCOPY on a socket without SO_ZEROCOPY; the kernel answered none. An error with
+//!   `--strict`.
+//! * **Mapped**: with `/zc-receive`, how much was mapped and how much was copied. Every call succeeds either way.
 //!
-//! **Ignored**: How many sends carried MSG_ZEROCOPY on sockets without SO_ZEROCOPY, and that the kernel answered none of them. With
-//! `--strict` this is an error (exit 5).
+//! ## What it rests on
 //!
-//! **Mapped**: How much of what a receiver with `/zc-receive` took was mapped into its memory, and how much the kernel copied all the same. Every call
-//! succeeds either way.
-//!
-//! ## What it is computed from
-//!
-//! **Copied**: What the kernel said: the *copied* flag of MSG_ZEROCOPY completions on the error queue, and the usage report of
-//! io_uring's zero-copy sends. Sends without an answer at the end of their round are counted apart.
-//!
-//! **Ignored**: The paths with the method `zerocopy-unset`, which makes this mistake on purpose: it sets the flag and never the socket
-//! option. Its sends are counted, and so are the completions on the error queue, of which there must be none.
-//!
-//! **Mapped**: Bytes that TCP_ZEROCOPY_RECEIVE said it had mapped (`mapped_bytes`), divided by the bytes received, both ends together.
-//!
-//! ## When it stays silent
-//!
-//! **Copied**: Without zero-copy paths; below 1 % copied; where no send was answered.
-//!
-//! **Ignored**: For every other method; where the kernel answered a send after all. Sends of `tcp:zerocopy` that were copied, or had no
-//! answer yet, are the copied ones.
-//!
-//! **Mapped**: For every other wait.
+//! * **Copied**: the *copied* flag of completions on the error queue, and io_uring's usage report; from 1 % on. Sends
+//!   without an answer are counted apart.
+//! * **Ignored**: the path `zerocopy-unset`, which makes this mistake on purpose: its sends, and its completions, of
+//!   which there are none.
+//! * **Mapped**: bytes that TCP_ZEROCOPY_RECEIVE mapped, by bytes received.
 //!
 //! ## What to do
 //!
-//! **Copied**: Messages that stay on one machine (loopback, veth, containers) are always copied: measure between two machines or two
-//! NICs. Between machines: check scatter-gather with `ethtool -k`, stop packet captures, keep datagrams below the MTU.
-//!
-//! **Ignored**: On TCP and UDP: set SO_ZEROCOPY, check that it is on, and read the error queue, as the path `tcp:zerocopy` does. Unix
-//! sockets refuse the option and accept the flag: there is no zero copy to be had, and shared memory (`shm:ring`) saves the
-//! copy through the kernel instead.
-//!
-//! **Mapped**: Only pages that hold nothing but payload, aligned as pages are, can be mapped. On one machine the sender decides: `send` puts messages where there is
-//! room in a page, `zerocopy` hands over pages of its own. From a network the device must split headers from payload, and the segment
-//! size must be a multiple of a page (TCP_MAXSEG 4108 with timestamps). Messages of less than a page are copied.
+//! * **Copied**: within one machine (loopback, veth, containers) everything is copied: measure between two. There,
+//!   check scatter-gather (`ethtool -k`), stop packet captures, keep datagrams below the MTU.
+//! * **Ignored**: set SO_ZEROCOPY and read the error queue. Unix sockets have no zero copy; `shm:ring` avoids the
+//!   kernel's copy.
+//! * **Mapped**: only aligned pages of pure payload can be mapped. On one machine use the sender `zerocopy`; from a
+//!   network the device must split headers, with segments of whole pages (TCP_MAXSEG 4108 with timestamps).
 
 use msgpath_core::ZeroCopyCounts;
 

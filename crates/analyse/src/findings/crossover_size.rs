@@ -2,24 +2,19 @@
 //!
 //! ## What it says
 //!
-//! The size at which a path starts to beat the baseline, or below which alone it does, with its 95 % interval; or that it
-//! is better everywhere, nowhere, or crosses more than once. *Can't tell* where some sizes show a difference and the
-//! crossing does not come out.
+//! The size from which a path beats the baseline, or below which alone it does, with its 95 % interval; or that it is
+//! better everywhere, nowhere, or crosses more than once. *Can't tell* where some sizes differ and the crossing does
+//! not come out.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The log-ratios by size. They are made monotone, the zero is found by interpolation on the logarithm of the size, and
-//! the interval comes from 2,000 resamples of whole passes.
-//!
-//! ## When it stays silent
-//!
-//! With one size; where messages of several piece counts were measured (there is no one line of sizes); where no size
-//! shows a difference (V04 speaks); where the control failed (W24).
+//! Log-ratios by size, made monotone; the zero by interpolation, the interval from 2,000 resamples of passes
+//! ([crossover](docs/method/crossover.md)). Silent with one size, with several piece counts, where no size differs
+//! (V04), where the control failed (W24).
 //!
 //! ## What to do
 //!
-//! Switch at the upper end of the interval if switching costs you something. Give more sizes around the crossing with
-//! `-l` for a narrower interval.
+//! Switch at the upper end of the interval. More sizes around it (`-l`) narrow the interval.
 
 use super::wording::{about_size, again_with_rounds, finding, measured, range, sentence, threads};
 use super::{Detector, Input, Sentence};

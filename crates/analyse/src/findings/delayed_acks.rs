@@ -2,42 +2,27 @@
 //!
 //! ## What it says
 //!
-//! **Delayed acknowledgements**: How many acknowledgements were delayed although TCP_NODELAY is on, the timer at the end, the share of time during which
-//! the receiver's window was the limit, and whether messages wait for that timer. *Likely*: the counters belong to every
-//! socket of the network namespace.
+//! * **Delayed acknowledgements** with TCP_NODELAY on: how many, the timer at the end, the share of time at the
+//!   receiver's window, and whether messages wait for the timer. *Likely*: the counter belongs to the whole network
+//!   namespace.
+//! * **Autocorking**: how often the kernel held a small write because a packet of the socket was queued. Good for the
+//!   rate, bad for latency. *Sure* where the count fits the messages, else *likely*.
 //!
-//! **Autocorking**: How often the kernel held a small write because a packet of the same socket was still queued. Writes then leave together:
-//! good for the rate, bad for latency. *Sure* where the count fits the messages, else *likely*: the counter belongs to
-//! every socket of the network namespace.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! **Delayed acknowledgements**: `TcpExt.DelayedACKs`, against the messages that were sent, trimmed ones included; `tcpi_ato` and `tcpi_rwnd_limited`
-//! of TCP_INFO; the segments that carried data, both ways (`tcpi_data_segs_in`, `tcpi_data_segs_out`); the share of round trips between 32 and 48 ms (or 64 and 96 ms). One sentence stands for all cases.
-//!
-//! **Autocorking**: `TcpExt.TCPAutoCorking` against the messages that were sent, trimmed ones included. It fits where it rose by at least 49
-//! in 50 messages and not by more than the send calls. One sentence stands for all cases: that with the largest share.
-//!
-//! ## When it stays silent
-//!
-//! **Delayed acknowledgements**: Below one in five messages; with TCP_NODELAY off or a cork on (W25); where the counter cannot
-//! be read.
-//!
-//! **Autocorking**: Where no write of the case can be held: a message above 64 KiB in one write (only its end may wait), or one write a message with one
-//! message in flight, behind which nothing is queued. Below one in ten messages; where `tcp_autocorking` is off at both ends; where the counter cannot be read; for other
-//! transports than TCP.
+//! * **Delayed acknowledgements**: `TcpExt.DelayedACKs` by messages sent, from 1 in 5 on; `tcpi_ato`,
+//!   `tcpi_rwnd_limited`, data segments both ways; round trips of 32 to 48 (64 to 96) ms. Nagle or a cork: W25.
+//! * **Autocorking**: `TcpExt.TCPAutoCorking` by messages sent, from 1 in 10 on; it fits from 49 in 50 messages up to
+//!   the send calls. Silent where nothing can be held: more than 64 KiB in one write, or one write a message with one
+//!   in flight; and with `tcp_autocorking` off.
 //!
 //! ## What to do
 //!
-//! **Delayed acknowledgements**: Where the sentence names the server's sends: the request left in one segment, so the server had all of it; its
-//! reply came in more than one although it fits, so the server wrote it in several sends, and with Nagle's algorithm the second leaves when the
-//! first is acknowledged, which this side delays. At the server: TCP_NODELAY, or one call for the whole reply.
-//!
-//! Where messages wait otherwise: reply within the timer, so that the acknowledgement travels with the reply, or set TCP_QUICKACK
-//! again after each receive call (the kernel switches it off by itself). Where they do not: nothing; each costs a packet.
-//!
-//! **Autocorking**: Hand the message over in one call (`tcp:writev`), or `sysctl net.ipv4.tcp_autocorking=0`. TCP_NODELAY does not switch
-//! it off.
+//! * **Delayed acknowledgements**: where the sentence names the server's sends, the server wrote its reply in several
+//!   calls and the second waits for an acknowledgement: TCP_NODELAY or one call there. Where messages wait otherwise:
+//!   reply within the timer, or set TCP_QUICKACK after each receive. Where none waits: nothing; each costs a packet.
+//! * **Autocorking**: one call a message (`tcp:writev`), or `net.ipv4.tcp_autocorking=0`. TCP_NODELAY does not switch
+//!   it off.
 
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;

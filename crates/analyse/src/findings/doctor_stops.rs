@@ -2,48 +2,22 @@
 //!
 //! ## What it says
 //!
-//! **STOP**: Which check of `msgpath doctor` came to STOP, at which end, what was seen, what that forbids, and whether this run
-//! does it. One warning for each. With `--strict` it is an error where the run does what is forbidden.
+//! * **STOP**: a check of `msgpath doctor` came to STOP: at which end, what it forbids, whether this run does it. Then
+//!   an error with `--strict`.
+//! * **Several warnings**: more than three checks warn, and which.
+//! * **A debug build**: which end.
+//! * **Resumed on another machine**: what differed when `resume --force` went on.
 //!
-//! **Several warnings**: How many checks of `msgpath doctor` differ from those of a quiet machine, and which. *Sure*: they were read.
+//! ## What it rests on
 //!
-//! **A debug build**: Which end is a debug build.
-//!
-//! **Resumed on another machine**: What was not as it had been when `msgpath resume --force` went on with the run: the boot, the kernel, the CPUs, the host, the
-//! back end that traces, or the version of msgpath.
-//!
-//! ## What it is computed from
-//!
-//! **STOP**: The checks that were made at both ends before the run. Clocks that disagree (1, 2) forbid one-way times, more runnable
-//! tasks than CPUs (8) waits that spin and a traced program (13) any claim; a debug build (20) has its own sentence.
-//!
-//! **Several warnings**: The checks that were made before the run at both ends; a check that warns at both ends counts once.
-//!
-//! **A debug build**: What each end reports of itself in its environment.
-//!
-//! **Resumed on another machine**: `resumed` of the record, which has one entry for each time that the run went on ([resume.md](docs/resume.md)).
-//!
-//! ## When it stays silent
-//!
-//! **STOP**: About checks that only warn.
-//!
-//! **Several warnings**: Up to three warnings, which is usual on a machine that somebody works with.
-//!
-//! **A debug build**: For release builds; for a run without rounds.
-//!
-//! **Resumed on another machine**: Where a run was never cut short, or went on where nothing that is looked at had changed. Then its parts differ as restarts do:
-//! V12 says by how much.
+//! The checks before the run at both ends. Clocks that disagree (1, 2) forbid one-way times; more runnable tasks than
+//! CPUs (8) forbids spinning waits; a traced program (13) forbids any claim. Builds: what each end reports. Resumed:
+//! `resumed` in the record ([resume](docs/resume.md)).
 //!
 //! ## What to do
 //!
-//! **STOP**: What the warning names. `msgpath doctor --fix` prints the commands.
-//!
-//! **Several warnings**: `msgpath doctor` shows each with its cure, `msgpath doctor --fix` prints the commands. Comparisons of paths within one
-//! run stand anyway, because all paths had the same machine.
-//!
-//! **A debug build**: `cargo build --release`, or `cargo run --release -- ...`. The program's own code is part of every time.
-//!
-//! **Resumed on another machine**: Measure again in one go. The numbers hold rounds of both states; the median of all of them is that of neither.
+//! What the warning names; `msgpath doctor --fix` prints commands. Comparisons within one run stand. A debug build:
+//! `cargo build --release`. A resumed run of two machine states: measure again.
 
 use msgpath_core::doctor::{Check, CheckState};
 use msgpath_core::plan::Stamps;

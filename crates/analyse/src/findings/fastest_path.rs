@@ -2,22 +2,18 @@
 //!
 //! ## What it says
 //!
-//! Which path is fastest over all sizes and thread counts, how many times faster than the baseline (or, where the baseline
-//! is not beaten, than the next path that is), which paths tie with it, and at which sizes another path wins.
+//! The fastest path over all sizes and thread counts, how many times faster than the baseline (or than the next path),
+//! which paths tie with it, and at which sizes another path wins.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The ratios of all pairs of paths, paired by pass and averaged over the cells ([comparison](docs/method/comparison.md#over-all-sizes)).
-//! The numbers are the ends of the interval. It is *sure* where both halves of the run say the same.
-//!
-//! ## When it stays silent
-//!
-//! With two paths (V04 says it already); where the best path is not shown to beat another; for tails; where the control
-//! failed (W24).
+//! Ratios of all pairs of paths, paired by pass, averaged over sizes and threads
+//! ([comparison](docs/method/comparison.md#over-all-sizes)). *Sure* where both halves of the run agree. Silent with two
+//! paths (V04), where the best is not shown to beat another, where the control failed (W24).
 //!
 //! ## What to do
 //!
-//! Look at the column of your own size before you choose: the mean over sizes may hide that the order changes.
+//! Look at your own size in the table: a mean over sizes hides where the order changes.
 
 use std::collections::BTreeSet;
 

@@ -2,26 +2,20 @@
 //!
 //! ## What it says
 //!
-//! Which share of the wall time went into messages slower than ten medians, and how few messages that were; where those
-//! slower than a hundred medians took 10 % of the time or more, the same of them. Where the former is little but the
-//! latter take 1 % of the time, it speaks of these alone: a stall that one of a hundred messages would meet if they came
-//! when they like. In a closed loop a stall delays one message instead of the many that would have been sent meanwhile,
-//! so percentiles by message look better than what a user with a fixed schedule would see.
+//! Which share of the wall time went into messages slower than ten medians (and than a hundred), and how few they were.
+//! In a closed loop a stall delays one message instead of the many that would have been sent meanwhile, so percentiles
+//! look better than what users with a schedule see.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The histogram: sum of the values above ten (a hundred) medians over the sum of all values. *Sure* if at least 5 rounds
-//! hold such messages, else *can't tell*. Of several cases the worst is named.
-//!
-//! ## When it stays silent
-//!
-//! For streams and open loops; below 20 % of the time (slower than a hundred medians: 1 %); where more than 5 % of the
-//! messages are slow (then the median tells it).
+//! The histogram: the sum of values above 10 (100) medians by the sum of all. It speaks from 20 % of the time on (above
+//! a hundred medians: 1 %), for the worst case. *Sure* if at least 5 rounds hold such messages. Silent for streams and
+//! open loops, and where more than 5 % of the messages are slow: then the median shows it.
 //!
 //! ## What to do
 //!
-//! Do not read p99 of a closed loop as what users wait. Find out what stalls: the longest messages are in the per-message
-//! log (`msgpath export --to messages-csv`), with their start times.
+//! Do not read p99 of a closed loop as what users wait; measure with `--rate`. Find the stalls by their start times:
+//! `msgpath export --to messages-csv`.
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::workload::Answer;

@@ -2,24 +2,20 @@
 //!
 //! ## What it says
 //!
-//! How many times as long as the rest the messages at the beginning of a round take, and the slowest of them; of a stream, both
-//! throughputs. On virtual machines CPUs that have just worked wake up faster: the beginning is quicker than what follows. *Sure* where the
-//! interval leaves at least 10 % and both halves of the run agree, *likely* where it only leaves the direction.
+//! How many times as long as the rest the first messages of a round take, and the slowest of them; of a stream both
+//! throughputs. On virtual machines CPUs that have just worked wake faster, so the beginning is often quicker. *Sure*
+//! where the interval leaves at least 10 % and both halves agree, else *likely*.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The messages that are trimmed at the start of every connection: they have a histogram of their own in each round and are
-//! in no other number. The median of a round's first messages is divided by the median of its other messages; the ratio is
-//! paired by round, with a 95 % t-interval on the logarithms. Of several cases the one that differs most is named.
-//!
-//! ## When it stays silent
-//!
-//! With `-o burst=yes`; where nothing was trimmed or recorded; below 5 rounds; for less than 10 %; where the interval holds no difference.
+//! The messages that are trimmed at the start of each connection: they have a histogram of their own and are in no
+//! other number. Ratio of medians, paired by round, t interval; from 5 rounds on. Silent below 10 %, and with `-o
+//! burst=yes`.
 //!
 //! ## What to do
 //!
-//! If your program sends few messages on each connection, or a few now and then, this is its number: measure it with `-o burst=yes`,
-//! or with a fresh connection per message (`--each -o fresh=yes`).
+//! A program that sends few messages a connection, or a few now and then, meets this number: measure it with `-o
+//! burst=yes`, or with `--each -o fresh=yes`.
 
 use msgpath_core::plan::CaseRole;
 use msgpath_core::settling::State;

@@ -2,32 +2,22 @@
 //!
 //! ## What it says
 //!
-//! **Late**: How late the sends of an open loop were, how many were later than one mean gap, and whose fault the larger part is:
-//! this machine's scheduler (the sender was runnable and did not run), the far end (it made no room), or the generator.
+//! * **Late**: how late the sends of an open loop were, how many by more than a mean gap, and the larger cause: this
+//!   machine's scheduler, the server (no room), or the generator.
+//! * **Saturated**: the client was busy for more than half of its time.
 //!
-//! **Saturated**: Which share of its time the client of an open loop was busy, where that is more than half.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! **Late**: The lateness of every send, and what the sending thread did meanwhile (CPU time, run delay, waiting in a call). The
-//! rule: p99 of the lateness above 10 % of the median latency and above 5 µs, or more than 1 % of the sends later than
-//! one mean gap. It is about the sends of this run, so p99 is taken as it is. Of several cases the worst is named.
-//!
-//! **Saturated**: CPU time of the sending and the receiving threads, without the time that a sender spun until a message was due,
-//! divided by their time and number.
-//!
-//! ## When it stays silent
-//!
-//! **Late**: Where the sends are punctual; where the far end made most of the lateness: the wait is then a part of the latency, as it
-//! must be.
-//!
-//! **Saturated**: Below 50 %; for the waits `spin` and `busy-poll`, which are always busy.
+//! * **Late**: p99 of the lateness above 10 % of the median latency and 5 µs, or more than 1 % of the sends later than
+//!   a mean gap ([causes](docs/method/open-loop.md#lateness-and-its-causes)). Silent where the server made most of it:
+//!   then it is part of the latency.
+//! * **Saturated**: CPU time of sending and receiving threads, without spinning until a message is due. Not for `spin`
+//!   and `busy-poll`.
 //!
 //! ## What to do
 //!
-//! **Late**: If it is the scheduler: a quieter machine, or CPUs of their own for the near end. If it is the generator, ask for less, or use more threads.
-//!
-//! **Saturated**: A lower rate, more threads on CPUs of their own, or a faster client. A busy client queues messages itself.
+//! Scheduler: a quieter machine, CPUs of its own. Generator or saturated: a lower rate, more threads on CPUs of their
+//! own.
 
 use msgpath_core::units::Glyphs;
 

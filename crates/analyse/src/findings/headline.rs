@@ -2,23 +2,19 @@
 //!
 //! ## What it says
 //!
-//! For an echo: half of the messages came back within this time, and 1 in 100 took longer than that one.
-//! For a stream: how much payload the receiver took in per second. It speaks of this run, not of the machine. *Sure* where
-//! its numbers have 95 % intervals, which stand beside them, *likely* where levels, drift or few rounds made their ranges wider.
+//! Echo: the median round trip (p50) and p99 of this run. Stream: payload that the receiver took per second. *Sure*
+//! with 95 % intervals, *likely* where levels, drift or few rounds made the ranges wider. It describes this run, not
+//! the machine.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The pooled p50 and p99 of the round trips, and their intervals over rounds. For a stream, the receiver's bytes on the
-//! receiver's clock, round by round. In batch mode (W27) the sentence speaks of batch means, not of messages.
-//!
-//! ## When it stays silent
-//!
-//! In a comparison; with more than four cases (the table says it better); for a rate that was not sustained (W52); for a
-//! stream with fewer than 5 rounds.
+//! Pooled quantiles with intervals over rounds; for a stream the receiver's bytes on its clock. In batch mode (W27) the
+//! values are means of batches. Silent in a comparison, above four cases, for a rate that was not sustained (W52), for
+//! a stream with fewer than 5 rounds.
 //!
 //! ## What to do
 //!
-//! Nothing. For a p99 that is missing, see V09.
+//! Nothing. If p99 is missing: V09.
 
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second};
 use msgpath_core::workload::Answer;

@@ -2,21 +2,16 @@
 //!
 //! ## What it says
 //!
-//! p99 counted from the time at which a message should have gone, and p99 from the time at which it went.
+//! p99 from the time at which a message was due, beside p99 from the time at which it was sent.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The two histograms of the open loop. It speaks only where both quantiles are claims and their intervals lie apart. Of
-//! several cases the one with the largest ratio is named.
-//!
-//! ## When it stays silent
-//!
-//! Where both views agree within their intervals; in a closed loop, which cannot know.
+//! Both histograms of the open loop. It speaks where both quantiles have intervals and these lie apart, for the case
+//! with the largest ratio.
 //!
 //! ## What to do
 //!
-//! Use the first number: it is what a user waits who does not care why the sender was held up. Where the sender itself
-//! was late, W50 says so.
+//! Use the first: it is what a user waits. If the sender itself was late: W50.
 
 use msgpath_core::units::Glyphs;
 use msgpath_stats::quantile::Quantile;

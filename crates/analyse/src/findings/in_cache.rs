@@ -2,34 +2,23 @@
 //!
 //! ## What it says
 //!
-//! **The cache**: What it is worth that the same buffers are used for every message: the same case from buffers rotated over more than
-//! the last-level cache, as a ratio with its interval. *Sure*: another time, or the same within the margin, in both
-//! halves of the run.
+//! * **The cache**: what it is worth that the same buffers serve every message, as a ratio to buffers rotated beyond
+//!   the last-level cache. *Sure* where both halves agree.
+//! * **Page faults**: how many in rounds read from disk or swap, and which end touches memory for the first time.
+//!   *Likely*.
 //!
-//! **Page faults**: How many page faults inside rounds had to read from a disk or from swap, and at which end messages touch memory for
-//! the first time. *Likely*: how long a fault took is not known.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! **The cache**: An ablation: the case measured once more in the same passes, with `-o working-set` larger than the last-level cache. The
-//! buffers of the case (its size, times its connections, at both ends) fit in that cache.
-//!
-//! **Page faults**: Page faults of the measuring threads, around the measured messages only (`getrusage`): any with I/O, or more than one
-//! without I/O in 100 messages and at least 20. Beside it the pressure on memory, where the kernel tells it.
-//!
-//! ## When it stays silent
-//!
-//! **The cache**: Without such an ablation, or where it does not decide: then nothing is claimed. Below 4 KiB, where copies do not matter.
-//! With `-o working-set`. Where the size of the cache is not known.
-//!
-//! **Page faults**: Where there are hardly any. msgpath touches its buffers before the first message, so there should be none.
+//! * **The cache**: an ablation with `-o working-set` above the cache, from 4 KiB messages on, where the case's buffers
+//!   fit into it.
+//! * **Page faults**: `getrusage` of the measuring threads around measured messages: any with I/O, or more than one
+//!   without in 100 messages and 20.
 //!
 //! ## What to do
 //!
-//! **The cache**: If the program fetches its data from memory, measure with `-o working-set=64M`, or more than the cache holds.
-//!
-//! **Page faults**: Faults with I/O: free memory, or switch swap off. First touches come from memory that the kernel or a library takes
-//! afresh for messages: huge pages, `splice` and its kin, a map that grows. Look at `msgpath doctor`, check 12.
+//! * **The cache**: if your data come from memory, measure with `-o working-set=64M`, or more than the cache.
+//! * **Page faults**: with I/O: free memory, or switch swap off. First touches: memory that the kernel or a library
+//!   takes anew; huge pages, `splice`, a map that grows (`msgpath doctor`, check 12).
 
 use msgpath_core::plan::Change;
 use msgpath_core::units::{size, size_short};

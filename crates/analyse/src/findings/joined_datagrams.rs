@@ -2,41 +2,22 @@
 //!
 //! ## What it says
 //!
-//! **Datagrams a call**: How many datagrams one receive call took out of the kernel, in a stream whose receiver may get several at once (`/gro`): the truth of an
-//! option that every call accepts. Where it was one, nothing was joined, and the receiver paid a copy for nothing.
+//! * **Datagrams a call**: how many one receive call of a `/gro` stream took. One: nothing was joined, and the copy was
+//!   for nothing.
+//! * **Signals of a run**: fewer signals than messages: SIGIO is not queued. *Sure*: counted.
+//! * **Signals in a trace**: messages without a signal of their own. *Sure*: counted.
 //!
-//! **Signals of a run**: Fewer signals were handled than messages received: SIGIO is a standard signal and is not queued. *Sure*: both are
-//! counted.
+//! ## What it rests on
 //!
-//! **Signals in a trace**: How many messages had no signal of their own: a signal that is pending is not raised again. *Sure*: they are counted.
-//!
-//! ## What it is computed from
-//!
-//! **Datagrams a call**: The receiver's datagrams divided by its receive calls, measured messages only.
-//!
-//! **Signals of a run**: The handler's count of each receiving thread, against the messages received.
-//!
-//! **Signals in a trace**: For the wait `sigio`: messages of the traced replica without a `signal_generate` for their receiver between their data
-//! and their stamp.
-//!
-//! ## When it stays silent
-//!
-//! **Datagrams a call**: In an echo with its few messages in flight, and for every other wait.
-//!
-//! **Signals of a run**: Below one message in a hundred, and where no engine waits by `sigio`.
-//!
-//! **Signals in a trace**: For every other wait; where each message has its signal; where the kernel does not tell of signals.
+//! Datagrams by receive calls; the handler's count by messages received, from 1 in 100 on; in the traced replica
+//! (`sigio`), messages without a `signal_generate` between data and stamp.
 //!
 //! ## What to do
 //!
-//! **Datagrams a call**: On one machine datagrams are joined only where the sender hands them over together (`udp:gso`). From a network they are joined where the
-//! device's queue holds several of one flow, of one size (ethtool -k: rx-gro, rx-udp-gro-forwarding).
-//!
-//! **Signals of a run**: Receive until EAGAIN for every signal, as msgpath does. `-o queued-signals=yes` asks for a real-time signal (F_SETSIG), of
-//! which every event queues one.
-//!
-//! **Signals in a trace**: A handler must receive until there is nothing left. Real-time signals (`F_SETSIG`) are queued one by one, up to a
-//! limit.
+//! * **Datagrams**: on one machine the sender must hand them over together (`udp:gso`); from a network the device joins
+//!   equal sizes of one flow (ethtool -k: rx-gro, rx-udp-gro-forwarding).
+//! * **Signals**: receive until EAGAIN at every signal. `-o queued-signals=yes` asks for a real-time signal (F_SETSIG),
+//!   queued up to a limit.
 
 use super::wording::{finding, measured, message};
 use super::{Detector, Input, Sentence};

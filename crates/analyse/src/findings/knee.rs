@@ -2,38 +2,26 @@
 //!
 //! ## What it says
 //!
-//! **The knee**: The rate at which a quantile has doubled against the lowest rate (the knee), with its interval, the highest rate that
-//! was sustained and the lowest that was not. Where a higher rate was sustained although a lower one was not, both are
-//! named: the contradiction stays visible. The quantile is p99, or p50 where p99 is not a claim at most of the rates.
+//! * **The knee**: the rate at which p99 (or p50) has doubled against the lowest rate, with its interval; the highest
+//!   rate that was sustained, the lowest that was not.
+//! * **The capacity**: of `--rate 50%` and `10%..110%/12`: what 100 % was, the lowest attempt, and whether the attempts
+//!   agree.
 //!
-//! **The capacity**: `--rate 50%` and `--rate 10%..110%/12` are shares of what the path takes. The sentence names the capacity that was found,
-//! the lowest attempt, and whether the attempts agree.
+//! ## What it rests on
 //!
-//! ## What it is computed from
+//! * **The knee**: interpolation between rates, 2,000 resamples of the passes ([load
+//!   curves](docs/method/open-loop.md#load-curves-and-the-knee)). p50 stands in where p99 has no interval at most
+//!   rates. *Sure* with both ends of the interval, *likely* with the lower one.
+//! * **The capacity**: five attempts of at least 0.2 s with 10 million messages a second offered, 64 in flight on a
+//!   connection; the best counts, since other work only makes one worse. *Sure* where they agree within 1.25. With
+//!   random gaps a path sustains less.
 //!
-//! **The knee**: Cases that differ in nothing but the rate. Between two neighbouring rates the quantile is interpolated, both on a log
-//! scale; a curve that dips by chance is levelled first. The interval comes from 2,000 resamples of the passes, the same
-//! passes for every rate. An end that lies beyond the rates that were sustained is left open. *Sure* with both ends,
-//! *likely* with the lower one alone, else *can't tell*; without a knee *sure* where even the interval of the highest
-//! rate stays below the double.
-//!
-//! **The capacity**: Before the first round more is offered than any path takes (10 million messages a second, at most 64 in flight on a
-//! connection), five times for at least 0.2 s. What was answered a second is an attempt; the capacity is the best one, because what others
-//! take of the machine only makes an attempt worse. It is the rate of an overloaded path: by a schedule with random gaps less than that is sustained. *Sure* where the attempts agree within
-//! a factor of 1.25, else *likely*.
-//!
-//! ## When it stays silent
-//!
-//! **The knee**: With a single rate; where no rate was sustained (W52).
-//!
-//! **The capacity**: Where rates were typed as messages a second.
+//! Silent with a single rate, and where none was sustained (W52).
 //!
 //! ## What to do
 //!
-//! **The knee**: Stay below the knee where latency matters. The capacity lies between the two bounds: measure rates between them to
-//! narrow it down.
-//!
-//! **The capacity**: To repeat a curve on the same rates, type them as they were resolved: `msgpath show NAME` has them.
+//! Stay below the knee. Measure rates between the two bounds to narrow the capacity. To repeat a curve, type the rates
+//! as they were resolved (`msgpath show NAME`).
 
 use msgpath_core::units::per_second;
 use msgpath_stats::estimate::Estimate;

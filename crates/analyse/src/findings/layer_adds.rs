@@ -2,27 +2,20 @@
 //!
 //! ## What it says
 //!
-//! First one sentence of all layers of `compare --layers` or `explain --layers`: what each adds to what. Then each by itself: in time, with a
-//! 95 % interval, and as a quotient of the medians.
-//! *Sure* where the run shows it and both halves agree, *can't tell* where it does not, with the command that takes more rounds.
+//! What each layer of `--layers` adds to what it stands on: in time with a 95 % interval, and as a ratio of medians.
+//! *Sure* where the run shows it and both halves agree, else *can't tell* with the command that would.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The medians of both cases in the same pass. The time is the mean of their differences with its t interval. The quotient is the mean
-//! of the log-ratios; its interval must lie beyond the margin, a sign-flip test must reject "no difference", and still does so after
-//! Holm's correction for the number of steps in this run. A protocol is compared with the path that it stands on; where that was not
-//! measured, with the baseline. In `explain --layers` a handler stands on the path that it works for, a receiver that is woken on the same
-//! path with one that spins, and what spins on the next thinner stack that does: TCP on raw Ethernet, that on shared memory. Two ways to be
-//! woken are not layers of each other.
-//!
-//! ## When it stays silent
-//!
-//! Without layers; where the control failed (W24).
+//! Medians of both cases in the same pass: the mean difference with its t interval, and the ratio judged as any
+//! comparison (margin, sign flips, Holm). A protocol is compared with its own path, else with the baseline. In `explain
+//! --layers`: a handler with its path, a woken receiver with one that spins, TCP with raw Ethernet, that with shared
+//! memory. Silent where the control failed (W24).
 //!
 //! ## What to do
 //!
-//! Look at the CPU time beside it: a layer that adds little time to a message may still take a CPU from other work. For what the runtime of
-//! asynchronous libraries adds by itself, add `tokio` to the list. See [the page on layers](docs/how-to/layers.md).
+//! Look at the CPU time too: a layer may add little time and much CPU. Add `tokio` to the list to see what an
+//! asynchronous runtime adds. [Layers](docs/how-to/layers.md).
 
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_stats::paired::log_ratios;

@@ -2,46 +2,28 @@
 //!
 //! ## What it says
 //!
-//! **A window or a buffer**: The share of the time with data in flight during which the receiver's window, or the sender's own buffer, was the limit
-//! of a stream, with its interval over rounds. *Sure* where the interval and both halves of the run lie above 20 %, else
-//! *can't tell*.
+//! * **A window or a buffer**: the share of busy time in which the receiver's window or the send buffer was the limit.
+//!   *Sure* where interval and both halves lie above 20 %, else *can't tell*.
+//! * **Pacing**: what another congestion control brought in place of bbr. *Sure* where both halves agree, else
+//!   *likely*.
+//! * **The link**: the payload comes to 90 % or more of the link's speed.
 //!
-//! **Pacing**: What the ablation with another congestion control brought in the place of bbr: the value before and after, the ratio with
-//! its interval, and whether bbr costs or helps here. *Sure* where both halves of the run agree, else *likely*.
+//! ## What it rests on
 //!
-//! **The link**: That the payload of a stream comes to 90 % or more of the speed of the link.
-//!
-//! ## What it is computed from
-//!
-//! **A window or a buffer**: `tcpi_rwnd_limited` and `tcpi_sndbuf_limited`, divided by `tcpi_busy_time`, of the sender's TCP_INFO, one share a round.
-//! One sentence stands for all cases: that with the largest share.
-//!
-//! **Pacing**: The ablation, paired by pass with the case that it explains: better or worse beyond the margin and after Holm. The
-//! congestion control that the near end's socket reported.
-//!
-//! **The link**: The receiver's bytes on the receiver's clock, and the speed of the link: what `-o wire` says, else the rate of `--link`, else
-//! what the NIC of the route reports.
-//!
-//! ## When it stays silent
-//!
-//! **A window or a buffer**: At 20 % and below; for echo; without TCP_INFO.
-//!
-//! **Pacing**: Where no other congestion control was tried; where the ablation shows no difference, or does not decide; for other
-//! congestion controls than bbr; where the path leaves the machine (another machine, a NIC or a tunnel on the way).
-//!
-//! **The link**: For transports that do not leave through a device; for virtual devices, whose speed is a mere claim, unless it was told; over
-//! the loopback device; where more came through than the link is said to carry.
+//! * **A window or a buffer**: `tcpi_rwnd_limited` and `tcpi_sndbuf_limited` by `tcpi_busy_time` of the sender, one
+//!   share a round.
+//! * **Pacing**: an ablation, paired by pass, beyond the margin and after Holm; only where the path stays on the
+//!   machine.
+//! * **The link**: the receiver's bytes on its clock; the speed from `-o wire`, else the rate of `--link`, else the NIC
+//!   of the route. Silent on loopback, on virtual devices without a typed speed, and where more came through than the
+//!   link should carry.
 //!
 //! ## What to do
 //!
-//! **A window or a buffer**: A receiver's window: see whether the receiver's thread has a CPU of its own, and leave `-o rcvbuf` away, because a fixed
-//! buffer switches the kernel's own sizing off; then `net.ipv4.tcp_rmem`. The send buffer: the same with `-o sndbuf` and
-//! `net.ipv4.tcp_wmem`.
-//!
-//! **Pacing**: `-o congestion=cubic` for measurements inside one machine. For a network with queues the answer may be another one:
-//! measure there.
-//!
-//! **The link**: Compare CPU time instead, or use a faster link: paths cannot differ in what the link decides.
+//! * **Receiver's window**: a CPU of its own for the receiver; no `-o rcvbuf`, since a fixed buffer stops the kernel's
+//!   sizing; then `net.ipv4.tcp_rmem`. **Send buffer**: likewise `-o sndbuf` and `net.ipv4.tcp_wmem`.
+//! * **Pacing**: `-o congestion=cubic` inside one machine. On a network with queues measure there.
+//! * **The link**: compare CPU time, or use a faster link.
 
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
 use msgpath_core::schema::TcpInfo;

@@ -2,24 +2,18 @@
 //!
 //! ## What it says
 //!
-//! That more or fewer messages were in flight than rate and times say. By Little's law their mean number is the rate
-//! times the mean time from the actual send to the reply.
+//! More or fewer messages were in flight than rate and times say (Little's law).
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Messages in flight just before each send, counted by the sender, divided by rate times mean round trip, over rounds.
-//! With Poisson gaps a mean over sends is a mean over time, so the ratio is 1. It speaks where the whole interval is more
-//! than 10 % away from 1.
-//!
-//! ## When it stays silent
-//!
-//! For equal gaps, where a mean over sends is not a mean over time; where messages were lost; where the rate was not
-//! sustained; where sends were held up, as over HTTP, where a connection has one call in flight; where fewer than 30 messages were seen in flight, or a round holds fewer than 50 times those in flight.
+//! Messages in flight before each send, by rate times mean round trip, over rounds. It speaks where the interval is
+//! more than 10 % away from 1, and only where [the law can be checked](docs/method/open-loop.md#littles-law): Poisson
+//! gaps, sustained, nothing lost or held up.
 //!
 //! ## What to do
 //!
-//! Look at the lateness: sends in bursts that nobody planned break the law. If they are punctual, one of three counters
-//! is wrong: please report it with the folder of the run.
+//! Look at the lateness: bursts break the law. If sends are punctual, a counter is wrong: please report it with the
+//! run's folder.
 
 use msgpath_core::units::three_digits;
 

@@ -2,47 +2,28 @@
 //!
 //! ## What it says
 //!
-//! **The way**: A name or address of the network was given as the target, and packets to it take the loopback device, or a veth pair to
-//! another namespace of this machine. No NIC was measured.
+//! * **The way**: the target is a network address, and packets to it take loopback or a veth pair of this machine. No
+//!   NIC was measured.
+//! * **Calls**: the server is the client's own machine, reached by a network address; how that is known.
+//! * **More than a wire carries**: calls move more MB/s than the wire can, so they did not cross it. Assumed speed if
+//!   unknown: 1 Gbit/s.
 //!
-//! **Calls**: The server that was dialled is the client's own machine, by an address of the network, and how that is known. No
-//! network was measured.
+//! ## What it rests on
 //!
-//! **More than a wire carries**: The larger direction of the calls moves so many MB/s while it is outside the server: the server's own time is left out,
-//! and the rate with it, as the table of rates has it, stands in brackets. That is more than the wire carries. So the bytes did not cross such a wire. Where no speed is known, the guard is 1 Gbit/s (125 MB/s).
+//! * **The way**: the kernel's route to the server (`floors.route`). Any local address goes over lo, whichever NIC has
+//!   it.
+//! * **Calls**: equal addresses, equal boot ids, or a local route.
+//! * **More than a wire carries**: successful calls of at least 64 KiB: bytes of the larger direction by T4 − T1 less
+//!   T3 − T2; the speed of the interface, or `-o wire`.
 //!
-//! ## What it is computed from
-//!
-//! **The way**: The kernel's route to the far end (`floors.route` of the record): its device and kind. Any local address goes over lo,
-//! whichever NIC it belongs to.
-//!
-//! **Calls**: The pairs of machines of the run: both addresses are the same, both ends have the same boot id, or the route to the
-//! server is local.
-//!
-//! **More than a wire carries**: Successful calls of at least 64 KiB: bytes of the larger direction by T4 - T1 less T3 - T2. The speed of the wire is
-//! that of the interface or the one that was typed (`-o wire`).
-//!
-//! ## When it stays silent
-//!
-//! **The way**: Without a target; for `localhost`, 127.x, ::1 and this machine's own host name, which say it themselves; for a veth
-//! whose far end runs on another machine (a container's way out); where the route is not known; for paths without TCP or
-//! UDP.
-//!
-//! **Calls**: Between two machines; where the target says so itself (127.0.0.1, localhost).
-//!
-//! **More than a wire carries**: Below the speed of the wire; for small calls, which wait more than they carry.
+//! Silent for `localhost`, 127.x and the own host name, which say it themselves, and for a veth whose other end leads
+//! out of a container.
 //!
 //! ## What to do
 //!
-//! **The way**: Run `msgpath serve` on a second machine. Between namespaces of one machine the numbers are good for comparing what
-//! programs do, not for what a network does: there is no interrupt, no checksum, the packets are larger, and the receiver's
-//! work runs inside the sender's call.
-//!
-//! **Calls**: Adding a route to the own address (`ip route add OWN via GATEWAY`) changes nothing: the kernel asks the table `local`
-//! first (rule 0). Use a second machine, or a network namespace for the server with a shaped link between.
-//!
-//! **More than a wire carries**: Look at the way to the server (`ip route get ADDRESS`: `dev lo` is this machine). An estimate made with the speed of a link does not apply to such a
-//! run.
+//! Run `msgpath serve` on a second machine, or use a network namespace with a shaped link. Numbers between namespaces
+//! compare programs, not networks: no interrupt, no checksum, larger packets. `ip route add OWN via GATEWAY` changes
+//! nothing: the table `local` comes first. `ip route get ADDRESS` shows the device.
 
 use std::net::IpAddr;
 

@@ -2,45 +2,25 @@
 //!
 //! ## What it says
 //!
-//! **How many**: How many of how many, for the worst case, and how many cases are affected.
+//! * **How many** messages were lost, doubled, late or out of order: the worst case, and how many cases are affected.
+//! * **Where** UDP lost them: at a full receive buffer, for lack of socket memory, in a CPU's backlog (softnet), merely
+//!   too late, in rounds in which an end stood still (W41), or unexplained. *Sure* where the counts fit within 1 in 50,
+//!   *likely* else, *can't tell* where nothing was counted. Of an echo also on which way.
 //!
-//! **Where**: The lost messages of a case by place: at a full receive buffer, for lack of socket memory, in the backlog of a CPU
-//! (softnet), merely too late, in rounds in which an end did not run for a while (W41), and unexplained.
+//! ## What it rests on
 //!
-//! *Sure* where the counts fit the loss within one in fifty, *likely* where they do not (part is unexplained, or other
-//! sockets lost messages too), *can't tell* where no place counted anything.
-//!
-//! Of an echo it says on which way they were lost, there or back, where both ends count alike.
-//!
-//! Where a zero-copy path sends small pieces, it also says what they fill: the kernel charges a zero-copy send by whole
-//! pages, so 15 pieces of 100 B take 60 KiB of the receive buffer.
-//!
-//! ## What it is computed from
-//!
-//! **How many**: Sequence numbers at both ends. A message that did not come back within the loss timeout is lost; one that comes after
-//! that is late.
-//!
-//! **Where**: `Udp.RcvbufErrors`, `Udp.MemErrors` (and `Udp6.`) and `softnet.dropped` during the rounds. Counts of two ends are added
-//! only where the ends do not share a network namespace (for softnet: a machine). A counter that cannot be read is named
-//! with n/a. Counters of NICs are not in the record: what a NIC loses is among the unexplained.
-//!
-//! The way: what the near end sent, less what the far end received, and what that answered, less what came back. Rounds in which
-//! a message before the measured ones was lost, or one arrived twice, do not tell, and are left out.
-//!
-//! ## When it stays silent
-//!
-//! **How many**: Where every message arrived once and in order; of calls, whose missing replies are in W71.
-//!
-//! **Where**: Where nothing was lost; for transports other than UDP. One sentence stands for all cases: that of the case that lost
-//! most.
+//! * **How many**: sequence numbers at both ends. Not back within the loss timeout is lost; later than that is late.
+//!   Calls: W71.
+//! * **Where**: `Udp.RcvbufErrors`, `Udp.MemErrors` (and `Udp6.`), `softnet.dropped` during the rounds; counts of two
+//!   ends are added only where the ends do not share them. NIC losses are among the unexplained. The way: what each end
+//!   sent less what the other received, in rounds that can tell. A zero-copy send is charged by whole pages: 15 pieces
+//!   of 100 B take 60 KiB of the receive buffer.
 //!
 //! ## What to do
 //!
-//! **How many**: A lost message counts as infinitely slow in every quantile, so tails may read *lost*. Use fewer messages in flight, or
-//! a larger receive buffer (`-o rcvbuf`). `--fail-if 'loss > 0.1%'` turns a share into an error.
-//!
-//! **Where**: As the sentence says: a larger receive buffer (`-o rcvbuf`, `net.core.rmem_max`), fewer messages in flight, a longer
-//! backlog (`net.core.netdev_max_backlog`), or `ethtool -S` at both ends for what is unexplained between two machines. On one machine no NIC is on the way.
+//! A larger receive buffer (`-o rcvbuf`, `net.core.rmem_max`), fewer messages in flight, a longer backlog
+//! (`net.core.netdev_max_backlog`); between machines `ethtool -S`. Lost messages count as infinitely slow, so tails may
+//! read *lost*. `--fail-if 'loss > 0.1%'` makes it an error.
 
 use super::wording::{list, measured, percent, prefix, sentence, warning};
 use super::{Detector, Input, Sentence, wording};

@@ -2,44 +2,25 @@
 //!
 //! ## What it says
 //!
-//! **Taking turns**: More events were counted than the CPU has counters for, so each was counted for a part of the time and its count scaled to
-//! all of it. *Sure*: the kernel tells both times.
+//! * **Taking turns**: more events than counters: each counted for part of the time and was scaled. *Sure*.
+//! * **User mode only**: the kernel refused to count itself, so system calls, copies and the network stack are missing.
+//!   *Sure*.
+//! * **Counting costs**: rounds counted because of `-o events=on` are slower than those beside them. Their times are in
+//!   no result.
 //!
-//! **User mode only**: At one end or at both the kernel refuses to count what it does itself. System calls, copies and the network stack are in
-//! none of the counts there. *Sure*: the kernel said so when the events were opened.
+//! ## What it rests on
 //!
-//! **Counting costs**: The rounds in which events of CPU and kernel were counted, because `-o events=on` asked for it, are slower than the rounds
-//! beside them. Their times are in no result; but what was counted was counted of slower messages.
-//!
-//! ## What it is computed from
-//!
-//! **Taking turns**: The time for which each event was to be counted and the time for which it was (`time_enabled` and `time_running` of
-//! perf_event_open(2)), summed over the rounds of a case. On cores of several types the times of one event on all types are
-//! taken together: a thread that runs on the other type is no lack of counters.
-//!
-//! **User mode only**: `perf_event_open` was refused (EACCES, EPERM) with the kernel included and worked without. The share of the kernel comes from
-//! getrusage(2), which counts CPU time in both modes.
-//!
-//! **Counting costs**: The metric of each counted round against that of the uncounted round of the same pass, as a logarithm; the mean over all of
-//! them with its 95 % t interval.
-//!
-//! ## When it stays silent
-//!
-//! **Taking turns**: Every event was counted for 99 % of its time or more, or none was counted.
-//!
-//! **User mode only**: Both modes are counted, or nothing is.
-//!
-//! **Counting costs**: `-o events=on` was not given; the interval does not exclude a difference of 2 %, or the halves of the run disagree.
+//! * **Taking turns**: `time_running` below 99 % of `time_enabled`.
+//! * **User mode only**: `perf_event_open` failed with the kernel included and worked without; the kernel's share comes
+//!   from getrusage(2).
+//! * **Counting costs**: counted against uncounted round of a pass; the interval excludes 2 %, and both halves agree.
 //!
 //! ## What to do
 //!
-//! **Taking turns**: Other programs that count (a profiler, the NMI watchdog: `sysctl kernel.nmi_watchdog=0`) give their counters back when
-//! they end. Otherwise take the share as it is: the counts are right on average, and in bursts they are not.
-//!
-//! **User mode only**: `sysctl kernel.perf_event_paranoid=1`, or CAP_PERFMON for the program.
-//!
-//! **Counting costs**: Read the counts as those of slightly slower messages, or leave `-o events` at `auto`: then nothing is counted where no CPU
-//! counts.
+//! * **Taking turns**: stop other counters (a profiler, `sysctl kernel.nmi_watchdog=0`); else the counts are right on
+//!   average, not in bursts.
+//! * **User mode only**: `sysctl kernel.perf_event_paranoid=1`, or CAP_PERFMON.
+//! * **Counting costs**: `-o events=auto`.
 
 use super::wording::{finding, list, measured, percent, prefix};
 use super::{Detector, Input, Sentence};

@@ -2,42 +2,26 @@
 //!
 //! ## What it says
 //!
-//! **Nagle**: A share of the messages takes about 40 ms, or about 80 ms where request and reply both wait: each is handed over in
-//! several sends with TCP_NODELAY off, and the later ones wait for a delayed acknowledgement of the first.
+//! * **Nagle**: a share of the messages takes 40 ms (80 ms both ways): each is sent in several calls with TCP_NODELAY
+//!   off, and the later ones wait for a delayed acknowledgement.
+//! * **A cork**: a share takes 200 ms (400 ms): the last segment lies under TCP_CORK until the kernel's timer ends.
 //!
-//! *Likely*: the mechanism fits. *Sure*: the kernel's counter fits as well, and the run has tried the same case with
-//! TCP_NODELAY on: the messages no longer wait, and the difference stands in both halves of the run.
+//! *Likely* where the mechanism fits. *Sure* where an ablation with TCP_NODELAY on (without the cork) no longer waits,
+//! in both halves; for Nagle the kernel's counter must fit as well.
 //!
-//! **A cork**: A share of the messages takes about 200 ms, or about 400 ms where request and reply both wait: the last segment lies
-//! under a TCP_CORK until the kernel's timer runs out. *Likely*, or *sure* where the run has tried the same case without
-//! the cork and the messages no longer wait, in both halves of the run.
+//! ## What it rests on
 //!
-//! ## What it is computed from
+//! * **Nagle**: round trips of 32 to 48 (64 to 96) ms, from 5 % on, on paths with several sends a message, no cork;
+//!   `TcpExt.DelayedACKs` fits where it rose by 49 in 50 of the waits, and by at most one a message and direction.
+//! * **A cork**: round trips of 190 to 230 (380 to 460) ms, from 5 % on, with a cork; not where half as many
+//!   retransmission timeouts (`TcpExt.TCPTimeouts`) were counted. No counter tells of corks.
 //!
-//! **Nagle**: The share of round trips between 32 and 48 ms (or 64 and 96 ms), for TCP paths that make several sends of a message
-//! while TCP_NODELAY and TCP_CORK are off. `TcpExt.DelayedACKs` of both ends: it fits where it rose by at least 49 in 50 of
-//! the waits, and not by more than one for each message and direction. The ablation, where the run has one, is measured in
-//! the same passes. Where the run has the same size in one send, its median is given beside it.
-//!
-//! **A cork**: The share of round trips between 190 and 230 ms (or 380 and 460 ms), for TCP with `-o cork=yes` or with a cork that is held
-//! on purpose, and the ablation without a cork. Delayed acknowledgements have no part in this, and no counter of the kernel
-//! tells of it.
-//!
-//! ## When it stays silent
-//!
-//! **Nagle**: With TCP_NODELAY (the default) or a cork; below 5 % of the messages in that range; for paths with one send a message;
-//! where the ablation with TCP_NODELAY waits as well, because then this is not the cause.
-//!
-//! **A cork**: Without a cork; below 5 % of the messages in that range; where at least half as many retransmission timeouts
-//! (`TcpExt.TCPTimeouts`, 200 ms at least as well) were counted; where the ablation without the cork waits as well.
+//! Silent where the ablation waits as well.
 //!
 //! ## What to do
 //!
-//! **Nagle**: Any one of: hand the message over in one call (`tcp:writev`), leave TCP_NODELAY on, cork the pieces. The printed
-//! command tries the first.
-//!
-//! **A cork**: Release the cork after the last piece of each message, or send that piece without MSG_MORE. Or hand the message over in
-//! one call (`tcp:writev`), which needs neither.
+//! * **Nagle**: one call a message (`tcp:writev`), or TCP_NODELAY, or cork the pieces.
+//! * **A cork**: release it after each message, send the last piece without MSG_MORE, or use one call.
 
 use msgpath_core::plan::Change;
 use msgpath_core::units::Glyphs;

@@ -2,70 +2,33 @@
 //!
 //! ## What it says
 //!
-//! **Other work**: In how many rounds other tasks were in the way of the measuring threads, which share of their time these waited for a
-//! CPU, how often they were taken off it, the pressure on the CPUs, whether those rounds are
-//! the slow ones, and whose work it mostly was: name, pid and share of a CPU.
+//! * **Other work**: in how many rounds other tasks were in the way, which share of their time the threads waited for a
+//!   CPU, whether those rounds are the slow ones, and whose work it mostly was.
+//! * **Interrupts**: how many a second a measuring CPU took beyond what messages and tick explain, in how many rounds.
+//! * **Speed**: how much longer the same computing took before the slowest tenth of the rounds than before the fastest;
+//!   the governor.
 //!
-//! **Interrupts**: How many interrupts a second a measuring CPU took, in how many rounds, how many the messages and the tick explain at
-//! most, and whether those rounds are the slow ones.
+//! ## What it rests on
 //!
-//! **Their speed**: By how much the same computing took longer before the slowest tenth of the rounds than before the fastest, which
-//! governor is in charge, and how the rounds follow it.
-//!
-//! ## What it is computed from
-//!
-//! **Other work**: Per round and end: run delay (`/proc/thread-self/schedstat`) less the time for which a CPU quota stopped the group
-//! (W41), involuntary switches, and `/proc/pressure/cpu`; each as a share of the time for which it was counted. A thread
-//! waits a little for its CPU after every wake-up, so waiting alone is not a neighbour. A round counts where a pinned thread
-//! was taken off its CPU more than 100 times a second; or waited 10 % of its time in waits of 0.2 ms on average; or waited
-//! three times as long as in the quiet quarter of the case's rounds, and 10 % of its time more; or waited 5 % of it while
-//! `doctor` saw before the run that CPUs were short; or where `/proc/stat` has two ticks of 10 ms and 10 % of the round more
-//! on the measuring CPUs than its own threads used, beyond what is usual in the quiet quarter of the rounds. These rounds
-//! are not calm: the headline leaves them out ([principle 6](docs/principles.md)).
-//!
-//! Whose work it was comes from `/proc/PID/stat` of all tasks at the near end, sampled before the rounds, once a second at
-//! most between them, and after them: the task with the most CPU time of those that last ran on a measuring CPU, else of
-//! all. The run's own processes are left out; where this run did not start all its ends (`serve`, ssh, Slurm), so is every
-//! other process named `msgpath`, for it may be the far end. A task that used less of a CPU than half of what the threads waited
-//! is not called the cause: it is named as the one that used most of those that were seen. Where the samples name nobody who used a hundredth of a CPU, and rounds were
-//! traced, it is the task that held a receiver's CPU longest while the receiver was runnable (its thread, and its share of the
-//! receivers' scheduling delay). Where that names nobody either, the sentence says `whose is n/a` and why: `/proc` hides the
-//! tasks of others (`hidepid`) or cannot be read, or no task lasted from one sample to the next. A far end on another machine
-//! tells nobody its tasks: where only its CPUs were shared, whose work it was is n/a.
-//!
-//! Whether these rounds are the slow ones is computed as well: the median of each round against that of its case, and the
-//! share of its messages that are as slow as the p99 of the case or slower, rounds under the condition against the
-//! others. It is stated where the rank correlation over rounds stands (p below 0.01, with fewer rounds counted where
-//! neighbours resemble each other) and both halves of the run agree; else the sentence says that it is not shown.
-//!
-//! **Interrupts**: `/proc/interrupts` of the CPUs that the ends are pinned to, before and after each round. Two interrupts for a message
-//! and two more for every 16 KiB (a wake-up, a packet), and 1000 a second (the tick) are expected; none for messages
-//! where a thread spins on this machine. A round counts with half more than that and 5000 a second beyond.
-//!
-//! **Their speed**: A fixed piece of computing, timed before each round at each end, the best of a few. It is noisy, above all on virtual
-//! machines, so a difference alone says nothing. The sentence needs three things: more than 1 % between the fastest and
-//! the slowest tenth; a rank correlation with the medians of the rounds that stands (p below 0.01, with fewer rounds
-//! counted where neighbours resemble each other) in both halves of the run; and 1 % between the medians of the slower and
-//! the faster half.
-//!
-//! ## When it stays silent
-//!
-//! **Other work**: Below three such rounds and below a tenth of them. Where the threads of the run are in each other's way: see
-//! W28.
-//!
-//! **Interrupts**: Where what was counted is explained; in fewer than three rounds or a tenth of them; where the threads are not pinned
-//! or the interrupts could not be read.
-//!
-//! **Their speed**: Where the rounds do not follow the probe; without a probe; below ten rounds.
+//! * **Other work**: run delay (`schedstat`) less throttled time (W41), involuntary switches, `/proc/pressure/cpu`. A
+//!   round counts where a pinned thread was taken off its CPU more than 100 times a second; waited 10 % in waits of 0.2
+//!   ms on average; waited three times as long as in the case's quiet quarter and 10 % more; waited 5 % while `doctor`
+//!   saw CPUs short; or where the CPUs were busy two ticks and 10 % beyond the own threads and the usual. Such rounds
+//!   are not in the headline ([principle 6](docs/principles.md)). From three rounds and a tenth on.
+//! * **Whose**: `/proc/PID/stat` of all tasks at the near end, at most once a second between rounds: the task with the
+//!   most CPU time on a measuring CPU. It is called the cause only if it used half of what the threads waited; in
+//!   traced rounds the switches name it. Other processes named `msgpath` are left out where this run did not start all
+//!   ends. `n/a` where `/proc` hides tasks, none lasted, or only the far machine was shared.
+//! * **Interrupts**: `/proc/interrupts` of pinned CPUs. Expected: two a message, two more for each 16 KiB, 1000 a
+//!   second. A round counts with half more and 5000 a second beyond.
+//! * **Speed**: a fixed piece of computing before each round. More than 1 % between the tenths, a rank correlation with
+//!   the medians (p below 0.01) in both halves, and 1 % between the slower and the faster half.
 //!
 //! ## What to do
 //!
-//! **Other work**: Stop the other work, or use CPUs that nobody uses (`--cpu`; `msgpath doctor` says what is quiet).
-//!
-//! **Interrupts**: Another CPU (`--cpu`), or move the interrupts away: stop irqbalance and write `/proc/irq/N/smp_affinity`.
-//!
-//! **Their speed**: A fixed clock rate: governor `performance`, turbo off; where the kernel lets it be set, `msgpath doctor --fix` prints the commands. Without it,
-//! compare paths in one run: their rounds are in random order, so none of them gets the fast CPU alone.
+//! Stop the other work, or use other CPUs (`--cpu`; `msgpath doctor` names quiet ones). Move interrupts: stop
+//! irqbalance, write `/proc/irq/N/smp_affinity`. Speed: governor `performance`, turbo off (`msgpath doctor --fix`).
+//! Otherwise compare paths in one run. The run's own threads in each other's way: W28.
 
 use msgpath_core::schema::{NEAR, RoundRecord};
 

@@ -2,41 +2,31 @@
 //!
 //! ## What it says
 //!
-//! * **An option** was granted otherwise than asked: which, at which end, what was asked and what the kernel granted.
-//! * **Busy polling had no queue to poll**: the wait `busy-poll` was asked for, and the messages came from no device queue.
-//! * **MPTCP fell back** to plain TCP, and at which end the kernel says so. An error with `--strict` (exit 5).
-//! * **AF_XDP copies each frame** into and out of the memory that it shares with the program; or its program runs in generic mode.
-//! * **The verdict program** of `sockmap` ran for fewer messages and replies than there were: the others took another way. An error with
-//!   `--strict`.
+//! * **An option** was granted otherwise than asked: which, where, both values.
+//! * **Busy polling had no queue to poll**: the messages came from no device queue.
+//! * **MPTCP fell back** to TCP. An error with `--strict`.
+//! * **AF_XDP copies each frame**, or its program runs in generic mode.
+//! * **The verdict program** of `sockmap` ran for fewer messages than there were. An error with `--strict`.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Every option is read back after it was set (`getsockopt`, `fcntl`, `mq_getattr`); asked and granted are in the record for each case. With
-//! `-o tos` the server also reads the traffic class of the first packet that came (UDP: the datagram with the key of the connection; TCP: the
-//! handshake). Busy
-//! polling: SO_INCOMING_NAPI_ID after the last message, 0 where a packet came from no queue; SO_BUSY_POLL itself is granted in any case.
-//! MPTCP: TCP_IS_MPTCP (kernel 6.9), else whether MPTCP_INFO can be had, before the first message; every call succeeds, and SO_PROTOCOL still
-//! says 262. AF_XDP: XDP_OPTIONS after bind(2), and how the program could be attached. The verdict program counts its runs in a map, one counter
-//! a direction; every message and every reply is at least one run, one of more than some 500 kB several, and segments with data in TCP_INFO
-//! are messages that took the way through TCP.
-//!
-//! ## When it stays silent
-//!
-//! For options that nobody asked for, and where the answer is what was asked; where the answer is too small for a whole message W34 speaks.
-//! Where a queue id was reported, the connection is one of MPTCP, both ends have zero copy, or the program ran for each message and reply.
+//! Options are read back after they were set (`getsockopt`, `fcntl`, `mq_getattr`); for `-o tos` the server reads the
+//! class of the first packet. SO_INCOMING_NAPI_ID is 0 where no queue was polled (SO_BUSY_POLL is granted anyway).
+//! TCP_IS_MPTCP (kernel 6.9) or MPTCP_INFO: SO_PROTOCOL stays 262 after a fallback. XDP_OPTIONS after bind(2). The
+//! verdict program counts its runs in a map, at least one a message; data segments in TCP_INFO are messages that went
+//! through TCP. A limit too small for a whole message: W34.
 //!
 //! ## What to do
 //!
-//! * An option: usually raise a limit (`net.core.wmem_max`, `net.core.rmem_max`, `fs.mqueue.msg_max`), or ask for less. For a traffic class that did not arrive look at
-//!   routers, switches, `tc` filters and firewall rules on the way.
-//! * Busy polling: a link with queues (`--between lab --link napi=on`, [paths on a device](docs/paths.md#a-queue-that-is-polled)), a NIC whose
-//!   driver has them, or the wait `spin`.
-//! * MPTCP: the other end must listen with an MPTCP socket (`sysctl net.mptcp.enabled`, `mptcpize run`). A firewall or NAT that strips TCP
-//!   options has the same effect.
-//! * AF_XDP: a virtual link never has zero copy, so its rows say what it costs to bypass the stack, not what a NIC can do. In generic mode the
-//!   kernel has made a packet of each frame before; what AF_XDP is meant to save is spent already.
-//! * The verdict program: a socket obeys the program of one map only. Look for another one that has taken it (`bpftool prog`, `bpftool map`),
-//!   as service meshes and CNI plug-ins do. Until then the rows measure a mixture of two ways.
+//! * An option: raise the limit (`net.core.wmem_max`, `net.core.rmem_max`, `fs.mqueue.msg_max`) or ask for less. A lost
+//!   traffic class: routers, `tc` filters, firewalls.
+//! * Busy polling: a link with queues ([paths on a device](docs/paths.md#a-queue-that-is-polled)), a NIC that has them,
+//!   or `spin`.
+//! * MPTCP: an MPTCP socket at the other end (`net.mptcp.enabled`, `mptcpize run`); firewalls that strip TCP options.
+//! * AF_XDP: a virtual link has no zero copy; generic mode makes a packet of each frame first. Neither shows what a NIC
+//!   can do.
+//! * Verdict program: a socket obeys one map; another program has it (`bpftool prog`, `bpftool map`). Until then the
+//!   rows mix two ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,41 +2,24 @@
 //!
 //! ## What it says
 //!
-//! **Not steady**: How long a case takes until it is steady, and how long its rounds last. Its numbers are then those of a state on the way.
+//! * **Not steady**: how long a case takes until it is steady, and how long its rounds last.
+//! * **Swallowed by buffers**: in how many rounds a stream's throughput is only a lower bound.
+//! * **Shorter than planned**: what a round of the worst case measured and was planned to.
 //!
-//! **Swallowed by buffers**: In how many rounds the buffers between the ends held so much of the stream that its throughput is a lower bound.
+//! ## What it rests on
 //!
-//! **Shorter than planned**: How long a round of the worst case measured and how long it was planned to, both medians, and how many messages it has.
+//! * **Not steady**: the pilot's settling time ([settling](docs/method/rounds.md#settling)); a round throws it away, at
+//!   most half of itself.
+//! * **Swallowed**: from first byte to last acknowledgement takes over 5 % longer than the receiver's time, in a
+//!   quarter of the rounds ([throughput](docs/method/rounds.md#throughput)).
+//! * **Shorter**: `elapsed_ns` below half of the plan: messages took longer in the pilot than in the rounds.
 //!
-//! ## What it is computed from
-//!
-//! **Not steady**: The pilot runs each kind of case (transport, wait, connections, threads) without a pause and looks from when on a message
-//! takes what it takes in the end, within 10 % ([how](docs/method/rounds.md#settling)). A round throws that time away, at
-//! most half of itself; where half is not enough, or the pilot saw no end of it, the case is named.
-//!
-//! **Swallowed by buffers**: The receiver's clock begins when the receiver begins to read; what lies in the buffers by then is received in no time. Where a
-//! round was not [steady](docs/method/rounds.md#throughput), its time is that from the first byte sent to the acknowledgement of
-//! the last, on the sender's clock. If that is more than 5 % longer than the receiver's, the round is a bound.
-//!
-//! **Shorter than planned**: The pilot finds the pace of a case, and every round has the messages that take the planned time at that pace. Where a round then
-//! measured less than half of it, a message took longer in the pilot than in the rounds: other work had the CPUs, or the path is
-//! quicker for a moment than it is for long. The times are `elapsed_ns` of the rounds (of a stream, of the slower end).
-//!
-//! ## When it stays silent
-//!
-//! **Not steady**: Rounds of a count (`-c`), for which nobody looked; `-o burst=yes`, which means the beginning.
-//!
-//! **Swallowed by buffers**: Where a quarter of the rounds or fewer are bounds.
-//!
-//! **Shorter than planned**: Rounds of a count (`-c`), load by a schedule (`--rate`), runs without a record of their pilots.
+//! Not for rounds of a count (`-c`).
 //!
 //! ## What to do
 //!
-//! **Not steady**: Measure for longer, or in fewer rounds (`-r`). With `-o burst=yes` the beginning is the result.
-//!
-//! **Swallowed by buffers**: Longer rounds: a larger `-t` or `-c`, or a smaller `-r`.
-//!
-//! **Shorter than planned**: Measure again when the CPUs are idle, or ask for messages (`-c`) instead of a time.
+//! Longer rounds: a larger `-t`, a smaller `-r`. `-o burst=yes` makes the beginning the result. Shorter than planned:
+//! measure on idle CPUs, or by count.
 
 use msgpath_core::plan::FEWEST_ROUNDS;
 use msgpath_core::settling::Settling;

@@ -2,23 +2,18 @@
 //!
 //! ## What it says
 //!
-//! How many messages a second were answered of those that were offered, and how fast the backlog grew, or how many were
-//! lost. One sentence for each path and message: its lowest rate that was too much.
+//! How many messages a second were answered of those offered, and how fast the backlog grew or how many were lost: for
+//! each path and message the lowest rate that was too much.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The growth of the backlog (messages that were due and not answered) over the line of time that the rounds of the case
-//! make, with its 95 % interval: it speaks where that lies above 0. A stall that was worked off does not make it. A rate of
-//! which surely more than 0.5 % is lost is not sustained either.
-//!
-//! ## When it stays silent
-//!
-//! Where the far end keeps up, and where that cannot be told.
+//! The interval of the backlog's growth lies above 0, or that of the lost share above 0.5 % ([sustained
+//! rates](docs/method/open-loop.md#sustained-rates)). A stall that was worked off does not count.
 //!
 //! ## What to do
 //!
-//! Ask for less. Times at such a rate say how long the run was, so none is told. Where the interval includes 0 although the
-//! backlog grew, whether the rate was sustained cannot be told: a longer run decides.
+//! Ask for less. No times are printed for such a rate: they would show how long the run was. Where it cannot be told,
+//! run longer.
 
 use super::wording::{measured, prefix, sentence, warning};
 use super::{Detector, Input, Sentence};

@@ -2,27 +2,19 @@
 //!
 //! ## What it says
 //!
-//! A message should have had so many bytes, and one end counted another number on average; or a limit was granted that is
-//! below the message. The limit is named. With `--strict` this is an error (exit 5).
+//! A message should have had so many bytes and had another number on average, or a granted limit is below the message.
+//! An error with `--strict`.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Payload bytes and messages that each end sent and received, direction by direction, against the size of the message
-//! and of the reply. Limits as they were read back: `mq_msgsize` of a queue, `SO_SNDBUF` of Unix datagrams (a message must
-//! fit in whole), `SO_RCVBUF` of UDP where messages were lost.
-//!
-//! msgpath itself ends a round in which a message of another length arrives, and lists cases that do not fit as not
-//! available. This sentence is for records in which it happened all the same.
-//!
-//! ## When it stays silent
-//!
-//! Where every message had its size. Rounds with doubled or late messages are left out of the count, and the first bytes
-//! of a stream, before its clock runs, may be missing. A limit that is granted smaller than asked and still holds a message
-//! is W22; what is said here is not said there.
+//! Payload bytes and messages of each end by direction, against the sizes asked for; limits as read back: `mq_msgsize`,
+//! SO_SNDBUF of Unix datagrams, SO_RCVBUF of UDP where messages were lost. msgpath ends a round on a wrong length, so
+//! this speaks of records in which it happened all the same. Rounds with doubled or late messages are left out. A
+//! smaller limit that still holds a message: W22.
 //!
 //! ## What to do
 //!
-//! Ask for a size that the path carries whole, or raise the limit: `net.core.wmem_max`, `net.core.rmem_max`,
+//! A size that the path carries whole, or a higher limit: `net.core.wmem_max`, `net.core.rmem_max`,
 //! `fs.mqueue.msgsize_max`.
 
 use msgpath_core::Plan;

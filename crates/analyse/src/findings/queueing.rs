@@ -2,47 +2,25 @@
 //!
 //! ## What it says
 //!
-//! **A queue**: That more connections, threads or messages in flight made round trips longer in proportion while the rate stayed. The
-//! messages wait in a queue; they do not cost each other work.
+//! * **A queue**: more in flight made round trips longer in proportion while the rate stayed: messages wait, they do
+//!   not cost each other work.
+//! * **A full CPU**: the rate did not grow with twice the threads; which CPU was full. *Likely*.
+//! * **A slow thread** of the near end, much slower than the mean; on which CPU.
 //!
-//! **A full CPU**: That the rate did not grow from a number of threads to twice as many, and which CPU had no time left.
+//! ## What it rests on
 //!
-//! **A slow thread**: Which thread of the near end was much slower than the mean of all of them, and on which CPU it ran.
-//!
-//! ## What it is computed from
-//!
-//! **A queue**: Rate and mean round trip of two cases of one run that differ in how much is in flight, as ratios paired by pass, with
-//! their intervals. In a closed loop what is in flight is the rate times the mean time (Little's law), so a rate that stays
-//! means a time that grows. *Sure* where the whole interval of the rate lies within 10 % of 1, *likely* within 25 %. The
-//! deepest case is compared with the shallowest one at which the rate was as high.
-//!
-//! **A full CPU**: The rates of the two cases, paired by pass: the whole interval of their ratio lies below 1.1. The CPU time of the
-//! measuring threads that were pinned to a CPU, both ends together, divided by the time: its whole interval lies above 90 %.
-//! That a full CPU is the cause is likely; nothing was moved away to prove it.
-//!
-//! **A slow thread**: The rate of each thread over its own time, divided by the mean rate of the end's threads, over rounds. It speaks where
-//! the whole interval of the slowest thread's share lies below 80 %.
-//!
-//! ## When it stays silent
-//!
-//! **A queue**: Where the rate grew: the capacity was not reached. Where it fell: then messages cost each other work, and that is
-//! contention. For streams and open loops; W54 checks the law there.
-//!
-//! **A full CPU**: Where threads were not pinned or not recorded one by one, where no CPU was full, and where the rate grew.
-//!
-//! **A slow thread**: With one thread, where threads were not recorded one by one, and where the slow thread is another one in every round:
-//! then its mean share is fair.
+//! * **A queue**: rate and mean round trip of two cases, paired by pass. *Sure* where the interval of the rates' ratio
+//!   lies within 10 % of 1, *likely* within 25 %. Streams and open loops: W54.
+//! * **A full CPU**: that interval lies below 1.1, and the pinned threads' CPU time above 90 %.
+//! * **A slow thread**: the interval of the slowest thread's share of the mean rate lies below 80 %. Silent where
+//!   another thread is slow each round.
 //!
 //! ## What to do
 //!
-//! **A queue**: Nothing is wrong with the path. To shorten round trips at this rate, keep fewer messages in flight; to raise the rate,
-//! find what the capacity is: `msgpath preset threads-and-queues` shows which CPU is full.
-//!
-//! **A full CPU**: Give the threads more CPUs: `--cpu 0,2:1,3`. CPU time that the kernel spends in interrupts for the path is not in the
-//! threads' time; W46 speaks of it.
-//!
-//! **A slow thread**: See what shares its CPU (`msgpath doctor`), give it another (`--cpu`), or pin no thread (`--cpu none`) and compare. Every
-//! thread has the same number of messages in a round, so the round lasts until the slowest is done.
+//! * **A queue**: fewer in flight for shorter round trips; `msgpath preset threads-and-queues` shows which CPU is full.
+//! * **A full CPU**: more CPUs: `--cpu 0,2:1,3`. Interrupts: W46.
+//! * **A slow thread**: see who shares its CPU, give it another, or compare with `--cpu none`. A round lasts until the
+//!   slowest is done.
 
 use msgpath_core::plan::Plan;
 use msgpath_core::units::three_digits;

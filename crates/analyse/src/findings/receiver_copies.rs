@@ -3,34 +3,25 @@
 //! ## What it says
 //!
 //! * **The receiver still copies**: zero copy at the sender removes one of two copies.
-//! * **Pages are lent, not copied** (`vmsplice`, `sendfile`, `procvm:fetch`): nothing is copied at the call, and what the program writes into
-//!   the buffer afterwards is what the receiver reads. No call fails.
-//! * **The payload is untouched by the far end** (`splice`), which moves pages from the connection into a pipe of its own and back.
-//! * **A thread of the kernel polls** for each end's io_uring (`/uring-sqpoll`): how much CPU time a message takes, and how much less with the
-//!   cheapest other wait over the same transport and send method, where that was measured beside it.
+//! * **Pages are lent** (`vmsplice`, `sendfile`, `procvm:fetch`): what the program writes into the buffer later is what
+//!   the receiver reads. No call fails.
+//! * **The server does not touch the payload** (`splice`): pages go through a pipe and back.
+//! * **A kernel thread polls** for each end's io_uring (`/uring-sqpoll`): its CPU time a message, beside the cheapest
+//!   other wait.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! At least one zero-copy send that the kernel did not copy (as W20). The traits `lends` and `untouched` of the path: tests prove on the
-//! kernel that they run on that the reader of a page finds what it was changed to, and the far end of an untouched payload has no receive call.
-//! CPU time of the ends' threads (getrusage) and of the polling threads, which each ring names in `/proc/self/fdinfo`
-//! (`/proc/self/task/TID/schedstat`); both are in the CPU column.
-//!
-//! ## When it stays silent
-//!
-//! For every other path; where nothing was sent without a copy; where the CPU time of an end is not known. `zerocopy` lends as well, but the
-//! kernel says when it is done, and msgpath waits for that.
+//! Zero-copy sends that were not copied (W20); the traits `lends` and `untouched` of the path, which tests check on the
+//! running kernel; CPU time of the ends' threads and of the polling threads (`/proc/self/fdinfo` names them), both in
+//! the CPU column. `zerocopy` lends too, but the kernel says when it is done.
 //!
 //! ## What to do
 //!
-//! * Do not expect the cost of a copy to vanish: the receive call makes its own.
-//! * Lent pages: as many buffers in turn as messages can be on their way unread, and compare contents, not lengths. For a pipe that is what it
-//!   holds (`F_GETPIPE_SZ`; a slot holds one page, however little of it is used); for a TCP connection within a machine the send buffer and the
-//!   receive buffer of the other end: acknowledged is not read. An answer that proves that a message was read frees its buffer. Where that is
-//!   too much, `write()` and `send()` copy.
-//! * An untouched payload is the least that a proxy costs. A server reads its messages; `write` over the same transport shows what that adds.
-//! * A polling thread pays where one thread submits much; with one message in flight the receiver sleeps in the kernel until the reply is
-//!   there. Another wait, or one more CPU for each end and connection.
+//! * Do not expect the copy to vanish: the receive call makes its own.
+//! * Lent pages: rotate as many buffers as messages can be unread: what a pipe holds (`F_GETPIPE_SZ`), or the send
+//!   buffer and the peer's receive buffer. Acknowledged is not read; a reply is proof. Else copy (`write`, `send`).
+//! * Untouched payload is the least that a proxy costs; compare `write` for what reading adds.
+//! * A polling thread pays where one thread submits much. With one message in flight the receiver sleeps anyway.
 
 use super::wording::warning;
 use super::{Detector, Input, Sentence, copied_zero_copy};

@@ -2,29 +2,20 @@
 //!
 //! ## What it says
 //!
-//! Whether fresh processes at the far end differ by more than rounds of one process do. *Restarts dominate*: more rounds will
-//! not help, more restarts will. *Restarts matter*: both count, with the number of rounds a restart that uses time best.
-//! *Restarts do not matter*: they differ by at most so much. Else *can't tell*, with the command that would.
+//! Whether fresh server processes differ by more than rounds of one process. *Dominate*: only more restarts help.
+//! *Matter*: both count, with the best number of rounds a restart. *Do not matter*: they differ by at most so much.
+//! Else *can't tell*. Disturbed rounds weaken it as in V02.
 //!
-//! Where rounds that say so were disturbed (by other work, a hypervisor or a quota), it is *likely* at most; where half of them were,
-//! *can't tell*, with how many there were.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! The logarithms of the round medians (streams: the time per message), as Kalibera and Jones do: the variance within
-//! restarts S², and T², the variance of the restarts' means beyond S²/n. Restarts matter where an F test says so at 5 %, and
-//! dominate where T² is above S² as well. They do not matter where T is at most S, or at most 2 %, by the upper end of its
-//! chi-squared interval (97.5 %). The best number of rounds a restart is √(cost of a restart / cost of a pass · S²/T²); the cost
-//! of a restart is the time that it adds between two rounds.
-//!
-//! ## When it stays silent
-//!
-//! With a single restart, or fewer than two rounds each; in a comparison, where rounds are paired within a restart.
+//! The variances of round medians within and between restarts ([formulas](docs/method/steadiness.md#restarts)): an F
+//! test at 5 %; *dominate* where the variance between is the larger one; *do not matter* where the spread between is,
+//! with 97.5 %, at most that within, or 2 %. Silent with one restart, fewer than two rounds each, and in a comparison.
 //!
 //! ## What to do
 //!
-//! Where restarts dominate, take the interval over restarts (`--json`: `restarts.p50_ns`) and make at least 10 of them. What
-//! differs is mostly where the kernel puts memory and threads: pin with `--cpu`.
+//! Where restarts dominate: at least 10 of them, and the interval over restarts (`--json`: `restarts.p50_ns`). The
+//! usual cause is where the kernel puts memory and threads: pin with `--cpu`.
 
 use msgpath_core::plan::MAX_ROUNDS;
 use msgpath_stats::restarts::{most_between, p_value};

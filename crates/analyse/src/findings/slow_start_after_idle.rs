@@ -2,31 +2,21 @@
 //!
 //! ## What it says
 //!
-//! Either: the congestion window fell over an idle gap, from how many segments to how many, with the kernel's setting, the
-//! congestion control, and whether a message of this size still fits into the smaller window.
+//! Either the congestion window fell over an idle gap: from how many segments to how many, and whether a message still
+//! fits. Or it was kept and messages take longer after gaps all the same: then caches and CPUs became cold, not TCP.
+//! *Likely*; *can't tell* for a smaller window where segments were retransmitted or the setting could not be read.
 //!
-//! Or: the window was kept, and after the gaps messages take longer all the same, compared with the same case without gaps
-//! in the same run. Then it is not TCP, but what became cold meanwhile: caches, a sleeping CPU.
+//! ## What it rests on
 //!
-//! *Likely*; *can't tell* for a smaller window where segments were retransmitted (a loss makes it smaller as well) or where
-//! the setting could not be read.
-//!
-//! ## What it is computed from
-//!
-//! TCP_INFO of the near end before and after gaps of more than 200 ms between sends of an open loop; the gap that cost
-//! most of the window counts. `tcp_slow_start_after_idle` of the near end, the congestion control of the socket. For what
-//! is cold: the ratio of the two cases, paired by pass, whose interval and both halves lie beyond 2 %; at least half of
-//! the messages must come after a gap.
-//!
-//! ## When it stays silent
-//!
-//! In a closed loop, and where no gap was longer than 200 ms. For a smaller window also with the setting at 0, and with
-//! bbr, which has its own law of the window: there the kernel does not restart it.
+//! TCP_INFO before and after gaps of more than 200 ms in an open loop; `tcp_slow_start_after_idle`, the congestion
+//! control. Cold: the ratio to the same case without gaps, beyond 2 % in both halves, at least half of the messages
+//! after a gap. Silent in a closed loop; for the window also with the setting at 0, and with bbr, which the kernel does
+//! not restart.
 //!
 //! ## What to do
 //!
-//! `sysctl net.ipv4.tcp_slow_start_after_idle=0` at the sender, or a congestion control that keeps its window; the printed
-//! command tries bbr. Messages that fit into ten segments are not concerned.
+//! `sysctl net.ipv4.tcp_slow_start_after_idle=0` at the sender, or a congestion control that keeps its window. Messages
+//! that fit into ten segments are not concerned.
 
 use msgpath_core::Plan;
 use msgpath_core::schema::{NEAR, OpenRound};

@@ -2,30 +2,22 @@
 //!
 //! ## What it says
 //!
-//! * **Threads that spin** outnumber the CPUs, at one end or at both ends of one machine.
-//! * **Both ends run on one CPU**, pinned or because there is only one; how long a switch to the other end and back takes there, where that was
-//!   measured.
-//! * **A wait spins where CPUs are short** because of other tasks: what `doctor` saw before the run, and which share of their time the spinning
-//!   threads waited for a CPU.
-//! * **All threads** of both ends outnumber the CPUs, so that a row is oversubscribed and not a point of a scaling curve.
+//! * **Threads that spin** outnumber the CPUs.
+//! * **Both ends run on one CPU**; how long a switch there and back takes, where that was measured.
+//! * **A wait spins where CPUs are short** because of other tasks; the share of time that its threads waited for a CPU.
+//! * **All threads** of both ends outnumber the CPUs: the row is oversubscribed, not a point of a scaling curve.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The wait of the paths, the thread counts, and the CPUs that each end may use or was pinned to; with several threads on one CPU, each thread of
-//! the near end and the one it talks to. The sender of a stream does not wait for messages and is not counted among those that spin. Other tasks:
-//! check 8 of `doctor` at STOP (more runnable tasks than CPUs), or run delay of 5 % of the time of threads that wait with `spin`, which wait only
-//! while another task has their CPU; the wait `busy-poll` sleeps between its bursts, and for it only `doctor` counts.
-//!
-//! ## When it stays silent
-//!
-//! Where there is a CPU for every thread; on two machines with enough each; where an end did not say which CPUs it has; where no path spins. Of
-//! other tasks also where the run's own threads are too many; of all threads with one thread at each end.
+//! Waits, thread counts, and the CPUs that each end may use or is pinned to. The sender of a stream does not spin.
+//! Other tasks: check 8 of `doctor` at STOP, or a run delay of 5 % with `spin` (`busy-poll` sleeps between bursts, so
+//! only `doctor` counts). Silent where an end did not name its CPUs.
 //!
 //! ## What to do
 //!
-//! Fewer threads, more CPUs (`--cpu 0,1`; in a container a larger cpuset), CPUs that nothing else uses, or a wait that sleeps (`block`, `epoll`,
-//! `futex`): a thread that spins keeps the one it waits for off the CPU, so the rows measure time slices. Numbers of a crowded machine are true
-//! for one that is crowded in this way, and say nothing about how a path scales: no factor against one thread is claimed for them.
+//! Fewer threads, more CPUs (`--cpu 0,1`; a larger cpuset), CPUs that nothing else uses, or a wait that sleeps
+//! (`block`, `epoll`, `futex`). A spinning thread keeps the one it waits for off the CPU: such rows measure time
+//! slices, and no factor against one thread is claimed.
 
 use super::wording::{measured, warning};
 use super::{Detector, Input, Sentence};

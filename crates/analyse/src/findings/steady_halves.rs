@@ -2,42 +2,27 @@
 //!
 //! ## What it says
 //!
-//! **Halves**: That the second half of the rounds was like the first (*sure*), that it was not (*sure*, with the difference), or that
-//! the run was too short to tell (*can't tell*). Where the rounds jump between levels that last for fewer than 5 rounds
-//! ([steadiness](docs/method/steadiness.md#levels)), it says so instead: such rounds have no trend, and no one level either.
+//! * **Halves**: the second half of the rounds was like the first, was not (with the difference), or too short to tell.
+//!   Rounds that jump between levels shorter than 5 rounds are named instead: they have no trend, and no single level.
+//! * **Warm-up, slow-down**: the run settled on another level than it began with, from which round on and by how much.
 //!
-//! Where rounds that say so were disturbed (by other work, a hypervisor or a quota), it is *likely* at most; where half of them were,
-//! *can't tell*, with how many there were.
+//! *Likely* at most where some of these rounds were disturbed, *can't tell* where half of them were.
 //!
-//! **Warm-up and slow-down**: That the run settled on a level, but on another than it began with: from which round on, and by how much (*sure*). A
-//! *warm-up* ends faster than it began, a *slow-down* ends slower. Up and down again is called a change of level.
+//! ## What it rests on
 //!
-//! ## What it is computed from
+//! * **Halves**: the ratio of the round medians (streams: throughput) of both halves, Welch's 95 % interval. Steady:
+//!   the whole interval lies within 5 %. At least 5 rounds in each half.
+//! * **Warm-up, slow-down**: change points of at least 20 round medians
+//!   ([steadiness](docs/method/steadiness.md#change-points)); the last level against all rounds before. With `-o
+//!   restarts`, levels within restarts (V12 has those between).
 //!
-//! **Halves**: The median of each round (stream: its throughput), in the order of the rounds. The ratio of the two halves has a 95 %
-//! interval by Welch's t on the logarithms. Steady means that the whole interval lies within 5 %.
-//!
-//! **Warm-up and slow-down**: The median of each round (streams: its throughput), in the order of the rounds, at least 20 of them. PELT finds the change
-//! points on the logarithms: least squares around levels of at least 5 rounds, with a penalty of 3 s² ln B for each change;
-//! levels closer than 1 % are one. s² is the long-run variance of the differences of neighbours, so that rounds that resemble
-//! their neighbours a little are not taken for levels. The change points count only where at most 1 of 199 random orders of
-//! the same rounds can be split as well. The change is the last level against all rounds before it, with a 95 % interval by
-//! Welch's t on the logarithms. With `-o restarts`, levels are looked for within restarts (V12 is about those between).
-//!
-//! ## When it stays silent
-//!
-//! **Halves**: In a comparison, where rounds are paired and a slow drift cancels out; below 5 rounds in a half; where levels were found
-//! (as below, and W45).
-//!
-//! **Warm-up and slow-down**: On one level; where the rounds never settled (W45); below 20 rounds; in a comparison, where rounds are paired.
+//! Silent in a comparison, whose rounds are paired, and where the rounds never settled (W45).
 //!
 //! ## What to do
 //!
-//! **Halves**: Not steady: something else changed while you measured. Look for other programs on the CPUs used, for CPU frequency and
-//! heat, for a virtual machine that lost its CPU. Choose CPUs with `--cpu`. Ratios of a comparison within one run still hold.
-//!
-//! **Warm-up and slow-down**: Warm-up: measure with the `--warmup` that is printed. Slow-down: measure for longer, as printed, to see where it ends; look
-//! at CPU frequency and heat, and at what else began to run.
+//! * Not steady: look for other programs, CPU frequency, heat, a hypervisor; choose CPUs with `--cpu`. Ratios within
+//!   one run still hold.
+//! * Warm-up: use the `--warmup` that is printed. Slow-down: measure for longer, as printed, to see where it ends.
 
 use msgpath_stats::steady::{SteadyClass, halves};
 

@@ -2,40 +2,28 @@
 //!
 //! ## What it says
 //!
-//! * **The hypervisor** ran something else on the CPUs of this virtual machine: in how many rounds, for how long.
-//! * **A CPU quota** of the control group, or of one above it, stopped an end: how often, for how long, in how many rounds, what the quota is and
-//!   whose.
-//! * **It did not run for a while** (the server, the client, or neither): for how long at the longest, in how many rounds, and how many messages
-//!   were lost in them.
+//! * **The hypervisor** took the CPUs: in how many rounds, for how long.
+//! * **A CPU quota** of the control group, or of one above, stopped an end: how often, how long, whose quota.
+//! * **An end did not run for a while**: how long at most, in how many rounds, messages lost in them.
 //!
-//! Of hypervisor and quota also whether those rounds are the slow ones.
+//! Of the first two also whether those rounds are the slow ones.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Steal of `/proc/stat` before and after each round, in ticks of 10 ms, all CPUs together. A round counts from two ticks and 1 % of its time on,
-//! where the kernel tells it CPU by CPU only those of the measuring threads; both ends of one machine are told once. `nr_throttled` and
-//! `throttled_usec` of `cpu.stat` of the group of the ends and of every group above it, around each round, in cgroup version 1
-//! (`throttled_time`) and 2; the quota is the least of these groups when the run began. A stop: the session of an end looks after its round at
-//! least four times a second, beside the threads that measure, and `unattended_ns` of its report is the longest time between two looks; a second
-//! or more is no delay of a scheduler. Pauses of both ends of one machine in the same rounds are one event.
-//!
-//! Whether these rounds are the slow ones: the median of each round against that of its case, and the share of its messages that are as slow as
-//! the p99 of the case or slower, rounds under the condition against the others. It is stated where the rank correlation over rounds stands (p
-//! below 0.01, with fewer rounds counted where neighbours resemble each other) and both halves of the run agree; else the sentence says that it is
-//! not shown.
-//!
-//! ## When it stays silent
-//!
-//! Where fewer than one round in 20 lost time to the hypervisor, or the kernel does not count steal; where the group was never stopped, whatever
-//! its limit, or the counters could not be read; where both ends looked in time; for programs of others at the far end (`--server`), after which
-//! nobody looks so.
+//! * **Hypervisor**: steal in `/proc/stat` around each round, in ticks of 10 ms, of the measuring CPUs where the kernel
+//!   tells them apart. A round counts from two ticks and 1 % of its time on; it speaks from 1 round in 20 on.
+//! * **Quota**: `nr_throttled` and `throttled_usec` (version 1: `throttled_time`) of `cpu.stat` of the group and all
+//!   above it.
+//! * **Standing still**: `unattended_ns`, the longest time between two looks of an end's session, from 1 s on. Not for
+//!   servers of others.
+//! * **Slow rounds**: a rank correlation with the rounds' medians and their share of messages above p99 (p below 0.01),
+//!   in both halves.
 //!
 //! ## What to do
 //!
-//! A machine with CPUs of its own. Stolen rounds stay in the result, beside the calm ones, whose numbers are the headline
-//! ([principle 6](docs/principles.md)); paths compared in one run share the theft. Raise `cpu.max`, measure outside of the group, or use fewer
-//! threads and waits that sleep: a thread that spins uses up the quota without sending anything. Find out who stopped an end (SIGSTOP, a
-//! debugger, a frozen cgroup, a suspended machine), and measure again.
+//! A machine with CPUs of its own; stolen rounds stay out of the headline ([principle 6](docs/principles.md)). Raise
+//! `cpu.max`, use fewer threads, or waits that sleep: spinning uses up the quota. Find out who stopped an end: SIGSTOP,
+//! a debugger, a frozen cgroup, a suspended machine.
 
 use msgpath_core::schema::RoundRecord;
 use msgpath_core::units::Glyphs;

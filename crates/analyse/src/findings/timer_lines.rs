@@ -2,38 +2,25 @@
 //!
 //! ## What it says
 //!
-//! **Lines**: A share of the messages takes about 1, 4, 40 or 200 ms, with few that take a little less or more. That is the period
-//! of a timer; the sentence names the likely one: the tick of the scheduler (1 and 4 ms), a delayed acknowledgement (40
-//! ms), a retransmission or a cork (200 ms). *Likely*: nothing was switched off to prove it.
+//! * **Lines**: a share of the messages takes about 1, 4, 40 or 200 ms, with few a little shorter or longer: the period
+//!   of a timer. 1 and 4 ms: the scheduler's tick; 40 ms: a delayed acknowledgement; 200 ms: a retransmission or a
+//!   cork. *Likely*: nothing was switched off.
+//! * **Single calls** that took 40 or 200 ms where the usual one is far shorter. *Likely* from two calls on, else
+//!   *can't tell*.
 //!
-//! **Single calls**: So many calls took 40 or 200 ms while the usual one is far shorter, and which timer has that length. *Likely* for two
-//! calls and more, *can't tell* for a single one.
+//! ## What it rests on
 //!
-//! ## What it is computed from
+//! * **Lines**: from 0.8 to 1.2 of the period lie three times as many messages as in equal stretches beside it, at
+//!   least 10, and 0.1 % of all or 10 % of the time, in a fifth of the rounds and at least 5; the period is five
+//!   medians or more. 40 and 200 ms only for TCP; retransmitted segments decide at 200 ms.
+//! * **Single calls**: successful calls of 38 to 48 or 198 to 230 ms, with hardly any beside.
 //!
-//! **Lines**: The histogram of each case. A line is the stretch from 0.8 to 1.2 of the period: it holds three times as many messages
-//! as the stretches of the same logarithmic width below and above, at least 10, and 0.1 % of all messages or 10 % of the
-//! time, in a fifth of the rounds and in at least 5; and the period is at least five medians long. The lines at 40 and
-//! 200 ms are for TCP only. At 200 ms, segments that were retransmitted (TCP_INFO, or the counter of the kernel) decide
-//! between retransmission and cork.
-//!
-//! **Single calls**: Successful calls of 38 to 48 ms and of 198 to 230 ms, where few are a little shorter or longer.
-//!
-//! ## When it stays silent
-//!
-//! **Lines**: Where the median itself is that long; where the tail is broad and has no line; where W25 (or the sentence
-//! about a cork that is never released) speaks of the same case and knows more.
-//!
-//! **Single calls**: Where a line in many rounds says it; where such times are part of a tail; where the usual call is not 5
-//! times shorter.
+//! Silent where W25 knows more, where the median itself is that long, and where a broad tail has no line.
 //!
 //! ## What to do
 //!
-//! **Lines**: 1 and 4 ms: find out who shares the CPU (`msgpath doctor`, W46). 40 ms: one send a message, TCP_NODELAY. 200
-//! ms: look for loss on the way, and release corks.
-//!
-//! **Single calls**: 40 ms: send each message in one call, set TCP_NODELAY at both ends. 200 ms: look for loss (`nstat`, TcpRetransSegs)
-//! and for a server that was stopped.
+//! 1 and 4 ms: who shares the CPU (`msgpath doctor`, W46). 40 ms: one send a message, TCP_NODELAY at both ends. 200 ms:
+//! look for loss (`nstat`, TcpRetransSegs), release corks, see whether a server was stopped.
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;

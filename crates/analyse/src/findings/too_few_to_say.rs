@@ -2,22 +2,18 @@
 //!
 //! ## What it says
 //!
-//! The first quantile that this run has no interval for, why, and how long a run would have one.
+//! The first quantile without an interval, why, and how long a run would have one.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! How many independent messages the messages are worth at this quantile (rounds that differ more than chance explains
-//! are worth less), against how many a two-sided 95 % bound needs: ln 0.025 / ln p. The slower messages must also lie in at
-//! least 5 rounds, so that one burst does not make a tail.
-//!
-//! ## When it stays silent
-//!
-//! In a comparison; where all quantiles of the table have an interval; where the rounds never settled (W45).
+//! How many independent messages this run is worth at the quantile, against the ln 0.025 / ln p that an upper end needs
+//! ([quantiles](docs/method/quantiles.md#what-is-printed-where-there-is-no-interval)); slower messages must lie in at
+//! least 5 rounds. Silent in a comparison and where the rounds never settled (W45).
 //!
 //! ## What to do
 //!
-//! Run the command that is printed, or do without this quantile. Where it says that a longer run would not settle it, the
-//! rounds drift: compare within one run instead.
+//! Run the printed command, or do without this quantile. Where a longer run would not help, the rounds drift: compare
+//! within one run.
 
 use msgpath_core::SparseHistogram;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;

@@ -2,30 +2,20 @@
 //!
 //! ## What it says
 //!
-//! Which part of p50 goes away when nobody has to be woken: p50 of the case, and beside it p50 where the receiver spins
-//! or where both ends run on one CPU, each as a ratio with its interval; and how long waking takes on this machine.
-//! *Sure* if the change made the case better after Holm, the interval says that more than half of p50 went away, and both
-//! halves of the run agree; else *likely*.
+//! Which part of p50 goes away when no sleeping CPU has to be woken: p50 beside that with a receiver that spins, or
+//! with both ends on one CPU; and how long a wake-up takes here. *Sure* if the change is better after Holm, its
+//! interval takes away more than half, and both halves agree.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Ablations: the same case measured once more, in the same passes, with one thing changed (the wait `spin`, or the far end
-//! on the near end's CPU). The wake-up itself is measured before the run with a futex that two threads hand to and fro.
-//!
-//! A spinning receiver saves a little more than the wake-up, and both ends on one CPU share its cache: the part is what
-//! the change is worth, not a stopwatch in the kernel.
-//!
-//! Where others kept the measuring CPUs busy (a fifth of the time of one, or other work in more than half of the rounds,
-//! W46), no CPU slept, and a what-if escapes their queue as well: then it *can't tell*.
-//!
-//! ## When it stays silent
-//!
-//! For streams; where neither ablation was measured or none was better; below 20 % of p50.
+//! Ablations: the same case in the same passes with `spin`, or with the server on the client's CPU. The wake-up is
+//! measured before the run by a futex between two threads. Both changes save a little more than the wake-up. *Can't
+//! tell* where others kept the CPUs busy (W46): then no CPU slept. Silent for streams and below 20 % of p50.
 //!
 //! ## What to do
 //!
-//! If the latency is worth a CPU: `-o wait=spin`. If the ends talk in turn anyway: both on one CPU (`--cpu 1,1`). The sentence
-//! prints the command for what helped most. Otherwise nothing: a program that sleeps between messages has this time.
+//! `-o wait=spin`, if the latency is worth a CPU; `--cpu 1,1`, if the ends talk in turn. Otherwise nothing: a program
+//! that sleeps has this time.
 
 use msgpath_core::PathName;
 use msgpath_core::path::DEFAULT_WAIT;

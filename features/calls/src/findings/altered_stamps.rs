@@ -2,25 +2,20 @@
 //!
 //! ## What it says
 //!
-//! * **Stamps that a tool altered**: in how many calls T2 is T1, or T4 is T3, to the last digit; or that the log went through `timealign`.
-//! * **Ids that several calls share**: how many calls have an id that another one has as well.
-//! * **Byte counts that are estimates**: of how many calls, and the wire times that come from them.
+//! * **Stamps that a tool altered**: calls whose T2 is T1, or T4 is T3, to the last digit; or a log that went through
+//!   `timealign`.
+//! * **Ids that several calls share**.
+//! * **Byte counts that are estimates**, and the wire times made of them.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Calls that take at least 20 steps of the clock: two clocks of two machines agree to the last digit by chance only, and a leg of
-//! nothing is none; at least 3 calls and a tenth of them. Ids of 32 bits meet by chance now and then; ten times more is no chance. The
-//! lab's log keeps a length as one byte, ten times its logarithm to base 2: within 4.5 %.
-//!
-//! ## When it stays silent
-//!
-//! Where stamps are as they were read, ids differ (or a protocol has none), and lengths are exact.
+//! Equal stamps of two clocks in at least 3 calls and a tenth of those that take 20 clock steps or more; ten times more
+//! equal 32-bit ids than chance; lengths of the lab's log, one byte each (within 4.5 %).
 //!
 //! ## What to do
 //!
-//! `timealign` and `dumplogfile4` raise the later stamp until T1 <= T2 <= T3 <= T4, and fill in missing ones from an assumed 1 Gbit/s;
-//! nothing marks them: import the logs that client4 and server4 wrote. Leave out `-seed1` where several clients run: they all begin
-//! with the same ids. Do not read an estimated wire time as a measurement; `msgpath rpc` keeps exact lengths.
+//! `timealign` and `dumplogfile4` raise stamps until they are in order and invent missing ones: import what client4 and
+//! server4 wrote. Leave out `-seed1` with several clients. `msgpath rpc` keeps exact lengths.
 
 use msgpath_record::Rows;
 

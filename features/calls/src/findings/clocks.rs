@@ -2,32 +2,23 @@
 //!
 //! ## What it says
 //!
-//! * That the clocks **could not be aligned**: no offset, with a drift below 200 ppm and a few steps, explains the stamps, or some
-//!   calls contradict what explains all others. With one machine: stamps that are not in the order of time.
-//! * That a clock **was stepped**: by how much what is added to the server's stamps changes, when, and within what (*sure*: both
-//!   sides' bounds exclude that nothing happened). Each side of it has its own line.
-//! * That they are **not known well enough**: the bound of the offset is more than a quarter of a leg of some kinds of calls, whose
-//!   request and reply path are one part.
-//! * That the offsets of several machines **do not add up around a loop**, by more than their bounds allow.
+//! * Clocks **could not be aligned**: no offset with a drift below 200 ppm and a few steps explains the stamps. On one
+//!   machine: stamps out of order.
+//! * A clock **was stepped**: by how much, when, within what. *Sure*: both bounds exclude no step.
+//! * The clocks are **not known well enough**: the bound is more than a quarter of a leg, so request and reply path are
+//!   one part.
+//! * Offsets **do not add up around a loop** of machines.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Every call gives two bounds that hold whatever the path does: a request cannot arrive before it was sent, nor a reply. The lines
-//! that violate none are a polygon; pieces are the longest stretches of calls that one line explains, from the front and from the back.
-//! Loops: a tree of the pairs with the narrowest bounds; every other pair closes a loop in it. All offsets are taken in the middle of
-//! the run, with the drift limit added for pairs that were not measured then.
-//!
-//! ## When it stays silent
-//!
-//! On one machine whose stamps are in order; where the server gives no stamps; where one line holds, a step is smaller than the
-//! bounds are wide, every loop closes, and the bound is a quarter of each leg at most.
+//! Neither request nor reply arrives before it was sent: two bounds a call ([two
+//! machines](docs/method/clocks.md#two-machines)).
 //!
 //! ## What to do
 //!
-//! Look whether a clock was set or slewed during the run (`chronyc tracking`), and import the logs as they were written; T4 - T1 and
-//! T3 - T2 are durations of one clock each and stay as they are. A bound that is too wide: small calls decide, since a large body delays
-//! one way only; some hundred pings of 64 bytes before, during and after narrow it to about the fastest round trip. A loop that does
-//! not close: one of its pairs is wrong.
+//! See whether a clock was set or slewed (`chronyc tracking`); import logs as they were written. T4 − T1 and T3 − T2
+//! need one clock each and stay true. A wide bound: some hundred calls of 64 bytes before, during and after narrow it
+//! to about the fastest round trip.
 
 use super::shared::{calls, counted, ends, log};
 use msgpath_analyse::findings::wording::warning;

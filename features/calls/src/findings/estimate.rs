@@ -2,22 +2,17 @@
 //!
 //! ## What it says
 //!
-//! The estimate that was typed before, what was measured, the factor, and the largest part of the time. *Sure* where both
-//! halves of the run are that far off.
+//! The estimate (`-expect`), what was measured, the factor, and the largest part of the time. *Sure* where both halves
+//! are that far off.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! `-expect` against the median of the successful calls; the parts of those near the median. A wire time beside it is
-//! computed from bytes and speed, and is called an estimate.
-//!
-//! ## When it stays silent
-//!
-//! Within a factor of 3; without an estimate.
+//! The estimate against the median of successful calls, from a factor of 3 on. A wire time beside it is computed, not
+//! measured.
 //!
 //! ## What to do
 //!
-//! Where the time is outside the server, compare with `msgpath echo` over the same way: it has the same kernel and wire
-//! and no server.
+//! Where the time is outside the server, run `msgpath echo` over the same way: same kernel and wire, no server.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

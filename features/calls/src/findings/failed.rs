@@ -2,25 +2,21 @@
 //!
 //! ## What it says
 //!
-//! Which share of the calls of a kind failed, with which error of the server or which status, and how many had no answer. A call that the server answered
-//! and whose T4 is not known, as all of a server's log, is neither: it is counted apart. `rpc` ends with
-//! exit 1 then, unless `--max-loss` lets so many fail, and with exit 5 under `--strict`.
+//! Which share of a kind of calls failed, with which status or error, and how many had no answer. `rpc` exits with 1
+//! unless `--max-loss` allows it, with 5 under `--strict`. Calls with an unknown T4, as in a server's log, are counted
+//! apart.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The status of every reply in the log, the texts that the server gave, the client's or the server's. client4 never looks at it and counts such calls as successes.
-//!
-//! ## When it stays silent
-//!
-//! Where all succeeded.
+//! The status of every reply, and the server's texts. client4 never looks at the status and counts failures as
+//! successes.
 //!
 //! ## What to do
 //!
-//! What the method and the status tell: Fail of `read` or `delete` is a key that was not written, of `quit` (the sentence says so) a msgpath server
-//! without `--allow-quit`, of an unknown method the method; TooBusy is a server without room. Errors of Redis are explained by their first word:
-//! NOAUTH, WRONGPASS, NOPERM, MOVED, ASK, LOADING, OOM, READONLY, WRONGTYPE and others. Otherwise no cause is named. Failed calls are often the
-//! fastest: all times of a run of calls are those of calls that succeeded, and those of the others stand in a line of their own. No value under a
-//! key is an answer.
+//! By method and status: `read` or `delete` that fails is a key that was never written; `quit` a server without
+//! `--allow-quit`; TooBusy a server without room. Errors of Redis are explained by their first word (NOAUTH, WRONGPASS,
+//! NOPERM, MOVED, LOADING, OOM ...). Times are of successful calls; failed ones, often the fastest, have a line of
+//! their own.
 
 use std::collections::BTreeMap;
 

@@ -2,23 +2,17 @@
 //!
 //! ## What it says
 //!
-//! The first call of a connection takes so many times as long as the later ones. *Sure* where the first calls of at least
-//! 6 connections are all slower than the median of the later ones (sign test, p = 1/64); *can't tell* with one
-//! connection.
+//! The first call of a connection takes so many times as long as later ones. *Sure* where the first calls of at least 6
+//! connections are slower than the later median (sign test, p = 1/64); *can't tell* with one connection.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! T4 - T1 of the first successful call of this kind on each connection, at most 8 of them, against the median of all
-//! others.
-//!
-//! ## When it stays silent
-//!
-//! Below a factor of 2; where each connection has one call.
+//! T4 − T1 of the first successful call of each connection, at most 8, against the median of the others; from a factor
+//! of 2 on.
 //!
 //! ## What to do
 //!
-//! Whoever opens a connection for each call pays it every time: keep connections. For a median of later calls leave the
-//! first ones out; several connections tell whether it is the first call or chance.
+//! Keep connections: opening one for each call pays this every time.
 
 use msgpath_core::units::{Glyphs, three_digits};
 

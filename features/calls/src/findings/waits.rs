@@ -2,39 +2,23 @@
 //!
 //! ## What it says
 //!
-//! **The lock**: This share of a call's time the server waits for the lock of its store. *Sure* where both halves of the run agree.
+//! * **The lock**: the share of a call that the server waits for the lock of its store. *Sure* where both halves agree.
+//! * **At the server**: the share that a request lies at the server before it is read. *Sure* likewise.
+//! * **Slow calls**: calls near p99 take so many times as long as the median, mostly in one part. *Likely*: where, not
+//!   why.
 //!
-//! **At the server**: This share of a call's time its request lies at the server before the server reads it. *Sure* where both halves of the
-//! run agree.
+//! ## What it rests on
 //!
-//! **Slow calls**: The calls near p99 take so many times as long as those near the median, and one part has most of the difference.
-//! *Likely*: it is where the time is, not why.
-//!
-//! ## What it is computed from
-//!
-//! **The lock**: What msgpath's server measures within T3 - T2. Other servers do not tell it.
-//!
-//! **At the server**: What msgpath's server measures before T2: the time since its socket had the request.
-//!
-//! **Slow calls**: Mean parts of the calls from p98.5 to p99.5 (at least 10 of them) against those from p45 to p55.
-//!
-//! ## When it stays silent
-//!
-//! **The lock**: Below a tenth of the time; where nobody measured it.
-//!
-//! **At the server**: Below a fifth of the time; where nobody measured it.
-//!
-//! **Slow calls**: Where the slow ones are not 1.5 times as slow; where no part has 60 % of the difference; where the parts are not told
-//! apart in both bands.
+//! The first two are measured by msgpath's server alone, from a tenth and a fifth of the time on. Slow calls: mean
+//! parts from p98.5 to p99.5 (at least 10) against p45 to p55; from a factor of 1.5 on, where one part has 60 % of the
+//! difference.
 //!
 //! ## What to do
 //!
-//! **The lock**: Fewer connections that write at a time, smaller values, or a store with more than one lock.
-//!
-//! **At the server**: More threads or connections at the server, less load, or CPUs of its own. T2 - T1 contains this time, so the lab's
-//! picture shows it as a slow request path.
-//!
-//! **Slow calls**: Look at that part alone: the timeline sorted by duration shows these calls.
+//! * **The lock**: fewer writing connections, smaller values, more locks.
+//! * **At the server**: more threads, less load, CPUs of its own. T2 − T1 contains this time, so the lab's picture
+//!   shows a slow request path.
+//! * **Slow calls**: sort the timeline by duration.
 
 use msgpath_core::units::Glyphs;
 

@@ -2,25 +2,19 @@
 //!
 //! ## What it says
 //!
-//! How many connections of a case brought no reply, and why, the most frequent reason first, each with what the first of them met: refused,
-//! no answer to the SYN, connected without a reply, closed before the reply, a full accept queue, no local port. Where no port was left it
-//! names their range, and how many sockets are open and in TIME_WAIT. *Sure*: counted.
+//! How many connections brought no reply, by reason: refused, no answer to the SYN, connected without a reply, closed
+//! before it, a full accept queue, no local port (with their range, open sockets and TIME_WAIT). *Sure*: counted.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Every connection that was begun in the rounds: what connect, send and receive said of it, or that it was under way when the time of its
-//! round was over. TCP_INFO tells how often its SYN went. A connection that failed has no time, and counts as infinitely slow in every
-//! quantile.
-//!
-//! ## When it stays silent
-//!
-//! Where each connection brought its reply, and for other workloads.
+//! What connect, send and receive said of each connection, or that it was under way at the end of its round; TCP_INFO
+//! counts its SYNs. Failed connections count as infinitely slow.
 //!
 //! ## What to do
 //!
-//! No local port: more of them (`net.ipv4.ip_local_port_range`), fewer connections at a time (`-P`), another local address (`-o bind`); the
-//! end that closes first keeps the port for 60 s in TIME_WAIT. No answer: see W171, and whether a firewall drops packets. Longer
-//! rounds (`-t`, `-r`) give slow connections more time.
+//! * No local port: widen `net.ipv4.ip_local_port_range`, lower `-P`, or another address (`-o bind`); the closing end
+//!   keeps a port for 60 s.
+//! * No answer: W171, or a firewall. Longer rounds (`-t`, `-r`) give slow connections time.
 
 use msgpath_analyse::findings::wording::{percent, prefix, sentence, warning};
 use msgpath_analyse::findings::{Detector, Input, Sentence};

@@ -2,24 +2,19 @@
 //!
 //! ## What it says
 //!
-//! How many connections waited for a SYN that was sent again, how many SYNs that were, and how often the accept queue of the server had no
-//! room meanwhile: the kernel then drops the SYN, or the last segment of the handshake, and the client tries again after 1, 3, 7 s. *Sure*:
+//! How many connections waited for a SYN that went again, how many SYNs, and how often the server's accept queue was
+//! full: then the kernel drops the SYN or the handshake's last segment, and the client retries after 1, 3, 7 s. *Sure*:
 //! counted.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! `tcpi_total_retrans` of each connection that took longer than 100 ms to be made; `TcpExt.ListenOverflows`, `TcpExt.ListenDrops` of
-//! the server's network namespace and `TcpExt.TCPSynRetrans` of the client's, during the rounds. These count every socket there.
-//!
-//! ## When it stays silent
-//!
-//! Where no SYN of these connections went again and no queue overflowed.
+//! `tcpi_total_retrans` of connections that took over 100 ms; `TcpExt.ListenOverflows`, `ListenDrops` of the server's
+//! network namespace, `TcpExt.TCPSynRetrans` of the client's. These count every socket there.
 //!
 //! ## What to do
 //!
-//! With overflows: a server that accepts sooner (more threads that accept, less work before accept), a longer queue (the argument of
-//! listen, at most `net.core.somaxconn`). Without: packets are lost on the way (`nstat`, `ethtool -S`), or a firewall limits new
-//! connections.
+//! With overflows: accept sooner (more threads, less work before), a longer queue (argument of listen,
+//! `net.core.somaxconn`). Without: packets are lost (`nstat`, `ethtool -S`), or a firewall limits connections.
 
 use msgpath_analyse::findings::wording::{prefix, sentence, warning};
 use msgpath_analyse::findings::{Detector, Input, Sentence};

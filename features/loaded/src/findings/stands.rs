@@ -2,29 +2,21 @@
 //!
 //! ## What it says
 //!
-//! The median round trip without load and under it, for each direction of the load, and where most of what is added stands: in the queue
-//! of the device through which the load leaves, or beyond what this run can read. *Sure*: the interval of what is added excludes 0, and
-//! the queue's own length, bytes by rate, is at least half of it. *Likely*: it was not seen where it stands. *Can't tell*: too few
-//! rounds, or nothing is surely added.
+//! The median round trip without load and under it, by direction of the load, and where most of the added time stands:
+//! in the queue of the device through which the load leaves, or beyond what this run can read. *Sure*: the interval
+//! excludes 0, and bytes by rate of the queue are at least half of it. *Likely*: the time was not seen where it stands.
+//! On loopback: no link is measured, only CPUs and caches.
 //!
-//! Where both ends are on one machine and talk over loopback, it says that no link is measured: what a message waits for is CPUs and caches
-//! that the load keeps busy, and the queue of no device.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! The median of each loaded round less that of the idle round of the same pass. The bytes that wait in the queueing disciplines of the
-//! device (rtnetlink), read every 10 ms while the round lasts, by the rate at which bytes left them meanwhile ([method](docs/method/loaded.md)).
-//!
-//! ## When it stays silent
-//!
-//! Where idle or loaded rounds have no median.
+//! Loaded less idle median of each pass; bytes in the queueing disciplines every 10 ms by the rate at which they left
+//! ([method](docs/method/loaded.md#where-it-stands)).
 //!
 //! ## What to do
 //!
-//! A queue that is long for its rate is shortened where it stands: `tc qdisc replace dev DEVICE root fq_codel`, where the link has its own
-//! rate; where a modem or a router behind it is slower, a shaper just below that rate with `cake` or `fq_codel` moves the queue to where it
-//! can be managed. A load of your own can leave room: `--load-rate`. On one machine: name another one, `msgpath loaded HOST --launch ssh`,
-//! or make a link, `--between lab --link rate=10M,queue=100`.
+//! `tc qdisc replace dev DEVICE root fq_codel` where the link has its own rate. Where a modem or router behind it is
+//! slower: a shaper just below that rate with `cake` or `fq_codel`. Your own load: `--load-rate`. On one machine:
+//! `msgpath loaded HOST --launch ssh`, or `--between lab --link rate=10M,queue=100`.
 
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};

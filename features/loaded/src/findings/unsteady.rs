@@ -2,22 +2,17 @@
 //!
 //! ## What it says
 //!
-//! In how many rounds the load had not reached its steady state after 10 s: its rate still changed, or its queue still grew. What such
-//! rounds measured is a load on its way.
+//! In how many rounds the load was not steady after 10 s: they measured a load on its way.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! What passed the device, bytes in the queue and the round trips of the load, in windows of 300 ms: three with rates within 10 %, the last
-//! with a queue no more than 10 % longer than the one before ([method](docs/method/loaded.md)).
-//!
-//! ## When it stays silent
-//!
-//! Where fewer than a tenth of the rounds of a direction are such.
+//! Rate, queue and round trips in windows of 300 ms ([steady](docs/method/loaded.md#when-a-load-is-steady)); from a
+//! tenth of a direction's rounds on.
 //!
 //! ## What to do
 //!
-//! Other traffic on the link, or a radio link, may never be steady: then more rounds, `-r 40`. A rate below what the link takes is steadier:
-//! `--load-rate`.
+//! `--load-rate` below what the link takes; or, where other traffic or a radio link never settles, more rounds: `-r
+//! 40`.
 
 use msgpath_analyse::findings::wording::warning;
 use msgpath_analyse::findings::{Detector, Input, Sentence};

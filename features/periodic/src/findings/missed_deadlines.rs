@@ -2,20 +2,15 @@
 //!
 //! ## What it says
 //!
-//! At least one message in a thousand was not delivered a period after it was due, or never. *Sure*: counted.
+//! At least one message in a thousand was delivered more than a period after it was due, or never. *Sure*: counted.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! For every message and receiver, the time from when the message was due to its delivery, against the period.
-//!
-//! ## When it stays silent
-//!
-//! Below one in a thousand, and for other workloads.
+//! For each message and receiver: delivery less due time, against the period.
 //!
 //! ## What to do
 //!
-//! A longer period, fewer components a CPU, or an engine that wakes faster; `made late` tells what the senders themselves
-//! missed.
+//! A longer period, fewer components a CPU, an engine that wakes faster. `made late` has what the senders missed.
 
 use msgpath_core::units::Glyphs;
 

@@ -2,41 +2,22 @@
 //!
 //! ## What it says
 //!
-//! **A CPU**: The receiving threads were runnable and not running for at least a quarter of the mean one-way time. *Likely*: the
-//! time is counted, which message it delayed is not.
+//! * **A CPU**: receivers were runnable and not running for a quarter of the mean one-way time or more. *Likely*.
+//! * **More components than CPUs** receive each message at one time. *Sure*.
+//! * **One late receiver**: five or more messages in a row took over ten medians and arrived together. *Sure* where
+//!   none waited longer than an earlier one, else *likely*.
 //!
-//! **More components than CPUs**: More components receive every message at one time than there are CPUs. *Sure*: both are counted.
+//! ## What it rests on
 //!
-//! **One late receiver**: At least five messages in a row at one receiver took more than ten medians and arrived together: they waited for one
-//! thing. *Sure* where no message waited longer than one made before it, else *likely*.
-//!
-//! ## What it is computed from
-//!
-//! **A CPU**: The second field of `/proc/self/task/TID/schedstat` of every receiving thread, from before the first message to after
-//! the last, divided by the messages received.
-//!
-//! **More components than CPUs**: Processes times components, the CPUs that the run may use, and how the components start.
-//!
-//! **One late receiver**: The per-message log in the order of arrival at each receiver: messages slower than ten steady medians that arrived
-//! within a fifth of the longest wait.
-//!
-//! ## When it stays silent
-//!
-//! **A CPU**: Where schedstat cannot be read, below 2 µs a message, and below a quarter of the mean.
-//!
-//! **More components than CPUs**: With as many CPUs as components, and with a staggered start.
-//!
-//! **One late receiver**: Without a message log, and where slow messages arrive apart.
+//! * **A CPU**: `schedstat` of the receiving threads by messages received; from 2 µs on.
+//! * **Components**: processes times components, the CPUs allowed, the start.
+//! * **One late receiver**: the message log: messages that arrived within a fifth of the longest wait.
 //!
 //! ## What to do
 //!
-//! **A CPU**: Fewer receivers than CPUs, a higher priority for them, or no computing in the thread that receives. `perf sched
-//! timehist` shows 0 for a receiver that was runnable already; this counts it.
-//!
-//! **More components than CPUs**: Compare engines by their minimum and by the median of a run with `--start staggered`; measure the scheduler on
-//! purpose, not by accident.
-//!
-//! **One late receiver**: Count such a stall once. Look for what kept the receiver: a CPU, a lock, output inside the loop.
+//! * **A CPU**: fewer receivers than CPUs, a priority, no computing in the receiving thread.
+//! * **Components**: compare engines by their minimum and by `--start staggered`.
+//! * **One late receiver**: count it once; look for a CPU, a lock, output inside the loop.
 
 use msgpath_core::units::Glyphs;
 

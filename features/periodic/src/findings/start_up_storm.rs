@@ -2,32 +2,21 @@
 //!
 //! ## What it says
 //!
-//! **First messages**: The first messages of each component (50, or as many as `--first` says) took at least twice the mean of the rest, and
-//! at least 20 µs longer. *Likely*: the start of many processes fits; nothing was switched off to prove it.
+//! * **First messages**: those of each component (50, or `--first`) took at least twice the mean of the rest and 20 µs
+//!   more. *Likely*: many processes start at once.
+//! * **First authentication**: the first call of HMAC or Poly1305 took three times the others and 10 µs more. *Sure*:
+//!   timed one by one.
 //!
-//! **First authentication**: The first call of HMAC or Poly1305 in a process took at least three times as long as the calls after it, and at least
-//! 10 µs longer. *Sure*: both were timed one by one.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! **First messages**: The histogram of the first messages against that of the steady ones, how many processes share how many CPUs, and how
-//! long it took until all were ready.
-//!
-//! **First authentication**: The first 17 calls of every process, made in its set-up on a message of the run's size: the first, and the median of
-//! the rest.
-//!
-//! ## When it stays silent
-//!
-//! **First messages**: Where the first messages are like the rest, where they are few, and for other workloads.
-//!
-//! **First authentication**: Without `--mac`, and where the first call is like the others.
+//! The histogram of first messages against the steady ones; processes by CPUs; the time until all were ready.
+//! Authentication: the first 17 calls of every process, in its set-up (`--mac`).
 //!
 //! ## What to do
 //!
-//! **First messages**: Keep the first messages out of the numbers that stand for the whole, start staggered (`--start staggered`), and do
-//! set-up work before the first message. `--start storm` shows the start as it is without a barrier.
-//!
-//! **First authentication**: Make one call before the first message that matters. Do not look the algorithm up again for every message.
+//! Keep first messages out of the result, start staggered (`--start staggered`), do set-up work before. `--start storm`
+//! shows the start without a barrier. Make one authentication call before the first message, and look the algorithm up
+//! once.
 
 use msgpath_core::units::Glyphs;
 

@@ -2,23 +2,18 @@
 //!
 //! ## What it says
 //!
-//! Packets leave after their send call has returned, in the context of a timer or of an acknowledgement: for how long, on
-//! average and in slow messages, and which option of the run explains it (Nagle, a cork, pacing).
+//! Packets leave after their send call has returned, by a timer or an acknowledgement: how long on average and in slow
+//! messages, and which option explains it (Nagle, a cork, pacing). *Sure*: above what tracing adds, in at least 5
+//! rounds; else *likely*.
 //!
-//! *Sure*: the time lies above what tracing adds at most, in at least 5 rounds. Else *likely*.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! A packet of the message reaches the driver after the stamp behind the send call, or while another task than the sender
-//! runs. It is found through the socket that becomes readable with it.
-//!
-//! ## When it stays silent
-//!
-//! Below 5 % of the mean round trip; without a traced replica.
+//! A packet of the message reaches the driver after the stamp behind the send call, or while another task runs. From 5
+//! % of the mean round trip on.
 //!
 //! ## What to do
 //!
-//! TCP_NODELAY on (`-o nodelay=yes`), no cork, one send a message. See W25.
+//! `-o nodelay=yes`, no cork, one send a message (W25).
 
 use msgpath_core::units::Glyphs;
 

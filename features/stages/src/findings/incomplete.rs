@@ -2,33 +2,20 @@
 //!
 //! ## What it says
 //!
-//! **Not shown, or joined**: Stages were asked for and are not shown, with the reason and what would grant them; or tracepoints are missing, so
-//! that the stages on both sides of a boundary are one number. Of two ends without a common clock each traces itself: where one could not,
-//! it says which and why. Between two clocks only packets on a device are traced; else the stages are those of the stamps of both ends.
+//! * **Not shown, or joined**: stages were asked for and are missing, with the reason and what would grant them; or
+//!   tracepoints are missing, so that two stages are one number; or one of two ends could not trace.
+//! * **Tracing costs more**: tracing adds at least 10 %, and more than the difference that the stages explain.
 //!
-//! **Tracing costs more**: Tracing makes round trips at least 10 % longer, and the time that it adds is larger than the difference that the
-//! stages explain.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! **Not shown, or joined**: The messages of the traced replica whose stages are known. Below 95 % no split is shown: those that are known are not
-//! like those that are not.
-//!
-//! **Tracing costs more**: The ratio of the traced replica to the case, paired by pass, and the stage that grows most in slow messages.
-//!
-//! ## When it stays silent
-//!
-//! **Not shown, or joined**: Where no stages were asked for; where at least 95 % of the messages are attributed, no boundary is missing and both ends were traced.
-//!
-//! **Tracing costs more**: Where tracing adds less than 10 % (lower end of the interval), or less than the stage that grew most.
+//! * **Not shown**: below 95 % of the messages with all stages no split is shown, since the known ones are not like the
+//!   others.
+//! * **Tracing costs more**: the ratio of the traced replica to the case, paired by pass; the stage that grew most.
 //!
 //! ## What to do
 //!
-//! **Not shown, or joined**: What the sentence says: a capability for the better back end (`CAP_BPF` and `CAP_PERFMON`), fewer messages in flight,
-//! a larger `-o message-log`.
-//!
-//! **Tracing costs more**: `--stages light` records fewer events. The BPF back end costs a third of perf's: `known by` (`explain -v`) says which one was used
-//! and what the better one needs.
+//! CAP_BPF and CAP_PERFMON for the better back end, fewer messages in flight, a larger `-o message-log`. Cost:
+//! `--stages light`; the BPF back end costs a third of perf's (`explain -v` says which was used).
 
 use super::growth::traced;
 use msgpath_analyse::findings::wording::{list, prefix, sentence, warning};

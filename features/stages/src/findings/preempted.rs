@@ -2,34 +2,23 @@
 //!
 //! ## What it says
 //!
-//! **Preempted**: The share of the receives in which the receiver was runnable and not running when its data became readable, and the
-//! scheduling delay that comes of it. No wake-up exists then: `perf sched timehist` reports a delay of 0 for it.
+//! * **Preempted**: the share of receives in which the receiver was runnable and not running when data came, and the
+//!   delay. `perf sched timehist` shows 0 for it, since nothing was woken. *Sure*: the delay lies above what tracing
+//!   adds, in at least 5 rounds; else *likely*.
+//! * **Woken early**: the share in which the receiver was being woken already: on Unix sockets the peer's receive frees
+//!   room, which wakes the reader. *Likely*.
 //!
-//! *Sure*: the delay lies above what tracing adds at most, in at least 5 rounds. Else *likely*.
+//! ## What it rests on
 //!
-//! **Woken early**: The share of the receives in which the receiver was being woken already when its data arrived: on Unix sockets the
-//! peer's receive frees room in the buffer, and that wakes the reader as well. *Likely*: the mechanism fits.
-//!
-//! ## What it is computed from
-//!
-//! **Preempted**: The receiver's state is rebuilt from `sched_switch`, `sched_waking` and `sched_wakeup`; its state at the time at which
-//! the data became readable is counted for each message of the traced replica.
-//!
-//! **Woken early**: The receiver's state when its socket became readable, counted over all messages of the traced replica.
-//!
-//! ## When it stays silent
-//!
-//! **Preempted**: Below 5 % of the receives; without a traced replica, or where fewer than 95 % of the messages are attributed.
-//!
-//! **Woken early**: Below 20 % of the receives; for transports that do not say when data are readable (pipes, queues, shared memory).
+//! The receiver's state from the scheduler's events when its socket became readable, for each message of the traced
+//! replica ([states](docs/method/attribution.md#the-state-of-a-receiver)). From 5 % (preempted) and 20 % (woken early)
+//! of the receives on.
 //!
 //! ## What to do
 //!
-//! **Preempted**: Fewer busy tasks on the receiver's CPU, a CPU of its own, a higher priority. A program that computes in the thread
-//! that receives is preempted by its own time slice: let another thread compute.
-//!
-//! **Woken early**: Nothing, where the ends talk in turn: the wake-up overlaps the send. Where many messages flow one way, a larger buffer
-//! makes such wake-ups rare.
+//! * **Preempted**: fewer busy tasks on that CPU, a CPU of its own, a priority; no computing in the thread that
+//!   receives.
+//! * **Woken early**: nothing where the ends talk in turn; a larger buffer where messages flow one way.
 
 use msgpath_core::units::Glyphs;
 

@@ -2,43 +2,39 @@
 //!
 //! ## What it says
 //!
-//! Slow messages are slow because one stage took longer: which one, how much of the extra time it is, what it takes in slow messages and
-//! in usual ones, and how much longer it is (95 %). Where a wait for a CPU was tried away beside the case (spinning, both ends on one CPU),
-//! it says what came of it. *Sure* where the interval over rounds excludes what tracing adds, and both halves of the run agree.
+//! Slow messages are slow because of one stage: which, how much of the extra time, and what it takes in slow and in
+//! usual messages. Where an ablation removed a wait for a CPU, what came of it. *Sure* where the interval excludes what
+//! tracing adds, and both halves agree.
 //!
 //! | because | stages | what to do |
 //! |---|---|---|
-//! | a sleeping thread had to be woken | the wake-up call, the wake-up in flight | a receiver that spins or busy-polls, for the price of a CPU; both ends on one CPU where they talk in turn |
-//! | the receiver was ready and another task ran | scheduling delay; who held the CPU | CPUs of its own (`--cpu`, isolcpus), a higher priority, the others elsewhere |
-//! | the receiver was ready and a CPU quota kept it | scheduling delay, where the quota of a cgroup stopped the run (W41) | a larger `cpu.max`, fewer threads |
-//! | the receive softirq ran on another core | device, softirq, in half of the slow messages on another CPU than the sender's | the receive queue and its interrupt on the receiver's CPU (rps_cpus, smp_affinity), or steering off |
-//! | the device or the softirq took longer | the same, on the sender's CPU | other traffic off this machine; netfilter rules and packet sockets see every packet |
-//! | the far end's program took longer | between receive and send; the way is not the cause | a profile (`perf record`), its locks and allocations |
-//! | the send call took longer | the call, the transmit stack | `--stages full` splits it at the queue of the device; a larger send buffer, fewer pieces a message |
-//! | they waited to be sent | an open loop's schedule | a smaller rate, a sender for each connection |
-//! | the receiver slept again | before its message was whole | messages in one segment, MSG_WAITALL, SO_RCVLOWAT |
+//! | a sleeping thread had to be woken | wake-up call, wake-up in flight | spin or busy-poll; both ends on one CPU |
+//! | another task had the receiver's CPU | scheduling delay | CPUs of its own (`--cpu`, isolcpus), a higher priority |
+//! | a CPU quota kept the receiver (W41) | scheduling delay | a larger `cpu.max`, fewer threads |
+//! | the softirq ran on another core | device, softirq | the queue's interrupt on the receiver's CPU (rps_cpus, smp_affinity) |
+//! | device or softirq took longer | device, softirq | less other traffic; netfilter rules and packet sockets see every packet |
+//! | the server's program took longer | between receive and send | a profile (`perf record`), its locks |
+//! | the send call took longer | send call, transmit stack | `--stages full`; a larger send buffer, fewer pieces |
+//! | they waited to be sent | schedule of an open loop | a smaller rate, a sender a connection |
+//! | the receiver slept again | message not whole | one segment, MSG_WAITALL, SO_RCVLOWAT |
 //! | the signal took longer | signal, delivery | a wait in a system call (epoll) |
-//! | the receiver's own time was longer | on its CPU, after it ran | interrupts off its CPU; huge pages; no page faults |
+//! | the receiver took longer on its CPU | receive call returns | no interrupts there, huge pages |
 //!
-//! **Idle states** (*likely*): half of the wake-ups of slow messages left one idle state, twice as often as those of others.
-//! `cpupower idle-set -D`, or /dev/cpu_dma_latency held open at 0; both cost power.
+//! * **Idle states** (*likely*): half of the slow messages' wake-ups left one idle state, twice as often as others.
+//!   `cpupower idle-set -D`, or /dev/cpu_dma_latency at 0; both cost power.
+//! * **The first message of a connection** (*likely*): 1.5 times the mean or more, mostly in one stage. Touch buffers
+//!   and fetch keys at start-up.
 //!
-//! **The first message of a connection** (*likely*) takes at least 1.5 times the mean of all, and one stage has most of it: cold caches,
-//! first page faults, first use of a route. A first message that does not count; buffers touched and keys fetched at start-up.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! The stages of messages from p98.5 to p99.5 against those from p45 to p55 ([attribution](docs/method/attribution.md)): the stage that
-//! grew most, with its interval over rounds. Idle states are those of the tracepoint `cpu_idle` (`--stages full`).
-//!
-//! ## When it stays silent
-//!
-//! Where slow messages take less than a fifth longer, where no stage has 30 % of that, where its interval contains 0, and where too few
-//! messages have all their stages. Of first messages also where they were trimmed, or differ by less than tracing adds.
+//! Stages of messages from p98.5 to p99.5 against p45 to p55
+//! ([attribution](docs/method/attribution.md#which-stage-makes-messages-slow)); idle states from `cpu_idle` (`--stages
+//! full`). Silent where slow messages take less than a fifth longer, no stage has 30 % of that, or its interval
+//! contains 0.
 //!
 //! ## What to do
 //!
-//! The third column. Packets that are held back after the send call: W88.
+//! The third column. Packets held back after the send call: W88.
 
 use msgpath_core::units::Glyphs;
 

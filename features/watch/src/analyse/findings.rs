@@ -2,45 +2,41 @@
 //!
 //! ## What it says
 //!
-//! Which stage takes most of the extra time of slow requests (around p99, or from `--slow` on) over usual ones (around p50), in a
-//! program that nobody changed, and whom it waited for: the task that had the CPU, the call that blocked, who woke the thread. A task is
-//! named only where it woke the thread itself: what an interrupt ends was ended by a timer, a packet or a device, whoever had the CPU.
+//! What slow requests (around p99, or from `--slow` on) wait for more than usual ones (around p50), and whom: the task
+//! that had the CPU, the call that blocked, who woke the thread. A task is named only where it woke the thread itself;
+//! otherwise a timer, a packet or a device did.
 //!
 //! | the time went to | what it was | what to do |
 //! |---|---|---|
-//! | the server computing (on CPU) | the server's thread on a CPU while it worked: its own code, the kernel's on its behalf | a profile (`perf record -p PID`) names the function |
-//! | page faults | from the fault until its page is counted; where that is not known, time on a CPU with at least 16 more faults than usual | touch memory before and keep it, huge pages; after a fork the first write to a page copies it |
-//! | interrupts | devices, the timer and softirqs had the server's CPU | `/proc/interrupts` and `/proc/softirqs` say which: move them (`smp_affinity`, RPS), or the server (`taskset`) |
-//! | the hypervisor | *steal*: the virtual machine stood still on that CPU | fewer virtual machines, CPUs that are not shared, another host |
-//! | runnable without a CPU | a thread of server or client was ready and another task ran | fewer busy tasks there, a priority (`chrt`, `nice`), a limit for the other one (`cpu.max`) |
-//! | the quota of a group | the cgroup (version 1 or 2) had used up its CPU time of the period | a larger `cpu.max`, or fewer threads |
-//! | being stopped | a signal, a tracer or a freezer stopped the process | who sent it |
-//! | a lock | blocked in `futex`; who woke it usually held the lock | what the named thread does while it holds it |
-//! | the disk | fsync, fdatasync, a read that went to the disk | sync less often or in another thread, a faster device |
-//! | sleeping, or a timeout | a timed sleep, or a call that waits for anything else and was ended by its timer | retries, rate limits and polling: the source says where |
-//! | waiting for somebody else | blocked in a poll or a socket call: it asks another server, or the rest of the request comes later | watch that as well: `--pid A,B` or `--port A,B` |
-//! | blocking | another call: a pipe, a file, a child, a fault that waits | `strace -p PID -e trace=CALL` |
-//! | other connections | the request had arrived, its thread was busy with others | more threads, shorter requests, fewer connections on each |
-//! | the reply held back | the thread read other requests before it sent the reply, as event loops do | fewer requests a round (`io-threads`) |
+//! | the server computing | its thread on a CPU: its code, the kernel's for it | a profile: `perf record -p PID` |
+//! | page faults | from the fault until its page is counted, else CPU time with 16 more faults than usual | touch memory before, huge pages; a fork makes first writes copy |
+//! | interrupts | devices, timer and softirqs had the CPU | `/proc/interrupts`, `/proc/softirqs`; move them (`smp_affinity`, RPS) |
+//! | the hypervisor | steal | CPUs that are not shared |
+//! | runnable without a CPU | another task ran | fewer tasks there, a priority, `cpu.max` for the other |
+//! | the quota of a group | CPU time of the period was used up | a larger `cpu.max`, fewer threads |
+//! | being stopped | a signal, a tracer, a freezer | who sent it |
+//! | a lock | blocked in `futex`; the waker usually held it | what the named thread does meanwhile |
+//! | the disk | fsync, fdatasync, a read from disk | sync less often, in another thread |
+//! | sleeping, or a timeout | a timed sleep, or a call ended by its timer | retries, rate limits, polling |
+//! | waiting for somebody else | poll or socket call: another server, or the rest of the request | watch it too: `--pid A,B` |
+//! | blocking | a pipe, a file, a child, a fault that waits | `strace -p PID -e trace=CALL` |
+//! | other connections | its thread was busy with others | more threads, shorter requests |
+//! | the reply held back | the thread read other requests first, as event loops do | fewer requests a round (`io-threads`) |
 //! | other replies | the client's thread worked on other replies | more client threads: the client is the bottleneck |
-//! | another thread | the request lay in a queue while the threads that work were busy | more of them, shorter requests |
-//! | a thread that was not followed | it answered what another one had read, for the first time | a pool of threads is followed from the second request of each on |
-//! | the scheduler of Go | goroutines move between threads, which says nothing of what a request waits for: *can't tell* | `runtime/trace` |
-//! | a pause of the JVM | all its threads stand still until its thread `VM Thread` lets them go | `-Xlog:gc,safepoint` |
-//! | send call, stack, softirq, waking, receiving | the way between both | `msgpath echo` measures it alone, `msgpath explain` splits it; waking: V13 |
-//! | the link and the other host | between the end of the client's send call and the reply's arrival | `msgpath watch` on the other host |
+//! | another thread | it lay in a queue while workers were busy | more workers |
+//! | a thread that was not followed | it answered what another had read, for the first time | a pool is followed from each thread's second request on |
+//! | the scheduler of Go | goroutines move between threads: *can't tell* | `runtime/trace` |
+//! | a pause of the JVM | all threads wait for `VM Thread` | `-Xlog:gc,safepoint` |
+//! | send call, stack, softirq, waking, receiving | the way between both | `msgpath echo`, `msgpath explain`; V13 |
+//! | the link and the other host | from the end of the client's send call to the reply | `msgpath watch` there |
 //!
-//! *Sure* where the cause is at least half of the difference and the largest one in both halves of the slow requests; else *likely*.
-//! Where slow requests or their replies are also much larger than usual ones, that is said with the first cause.
+//! *Sure* where the cause is at least half of the difference and the largest in both halves of the slow requests; else
+//! *likely*. Much larger requests or replies are named with the first cause.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The times of each stage of a request ([Watching programs](docs/watch.md)), mean of the slow against mean of the usual ones.
-//!
-//! ## When it stays silent
-//!
-//! Below a fifth of the difference; where slow requests take less than 1.2 times as long as usual ones; where fewer than five
-//! requests have a row; where requests cannot be split (X14).
+//! Mean stages of slow against usual requests ([watch](docs/watch.md)). From a fifth of the difference, a factor of 1.2
+//! and five requests on; not where requests cannot be split (X14).
 //!
 //! ## What to do
 //!

@@ -2,20 +2,15 @@
 //!
 //! ## What it says
 //!
-//! That a few requests take at least three times as long as p99, how many, and what most of their extra time over usual ones is, in the
-//! words of X01.
+//! A few requests take at least three times p99: how many, and what most of their extra time is, in the words of X01.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The rows of all requests that take so long: each slow request has a row. *Sure* as in X01.
-//!
-//! ## When it stays silent
-//!
-//! Where `--slow` was given, fewer than five requests take so long, or p99 is not known.
+//! The rows of these requests, at least five. *Sure* as in X01. Silent with `--slow`.
 //!
 //! ## What to do
 //!
-//! Watch with the `--slow` that is proposed: the table then splits these requests, and `--slowest` lists them.
+//! Watch with the proposed `--slow`: the table then splits them, `--slowest` lists them.
 
 use std::collections::BTreeMap;
 

@@ -2,23 +2,19 @@
 //!
 //! ## What it says
 //!
-//! Why requests to this server are not split: replies cannot be paired with requests, or fewer than 95 % of the requests were seen
-//! from beginning to end. *Can't tell*, always.
+//! Why requests to this server are not split: replies cannot be paired with requests, or fewer than 95 % were seen from
+//! beginning to end. Always *can't tell*.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! Turns in which the server replied before it had read what the client had sent last, so that it answers something earlier, while
-//! messages could not be told apart by their protocol; requests of which an event is missing, and those seen in whole.
-//!
-//! ## When it stays silent
-//!
-//! Where requests are split (X01).
+//! Replies sent before the last data of the client were read, with messages that the protocol does not tell apart;
+//! requests with missing events.
 //!
 //! ## What to do
 //!
-//! In flight: `--framing` with the way in which messages are told apart, without `--no-payload`. A connection that was there before
-//! is followed only after some turns with one request each: connect while msgpath watches. Not seen: watch longer; where it stays so,
-//! `msgpath watch --json` says what is missing (`incomplete`, `torn`, `lost`).
+//! * In flight: `--framing`, without `--no-payload`; connect while msgpath watches, since older connections are
+//!   followed only after some turns of one request each.
+//! * Not seen: watch longer; `msgpath watch --json` says what is missing (`incomplete`, `torn`, `lost`).
 
 use std::collections::BTreeMap;
 

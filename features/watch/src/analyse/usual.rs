@@ -2,21 +2,17 @@
 //!
 //! ## What it says
 //!
-//! Which causes take at least a fifth of a usual request (those around p50), the largest first, in the words of X01; with the mechanism
-//! where it shows: a timer in every request, small parts of a message that wait for a delayed acknowledgement (Nagle's algorithm).
+//! Which causes take at least a fifth of a usual request (around p50), in the words of X01; with the mechanism where it
+//! shows: a timer in every request, small parts that wait for a delayed acknowledgement.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
-//! The times of each stage, mean of the requests between p45 and p55. *Sure* where the first cause is at least half of the time and the
-//! largest one in both halves of these requests; else *likely*.
-//!
-//! ## When it stays silent
-//!
-//! Where fewer than five requests have a row, and where requests cannot be split (X14).
+//! Mean stages of the requests from p45 to p55, at least five. *Sure* where the first cause is half of the time and the
+//! largest in both halves. Not where requests cannot be split (X14).
 //!
 //! ## What to do
 //!
-//! As in X01. What a usual request does not wait for, no tuning of slow ones makes shorter.
+//! As in X01.
 
 use std::collections::BTreeMap;
 
