@@ -324,20 +324,18 @@ mod tests {
 
     const HEAD: &str = "# The columns of the tables of cases
 
-What `echo`, `stream`, their pages and `msgpath export RUN --to cases-csv` show of each case. The name in CSV has the unit; times are in
-nanoseconds, rates a second. A column with a range has its 95 % interval beside it, in CSV as `NAME_low` and `NAME_high`; what cannot be
-had is empty. `--json` has the same numbers under `cases` (`CaseSummary`, [JSON](json.md)).
+Of `echo`, `stream`, their pages and `msgpath export RUN --to cases-csv`. The name in CSV has the unit: times in ns, rates a second. A column
+with a range (±) has its 95 % interval beside it, in CSV as `NAME_low` and `NAME_high`. What cannot be had is empty. `--json` has the same
+numbers under `cases` ([`CaseSummary`](json.md)).
 
-| head | in CSV | range | what |
-|---|---|---|---|
 ";
 
     #[test]
     fn the_page_of_columns_is_made_of_them() {
         let mut wanted = String::from(HEAD);
         for Column { key, title, doc, range, .. } in all() {
-            let range = if range.is_some() { "yes" } else { "" };
-            let _ = writeln!(wanted, "| {title} | `{key}` | {range} | {doc} |");
+            let range = if range.is_some() { " ±" } else { "" };
+            let _ = writeln!(wanted, "* **{title}**{range} (`{key}`): {doc}");
         }
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let file = root.join("docs/columns.md");

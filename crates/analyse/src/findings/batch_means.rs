@@ -1,7 +1,5 @@
 //! W27: values are means of batches
 //!
-//! ## What it says
-//!
 //! The values of these paths are means of so many messages, not times of single ones.
 //!
 //! ## What it rests on

@@ -1,7 +1,5 @@
 //! V04: how a path compares with the baseline
 //!
-//! ## What it says
-//!
 //! * **Better or worse**: the factor against the baseline, at which sizes and thread counts, with its 95 % interval.
 //!   *Sure* where both halves of the run agree, else *can't tell*.
 //! * **The same**: within so many per cent of the baseline. *Sure* likewise.

@@ -1,7 +1,5 @@
 //! W24: the baseline differed from itself
 //!
-//! ## What it says
-//!
 //! The comparison is void: the baseline, measured twice under two names, differed from itself.
 //!
 //! ## What it rests on

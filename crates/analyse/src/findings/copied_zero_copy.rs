@@ -1,7 +1,5 @@
 //! W20: what was to be saved was copied all the same
 //!
-//! ## What it says
-//!
 //! * **Copied**: the share of zero-copy sends that the kernel copied after all. An error with `--strict`.
 //! * **Ignored**: sends with MSG_ZEROCOPY on a socket without SO_ZEROCOPY; the kernel answered none. An error with
 //!   `--strict`.

@@ -1,7 +1,5 @@
 //! V05: from which size a path pays
 //!
-//! ## What it says
-//!
 //! The size from which a path beats the baseline, or below which alone it does, with its 95 % interval; or that it is
 //! better everywhere, nowhere, or crosses more than once. *Can't tell* where some sizes differ and the crossing does
 //! not come out.

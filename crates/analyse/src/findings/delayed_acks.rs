@@ -1,7 +1,5 @@
 //! W36: counters of TCP that rose with the messages
 //!
-//! ## What it says
-//!
 //! * **Delayed acknowledgements** with TCP_NODELAY on: how many, the timer at the end, the share of time at the
 //!   receiver's window, and whether messages wait for the timer. *Likely*: the counter belongs to the whole network
 //!   namespace.

@@ -1,7 +1,5 @@
 //! W49: what forbids a claim, or limits it
 //!
-//! ## What it says
-//!
 //! * **STOP**: a check of `msgpath doctor` came to STOP: at which end, what it forbids, whether this run does it. Then
 //!   an error with `--strict`.
 //! * **Several warnings**: more than three checks warn, and which.

@@ -1,7 +1,5 @@
 //! V06: the best of all paths
 //!
-//! ## What it says
-//!
 //! The fastest path over all sizes and thread counts, how many times faster than the baseline (or than the next path),
 //! which paths tie with it, and at which sizes another path wins.
 //!

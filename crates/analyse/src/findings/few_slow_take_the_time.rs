@@ -1,7 +1,5 @@
 //! V08: few slow messages take much of the time
 //!
-//! ## What it says
-//!
 //! Which share of the wall time went into messages slower than ten medians (and than a hundred), and how few they were.
 //! In a closed loop a stall delays one message instead of the many that would have been sent meanwhile, so percentiles
 //! look better than what users with a schedule see.

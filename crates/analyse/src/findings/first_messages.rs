@@ -1,7 +1,5 @@
 //! V11: the beginning of a round differs
 //!
-//! ## What it says
-//!
 //! How many times as long as the rest the first messages of a round take, and the slowest of them; of a stream both
 //! throughputs. On virtual machines CPUs that have just worked wake faster, so the beginning is often quicker. *Sure*
 //! where the interval leaves at least 10 % and both halves agree, else *likely*.

@@ -1,7 +1,5 @@
 //! W50: the client of an open loop
 //!
-//! ## What it says
-//!
 //! * **Late**: how late the sends of an open loop were, how many by more than a mean gap, and the larger cause: this
 //!   machine's scheduler, the server (no room), or the generator.
 //! * **Saturated**: the client was busy for more than half of its time.

@@ -1,7 +1,5 @@
 //! V01: the result in one sentence
 //!
-//! ## What it says
-//!
 //! Echo: the median round trip (p50) and p99 of this run. Stream: payload that the receiver took per second. *Sure*
 //! with 95 % intervals, *likely* where levels, drift or few rounds made the ranges wider. It describes this run, not
 //! the machine.

@@ -1,7 +1,5 @@
 //! V16: waiting that a closed loop hides
 //!
-//! ## What it says
-//!
 //! p99 from the time at which a message was due, beside p99 from the time at which it was sent.
 //!
 //! ## What it rests on

@@ -1,7 +1,5 @@
 //! W56: the memory that messages use
 //!
-//! ## What it says
-//!
 //! * **The cache**: what it is worth that the same buffers serve every message, as a ratio to buffers rotated beyond
 //!   the last-level cache. *Sure* where both halves agree.
 //! * **Page faults**: how many in rounds read from disk or swap, and which end touches memory for the first time.

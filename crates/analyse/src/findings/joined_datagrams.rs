@@ -1,7 +1,5 @@
 //! W131: messages that one call or one signal stood for
 //!
-//! ## What it says
-//!
 //! * **Datagrams a call**: how many one receive call of a `/gro` stream took. One: nothing was joined, and the copy was
 //!   for nothing.
 //! * **Signals of a run**: fewer signals than messages: SIGIO is not queued. *Sure*: counted.

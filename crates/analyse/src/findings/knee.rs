@@ -1,7 +1,5 @@
 //! V15: how much load a path takes
 //!
-//! ## What it says
-//!
 //! * **The knee**: the rate at which p99 (or p50) has doubled against the lowest rate, with its interval; the highest
 //!   rate that was sustained, the lowest that was not.
 //! * **The capacity**: of `--rate 50%` and `10%..110%/12`: what 100 % was, the lowest attempt, and whether the attempts

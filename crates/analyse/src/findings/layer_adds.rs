@@ -1,7 +1,5 @@
 //! V17: what a layer adds to what it stands on
 //!
-//! ## What it says
-//!
 //! What each layer of `--layers` adds to what it stands on: in time with a 95 % interval, and as a ratio of medians.
 //! *Sure* where the run shows it and both halves agree, else *can't tell* with the command that would.
 //!

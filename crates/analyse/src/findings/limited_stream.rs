@@ -1,7 +1,5 @@
 //! W39: what limits a stream
 //!
-//! ## What it says
-//!
 //! * **A window or a buffer**: the share of busy time in which the receiver's window or the send buffer was the limit.
 //!   *Sure* where interval and both halves lie above 20 %, else *can't tell*.
 //! * **Pacing**: what another congestion control brought in place of bbr. *Sure* where both halves agree, else

@@ -1,7 +1,5 @@
 //! W54: the counts contradict each other
 //!
-//! ## What it says
-//!
 //! More or fewer messages were in flight than rate and times say (Little's law).
 //!
 //! ## What it rests on

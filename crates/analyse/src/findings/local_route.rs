@@ -1,7 +1,5 @@
 //! W33: no network was between the ends
 //!
-//! ## What it says
-//!
 //! * **The way**: the target is a network address, and packets to it take loopback or a veth pair of this machine. No
 //!   NIC was measured.
 //! * **Calls**: the server is the client's own machine, reached by a network address; how that is known.

@@ -1,7 +1,5 @@
 //! W26: messages that were lost, doubled, late or out of order
 //!
-//! ## What it says
-//!
 //! * **How many** messages were lost, doubled, late or out of order: the worst case, and how many cases are affected.
 //! * **Where** UDP lost them: at a full receive buffer, for lack of socket memory, in a CPU's backlog (softnet), merely
 //!   too late, in rounds in which an end stood still (W41), or unexplained. *Sure* where the counts fit within 1 in 50,

@@ -1,7 +1,5 @@
 //! W103: what counted events cannot say
 //!
-//! ## What it says
-//!
 //! * **Taking turns**: more events than counters: each counted for part of the time and was scaled. *Sure*.
 //! * **User mode only**: the kernel refused to count itself, so system calls, copies and the network stack are missing.
 //!   *Sure*.

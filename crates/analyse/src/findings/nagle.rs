@@ -1,7 +1,5 @@
 //! W25: small writes that wait for a timer of TCP
 //!
-//! ## What it says
-//!
 //! * **Nagle**: a share of the messages takes 40 ms (80 ms both ways): each is sent in several calls with TCP_NODELAY
 //!   off, and the later ones wait for a delayed acknowledgement.
 //! * **A cork**: a share takes 200 ms (400 ms): the last segment lies under TCP_CORK until the kernel's timer ends.

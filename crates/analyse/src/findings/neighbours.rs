@@ -1,7 +1,5 @@
 //! W46: the CPUs were not the run's alone
 //!
-//! ## What it says
-//!
 //! * **Other work**: in how many rounds other tasks were in the way, which share of their time the threads waited for a
 //!   CPU, whether those rounds are the slow ones, and whose work it mostly was.
 //! * **Interrupts**: how many a second a measuring CPU took beyond what messages and tick explain, in how many rounds.
@@ -17,8 +15,8 @@
 //!   are not in the headline ([principle 6](docs/principles.md)). From three rounds and a tenth on.
 //! * **Whose**: `/proc/PID/stat` of all tasks at the near end, at most once a second between rounds: the task with the
 //!   most CPU time on a measuring CPU. It is called the cause only if it used half of what the threads waited; in
-//!   traced rounds the switches name it. Other processes named `msgpath` are left out where this run did not start all
-//!   ends. `n/a` where `/proc` hides tasks, none lasted, or only the far machine was shared.
+//!   traced rounds the switches name it. `n/a` where `/proc` hides tasks, none lasted, or only the far machine was
+//!   shared. Where this run did not start all ends, no `msgpath` is named.
 //! * **Interrupts**: `/proc/interrupts` of pinned CPUs. Expected: two a message, two more for each 16 KiB, 1000 a
 //!   second. A round counts with half more and 5000 a second beyond.
 //! * **Speed**: a fixed piece of computing before each round. More than 1 % between the tenths, a rank correlation with

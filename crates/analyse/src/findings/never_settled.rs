@@ -1,7 +1,5 @@
 //! W45: the rounds never settled
 //!
-//! ## What it says
-//!
 //! The level of a case still changed at the end: how many levels, between which rounds. Its ranges then span the
 //! levels, and no other finding is *sure* of them. Ratios within a pass still hold.
 //!

@@ -1,7 +1,5 @@
 //! W22: a path is not what was asked for
 //!
-//! ## What it says
-//!
 //! * **An option** was granted otherwise than asked: which, where, both values.
 //! * **Busy polling had no queue to poll**: the messages came from no device queue.
 //! * **MPTCP fell back** to TCP. An error with `--strict`.
@@ -11,10 +9,9 @@
 //! ## What it rests on
 //!
 //! Options are read back after they were set (`getsockopt`, `fcntl`, `mq_getattr`); for `-o tos` the server reads the
-//! class of the first packet. SO_INCOMING_NAPI_ID is 0 where no queue was polled (SO_BUSY_POLL is granted anyway).
-//! TCP_IS_MPTCP (kernel 6.9) or MPTCP_INFO: SO_PROTOCOL stays 262 after a fallback. XDP_OPTIONS after bind(2). The
-//! verdict program counts its runs in a map, at least one a message; data segments in TCP_INFO are messages that went
-//! through TCP. A limit too small for a whole message: W34.
+//! class of the first packet. SO_INCOMING_NAPI_ID is 0 where no queue was polled. TCP_IS_MPTCP (kernel 6.9) or
+//! MPTCP_INFO; XDP_OPTIONS; the verdict program counts its runs, at least one a message, and data segments in TCP_INFO
+//! went through TCP. A limit too small for a whole message: W34.
 //!
 //! ## What to do
 //!

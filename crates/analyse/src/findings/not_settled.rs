@@ -1,7 +1,5 @@
 //! W133: rounds are too short
 //!
-//! ## What it says
-//!
 //! * **Not steady**: how long a case takes until it is steady, and how long its rounds last.
 //! * **Swallowed by buffers**: in how many rounds a stream's throughput is only a lower bound.
 //! * **Shorter than planned**: what a round of the worst case measured and was planned to.
@@ -10,7 +8,7 @@
 //!
 //! * **Not steady**: the pilot's settling time ([settling](docs/method/rounds.md#settling)); a round throws it away, at
 //!   most half of itself.
-//! * **Swallowed**: from first byte to last acknowledgement takes over 5 % longer than the receiver's time, in a
+//! * **Swallowed**: from first byte to last acknowledgement takes over 5 % longer than the receiver's time, in over a
 //!   quarter of the rounds ([throughput](docs/method/rounds.md#throughput)).
 //! * **Shorter**: `elapsed_ns` below half of the plan: messages took longer in the pilot than in the rounds.
 //!

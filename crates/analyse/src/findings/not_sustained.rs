@@ -1,7 +1,5 @@
 //! W52: a rate was not sustained
 //!
-//! ## What it says
-//!
 //! How many messages a second were answered of those offered, and how fast the backlog grew or how many were lost: for
 //! each path and message the lowest rate that was too much.
 //!

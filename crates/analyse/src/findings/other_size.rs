@@ -1,7 +1,5 @@
 //! W34: the size asked for is not the size sent
 //!
-//! ## What it says
-//!
 //! A message should have had so many bytes and had another number on average, or a granted limit is below the message.
 //! An error with `--strict`.
 //!

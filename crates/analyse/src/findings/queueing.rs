@@ -1,7 +1,5 @@
 //! W108: what more threads and messages in flight bring
 //!
-//! ## What it says
-//!
 //! * **A queue**: more in flight made round trips longer in proportion while the rate stayed: messages wait, they do
 //!   not cost each other work.
 //! * **A full CPU**: the rate did not grow with twice the threads; which CPU was full. *Likely*.

@@ -1,7 +1,5 @@
 //! W21: what a path does not do, or does elsewhere
 //!
-//! ## What it says
-//!
 //! * **The receiver still copies**: zero copy at the sender removes one of two copies.
 //! * **Pages are lent** (`vmsplice`, `sendfile`, `procvm:fetch`): what the program writes into the buffer later is what
 //!   the receiver reads. No call fails.

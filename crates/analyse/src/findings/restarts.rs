@@ -1,7 +1,5 @@
 //! V12: whether restarts matter
 //!
-//! ## What it says
-//!
 //! Whether fresh server processes differ by more than rounds of one process. *Dominate*: only more restarts help.
 //! *Matter*: both count, with the best number of rounds a restart. *Do not matter*: they differ by at most so much.
 //! Else *can't tell*. Disturbed rounds weaken it as in V02.

@@ -1,7 +1,5 @@
 //! W32: what an idle gap costs a TCP connection
 //!
-//! ## What it says
-//!
 //! Either the congestion window fell over an idle gap: from how many segments to how many, and whether a message still
 //! fits. Or it was kept and messages take longer after gaps all the same: then caches and CPUs became cold, not TCP.
 //! *Likely*; *can't tell* for a smaller window where segments were retransmitted or the setting could not be read.

@@ -1,7 +1,5 @@
 //! W28: more threads than CPUs
 //!
-//! ## What it says
-//!
 //! * **Threads that spin** outnumber the CPUs.
 //! * **Both ends run on one CPU**; how long a switch there and back takes, where that was measured.
 //! * **A wait spins where CPUs are short** because of other tasks; the share of time that its threads waited for a CPU.

@@ -1,7 +1,5 @@
 //! V02: whether the run was steady
 //!
-//! ## What it says
-//!
 //! * **Halves**: the second half of the rounds was like the first, was not (with the difference), or too short to tell.
 //!   Rounds that jump between levels shorter than 5 rounds are named instead: they have no trend, and no single level.
 //! * **Warm-up, slow-down**: the run settled on another level than it began with, from which round on and by how much.

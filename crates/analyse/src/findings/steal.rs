@@ -1,7 +1,5 @@
 //! W41: an end could not run
 //!
-//! ## What it says
-//!
 //! * **The hypervisor** took the CPUs: in how many rounds, for how long.
 //! * **A CPU quota** of the control group, or of one above, stopped an end: how often, how long, whose quota.
 //! * **An end did not run for a while**: how long at most, in how many rounds, messages lost in them.
@@ -16,8 +14,7 @@
 //!   above it.
 //! * **Standing still**: `unattended_ns`, the longest time between two looks of an end's session, from 1 s on. Not for
 //!   servers of others.
-//! * **Slow rounds**: a rank correlation with the rounds' medians and their share of messages above p99 (p below 0.01),
-//!   in both halves.
+//! * **Slow rounds**: a rank correlation with the rounds' medians (p below 0.01), in both halves.
 //!
 //! ## What to do
 //!

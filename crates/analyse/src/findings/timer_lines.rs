@@ -1,7 +1,5 @@
 //! W40: messages take as long as a timer
 //!
-//! ## What it says
-//!
 //! * **Lines**: a share of the messages takes about 1, 4, 40 or 200 ms, with few a little shorter or longer: the period
 //!   of a timer. 1 and 4 ms: the scheduler's tick; 40 ms: a delayed acknowledgement; 200 ms: a retransmission or a
 //!   cork. *Likely*: nothing was switched off.

@@ -1,7 +1,5 @@
 //! V09: too few to say
 //!
-//! ## What it says
-//!
 //! The first quantile without an interval, why, and how long a run would have one.
 //!
 //! ## What it rests on

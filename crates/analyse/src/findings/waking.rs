@@ -1,7 +1,5 @@
 //! V13: waking a sleeping CPU dominates
 //!
-//! ## What it says
-//!
 //! Which part of p50 goes away when no sleeping CPU has to be woken: p50 beside that with a receiver that spins, or
 //! with both ends on one CPU; and how long a wake-up takes here. *Sure* if the change is better after Holm, its
 //! interval takes away more than half, and both halves agree.

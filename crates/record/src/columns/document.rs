@@ -1,4 +1,4 @@
-//! The tables of columns in `docs/record.md` are those of the code. `INSTA_UPDATE=always cargo test document` writes them.
+//! The lists of columns in `docs/record.md` are those of the code. `INSTA_UPDATE=always cargo test document` writes them.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,23 +18,44 @@ fn form<R>(stored: &Stored<R>) -> &'static str {
     }
 }
 
-const HEAD: &str = "| column | in a block | exported | unit | what | empty |\n|---|---|---|---|---|---|\n";
+/// Ends of names that tell the unit.
+const UNITS: [(&str, &str); 4] = [("_ns", "ns"), ("_us", "µs"), ("_bytes", "bytes"), ("bits_per_s", "bit/s")];
 
-/// The table of columns.
+/// The list of columns. What most of them share is left out: in a block as `itself`, exported as int64, the unit in the name.
 pub fn table<'a, R: 'static>(columns: impl IntoIterator<Item = &'a Column<R>>) -> String {
-    let mut out = String::from(HEAD);
+    let columns: Vec<_> = columns.into_iter().collect();
+    let in_blocks = columns.iter().any(|column| column.stored.is_some());
+    let mut out = String::new();
+    let mut before = "";
     for column in columns {
-        let kind = match (column.is_exported(), column.kind) {
-            (false, _) => "",
-            (_, Kind::Text) => "text",
-            (_, Kind::Int32) => "int32",
-            (_, Kind::Int64) => "int64",
-            (_, Kind::Decimal) => "decimal",
-        };
         let Column { name, unit, says, null, .. } = column;
-        let required = if column.required { ", required" } else { "" };
-        let stored = column.stored.as_ref().map_or("", form).to_owned() + required;
-        let _ = writeln!(out, "| `{name}` | {stored} | {kind} | {unit} | {says} | {null} |");
+        let mut facts = Vec::new();
+        match &column.stored {
+            Some(stored) if form(stored) != "itself" => facts.push(form(stored)),
+            None if in_blocks => facts.push("export only"),
+            _ => {}
+        }
+        if column.required {
+            facts.push("required");
+        }
+        match column.kind {
+            _ if !column.is_exported() => facts.push("block only"),
+            Kind::Text => facts.push("text"),
+            Kind::Int32 => facts.push("int32"),
+            Kind::Decimal => facts.push("decimal"),
+            Kind::Int64 => {}
+        }
+        if !unit.is_empty() && !UNITS.iter().any(|(end, of_name)| unit == of_name && name.ends_with(end)) {
+            facts.push(unit);
+        }
+        let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        let empty = match *null {
+            "" => String::new(),
+            null if null == before => ". Empty: likewise".into(),
+            null => format!(". Empty: {null}"),
+        };
+        before = null;
+        let _ = writeln!(out, "* `{name}`{facts}: {says}{empty}");
     }
     out
 }
@@ -74,7 +95,7 @@ mod tests {
     fn the_document_has_these_columns() {
         documented(&[
             ("messages", table(&MESSAGES)),
-            ("events", table(&EVENTS).replace("| int64 |", "|  |")),
+            ("events", table(&EVENTS)),
             ("case", table(&of_case::<MessageRow>())),
             ("rounds", table(RUN.iter().chain(&ROUND))),
             ("ends", table(&END)),

@@ -1,7 +1,5 @@
 //! W63: what a log cannot say
 //!
-//! ## What it says
-//!
 //! * **Stamps that a tool altered**: calls whose T2 is T1, or T4 is T3, to the last digit; or a log that went through
 //!   `timealign`.
 //! * **Ids that several calls share**.

@@ -1,7 +1,5 @@
 //! W62: what the clocks of two machines leave open
 //!
-//! ## What it says
-//!
 //! * Clocks **could not be aligned**: no offset with a drift below 200 ppm and a few steps explains the stamps. On one
 //!   machine: stamps out of order.
 //! * A clock **was stepped**: by how much, when, within what. *Sure*: both bounds exclude no step.

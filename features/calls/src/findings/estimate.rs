@@ -1,7 +1,5 @@
 //! W73: the estimate was far off
 //!
-//! ## What it says
-//!
 //! The estimate (`-expect`), what was measured, the factor, and the largest part of the time. *Sure* where both halves
 //! are that far off.
 //!

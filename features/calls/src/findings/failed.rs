@@ -1,7 +1,5 @@
 //! W71: calls that did not succeed
 //!
-//! ## What it says
-//!
 //! Which share of a kind of calls failed, with which status or error, and how many had no answer. `rpc` exits with 1
 //! unless `--max-loss` allows it, with 5 under `--strict`. Calls with an unknown T4, as in a server's log, are counted
 //! apart.

@@ -1,7 +1,5 @@
 //! W67: the first call of a connection is slow
 //!
-//! ## What it says
-//!
 //! The first call of a connection takes so many times as long as later ones. *Sure* where the first calls of at least 6
 //! connections are slower than the later median (sign test, p = 1/64); *can't tell* with one connection.
 //!

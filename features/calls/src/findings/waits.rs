@@ -1,7 +1,5 @@
 //! W68: which part of a call takes the time
 //!
-//! ## What it says
-//!
 //! * **The lock**: the share of a call that the server waits for the lock of its store. *Sure* where both halves agree.
 //! * **At the server**: the share that a request lies at the server before it is read. *Sure* likewise.
 //! * **Slow calls**: calls near p99 take so many times as long as the median, mostly in one part. *Likely*: where, not

@@ -1,7 +1,5 @@
 //! W170: connections that failed
 //!
-//! ## What it says
-//!
 //! How many connections brought no reply, by reason: refused, no answer to the SYN, connected without a reply, closed
 //! before it, a full accept queue, no local port (with their range, open sockets and TIME_WAIT). *Sure*: counted.
 //!

@@ -1,7 +1,5 @@
 //! W171: SYNs went again, or an accept queue overflowed
 //!
-//! ## What it says
-//!
 //! How many connections waited for a SYN that went again, how many SYNs, and how often the server's accept queue was
 //! full: then the kernel drops the SYN or the handshake's last segment, and the client retries after 1, 3, 7 s. *Sure*:
 //! counted.

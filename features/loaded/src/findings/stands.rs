@@ -1,7 +1,5 @@
 //! W165: where the time stands that a load adds
 //!
-//! ## What it says
-//!
 //! The median round trip without load and under it, by direction of the load, and where most of the added time stands:
 //! in the queue of the device through which the load leaves, or beyond what this run can read. *Sure*: the interval
 //! excludes 0, and bytes by rate of the queue are at least half of it. *Likely*: the time was not seen where it stands.

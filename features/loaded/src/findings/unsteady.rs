@@ -1,7 +1,5 @@
 //! W166: rounds began before their load was steady
 //!
-//! ## What it says
-//!
 //! In how many rounds the load was not steady after 10 s: they measured a load on its way.
 //!
 //! ## What it rests on

@@ -1,7 +1,5 @@
 //! W102: deadlines were missed
 //!
-//! ## What it says
-//!
 //! At least one message in a thousand was delivered more than a period after it was due, or never. *Sure*: counted.
 //!
 //! ## What it rests on

@@ -1,7 +1,5 @@
 //! W97: messages wait for their receiver
 //!
-//! ## What it says
-//!
 //! * **A CPU**: receivers were runnable and not running for a quarter of the mean one-way time or more. *Likely*.
 //! * **More components than CPUs** receive each message at one time. *Sure*.
 //! * **One late receiver**: five or more messages in a row took over ten medians and arrived together. *Sure* where

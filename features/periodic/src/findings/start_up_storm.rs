@@ -1,7 +1,5 @@
 //! W96: the start is what is slow
 //!
-//! ## What it says
-//!
 //! * **First messages**: those of each component (50, or `--first`) took at least twice the mean of the rest and 20 µs
 //!   more. *Likely*: many processes start at once.
 //! * **First authentication**: the first call of HMAC or Poly1305 took three times the others and 10 µs more. *Sure*:

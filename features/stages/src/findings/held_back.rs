@@ -1,7 +1,5 @@
 //! W88: packets are held back after the send call
 //!
-//! ## What it says
-//!
 //! Packets leave after their send call has returned, by a timer or an acknowledgement: how long on average and in slow
 //! messages, and which option explains it (Nagle, a cork, pacing). *Sure*: above what tracing adds, in at least 5
 //! rounds; else *likely*.

@@ -1,7 +1,5 @@
 //! W92: what the stages cannot say
 //!
-//! ## What it says
-//!
 //! * **Not shown, or joined**: stages were asked for and are missing, with the reason and what would grant them; or
 //!   tracepoints are missing, so that two stages are one number; or one of two ends could not trace.
 //! * **Tracing costs more**: tracing adds at least 10 %, and more than the difference that the stages explain.

@@ -1,7 +1,5 @@
 //! W83: the state of receivers when data arrive
 //!
-//! ## What it says
-//!
 //! * **Preempted**: the share of receives in which the receiver was runnable and not running when data came, and the
 //!   delay. `perf sched timehist` shows 0 for it, since nothing was woken. *Sure*: the delay lies above what tracing
 //!   adds, in at least 5 rounds; else *likely*.

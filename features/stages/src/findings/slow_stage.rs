@@ -1,7 +1,5 @@
 //! W80: messages are slow in one stage
 //!
-//! ## What it says
-//!
 //! Slow messages are slow because of one stage: which, how much of the extra time, and what it takes in slow and in
 //! usual messages. Where an ablation removed a wait for a CPU, what came of it. *Sure* where the interval excludes what
 //! tracing adds, and both halves agree.

@@ -1,30 +1,28 @@
 //! X01: what slow requests wait for
 //!
-//! ## What it says
-//!
 //! What slow requests (around p99, or from `--slow` on) wait for more than usual ones (around p50), and whom: the task
 //! that had the CPU, the call that blocked, who woke the thread. A task is named only where it woke the thread itself;
 //! otherwise a timer, a packet or a device did.
 //!
 //! | the time went to | what it was | what to do |
 //! |---|---|---|
-//! | the server computing | its thread on a CPU: its code, the kernel's for it | a profile: `perf record -p PID` |
-//! | page faults | from the fault until its page is counted, else CPU time with 16 more faults than usual | touch memory before, huge pages; a fork makes first writes copy |
-//! | interrupts | devices, timer and softirqs had the CPU | `/proc/interrupts`, `/proc/softirqs`; move them (`smp_affinity`, RPS) |
+//! | the server computing | its thread on a CPU, kernel included | `perf record -p PID` |
+//! | page faults | from the fault until its page is counted, else 16 more faults than usual | touch memory before, huge pages |
+//! | interrupts | devices, timer, softirqs | `/proc/interrupts`; move them (`smp_affinity`, RPS) |
 //! | the hypervisor | steal | CPUs that are not shared |
 //! | runnable without a CPU | another task ran | fewer tasks there, a priority, `cpu.max` for the other |
-//! | the quota of a group | CPU time of the period was used up | a larger `cpu.max`, fewer threads |
+//! | the quota of a group | CPU time was used up | a larger `cpu.max` |
 //! | being stopped | a signal, a tracer, a freezer | who sent it |
-//! | a lock | blocked in `futex`; the waker usually held it | what the named thread does meanwhile |
-//! | the disk | fsync, fdatasync, a read from disk | sync less often, in another thread |
+//! | a lock | `futex`; the waker usually held it | see what the named thread does |
+//! | the disk | fsync, a read | sync less often, elsewhere |
 //! | sleeping, or a timeout | a timed sleep, or a call ended by its timer | retries, rate limits, polling |
 //! | waiting for somebody else | poll or socket call: another server, or the rest of the request | watch it too: `--pid A,B` |
 //! | blocking | a pipe, a file, a child, a fault that waits | `strace -p PID -e trace=CALL` |
 //! | other connections | its thread was busy with others | more threads, shorter requests |
 //! | the reply held back | the thread read other requests first, as event loops do | fewer requests a round (`io-threads`) |
-//! | other replies | the client's thread worked on other replies | more client threads: the client is the bottleneck |
+//! | other replies | the client was busy with other replies | more client threads |
 //! | another thread | it lay in a queue while workers were busy | more workers |
-//! | a thread that was not followed | it answered what another had read, for the first time | a pool is followed from each thread's second request on |
+//! | a thread that was not followed | it answered what another had read | watch longer: it is followed from its second request on |
 //! | the scheduler of Go | goroutines move between threads: *can't tell* | `runtime/trace` |
 //! | a pause of the JVM | all threads wait for `VM Thread` | `-Xlog:gc,safepoint` |
 //! | send call, stack, softirq, waking, receiving | the way between both | `msgpath echo`, `msgpath explain`; V13 |

@@ -1,7 +1,5 @@
 //! X41: requests far beyond p99
 //!
-//! ## What it says
-//!
 //! A few requests take at least three times p99: how many, and what most of their extra time is, in the words of X01.
 //!
 //! ## What it rests on

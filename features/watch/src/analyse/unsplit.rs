@@ -1,7 +1,5 @@
 //! X14: where the time goes cannot be told
 //!
-//! ## What it says
-//!
 //! Why requests to this server are not split: replies cannot be paired with requests, or fewer than 95 % were seen from
 //! beginning to end. Always *can't tell*.
 //!

@@ -1,7 +1,5 @@
 //! X40: what a usual request is made of
 //!
-//! ## What it says
-//!
 //! Which causes take at least a fifth of a usual request (around p50), in the words of X01; with the mechanism where it
 //! shows: a timer in every request, small parts that wait for a delayed acknowledgement.
 //!
