@@ -12,7 +12,7 @@
 //! holds a run to the limits of its plan (`--fail-if`), `verify.rs`
 //! computes again what was printed. `findings/` has one file per sentence, listed in `DETECTORS`. `events.rs` and `threads.rs`
 //! derive figures from counted events and from the threads of a case. `examples/coverage` simulates runs whose truth is known
-//! and writes docs/coverage.md.
+//! and writes benches/coverage.md.
 //!
 //! Invariant: pure functions: the same record gives the same summary, without clock, files or privileges.
 //! Random resampling is seeded by the plan. Invariant: it never sees `run`, `paths` or `sys`, so a report is

@@ -1,4 +1,4 @@
-//! A seeded part of `docs/coverage.md`: the intervals hold the truth as often as they say, and equal paths are rarely
+//! A seeded part of `benches/coverage.md`: the intervals hold the truth as often as they say, and equal paths are rarely
 //! called different. Bounds allow for the noise of few runs (about 3 standard errors below 95 %).
 
 #[path = "../examples/coverage/beginnings.rs"]

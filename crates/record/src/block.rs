@@ -1,6 +1,6 @@
 //! The bytes of the `.mpl` files of a run: a sequence of blocks, nothing before, between or
 //! after them. Every block is appended by one write, so that a killed program leaves whole blocks and at most one that is
-//! cut off. `docs/record.md` describes them byte by byte; the rows of the logs are the business of `columns`.
+//! cut off. `crates/record/FORMAT.md` describes them byte by byte; the rows of the logs are the business of `columns`.
 //!
 //! No count or time of an end is above 2^48 and no other number above 2^62: so sums over a whole run fit in 64 bits.
 

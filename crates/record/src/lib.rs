@@ -17,7 +17,7 @@
 //! [`block`] describes the bytes of the `.mpl` files.
 //!
 //! `writer.rs` appends whole blocks, `reader.rs` reads up to the last whole one and says where it stopped, `resume.rs` opens a run
-//! that was cut short so that it can go on, `block.rs` is the format (docs/record.md), `columns/` the one list of columns of which the codec of the logs, CSV, Parquet and the
+//! that was cut short so that it can go on, `block.rs` is the format (crates/record/FORMAT.md), `columns/` the one list of columns of which the codec of the logs, CSV, Parquet and the
 //! tables of that page are made, `store.rs` the folder of runs, meshes and watched programs and what `@last` means, `export/` one file per format.
 //!
 //! Invariant: the reader trusts nothing: lengths, checksums, indices and sums are checked, and damage is a

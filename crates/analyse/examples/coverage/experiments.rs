@@ -288,7 +288,13 @@ pub struct Alarms {
     pub stands: u32,
     /// A ratio was called better or worse.
     pub ratios: u32,
-    /// That, a path called the best (of a size, or over all), or a crossing.
+    /// A path was called the best.
+    pub winners: u32,
+    /// A path was called the best over all sizes, or better than another there.
+    pub standings: u32,
+    /// A crossing was claimed.
+    pub crossings: u32,
+    /// Any of these.
     pub any: u32,
     /// The control was called different: the comparison is void.
     pub control: u32,
@@ -305,6 +311,9 @@ pub fn false_alarms(setup: Setup, runs: u32) -> Alarms {
         let crossings = comparison.crossovers.iter().any(|crossover| decided(crossover.crossing.kind));
         out.stands += u32::from(comparison.ratios.iter().any(|ratio| ratio.holm));
         out.ratios += u32::from(ratios);
+        out.winners += u32::from(winners);
+        out.standings += u32::from(standings);
+        out.crossings += u32::from(crossings);
         out.any += u32::from(ratios || winners || standings || crossings);
         out.control += u32::from(comparison.control_failed);
     }

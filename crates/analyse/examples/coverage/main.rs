@@ -1,7 +1,7 @@
-//! How often the intervals of this program hold the truth, on data whose truth is known. Writes `docs/coverage.md`:
+//! How often the intervals of this program hold the truth, on data whose truth is known. Writes `benches/coverage.md`:
 //!
 //! ```text
-//! cargo run --release -p msgpath-analyse --example coverage > docs/coverage.md
+//! cargo run --release -p msgpath-analyse --example coverage > benches/coverage.md
 //! ```
 //!
 //! Seeded: the same code gives the same page.
@@ -43,22 +43,23 @@ fn main() {
 
 const INTRODUCTION: &str = "# How often the intervals hold the truth
 
-A 95 % interval should hold the truth in 95 of 100 runs. A program simulates measurements whose truth is known, hands them
-to the code that analyses a run, and writes this page:
+This page is written by a program that simulates measurements whose truth is known and hands them to the same code that
+analyses a run:
 
-    cargo run --release -p msgpath-analyse --example coverage > docs/coverage.md
+    cargo run --release -p msgpath-analyse --example coverage > benches/coverage.md
 
-Shares are in per cent, and uncertain by about 1.4 points with 1,000 runs, 3 with 200. `cargo test` repeats a part
-(`crates/analyse/tests/coverage.rs`). Simulations show that the procedures are right, not that a machine behaves like one of
-these processes. *Width*: the upper end of the interval by the lower.";
+A 95 % interval should hold the truth in 95 of 100 runs. Simulated shares are themselves uncertain: with 1,000 runs by
+about 1.4 points either way, with 200 by about 3 (95 %). A part of the runs is repeated, with bounds, by `cargo test`
+(`crates/analyse/tests/coverage.rs`). Simulations are not machines: they show that the procedures are right, not that a
+machine behaves like one of these processes.";
 
 fn percent(part: u32, of: u32) -> String {
-    format!("{:.1}", 100.0 * f64::from(part) / f64::from(of.max(1)))
+    format!("{:.1} %", 100.0 * f64::from(part) / f64::from(of.max(1)))
 }
 
 /// Share of the intervals that hold the truth; `-` where none is claimed.
 fn held(coverage: &Coverage) -> String {
-    if coverage.claimed == 0 { "-".into() } else { format!("{:.1}", 100.0 * coverage.share()) }
+    if coverage.claimed == 0 { "-".into() } else { format!("{:.1} %", 100.0 * coverage.share()) }
 }
 
 fn width(coverage: &Coverage) -> String {
@@ -82,7 +83,7 @@ fn quantile_table(runs: u32) -> String {
             claimed => {
                 let mut cell = held(&coverage);
                 if claimed < runs {
-                    cell += &format!(" ({})", percent(claimed, runs));
+                    cell += &format!(" of the {} with an interval", percent(claimed, runs));
                 }
                 if coverage.open > 0 {
                     cell += &format!(" ({} open above)", percent(coverage.open, claimed));
@@ -93,8 +94,10 @@ fn quantile_table(runs: u32) -> String {
         std::iter::once(process.name()).chain(cells).collect()
     });
     let text = format!(
-        "{runs} runs of 40,000 messages: one stretch cut into 20 rounds, or 40 true rounds. In brackets: how many runs have an\n\
-         interval; the others drift or have too few messages. Where hardly any has one, those are the lucky ones."
+        "The round-corrected order statistic. {runs} runs of 40,000 messages: one stretch cut into 20 rounds, or 40 true\n\
+         rounds. Runs that drift or have too few messages print another range and are not counted here; an end that cannot\n\
+         be resolved is open and holds everything. Where hardly any run has an interval, those that do are the lucky ones:\n\
+         p99.9 of the strongly correlated messages."
     );
     table("Quantiles of one case", &text, &["messages", "p50", "p99", "p99.9"], rows)
 }
@@ -116,9 +119,11 @@ fn beginning_table(runs: u32) -> String {
         ]
     });
     let text = format!(
-        "Each round begins with messages of 0.7 of the steady time; the truth is the steady median. {runs} runs of 10 s. The\n\
-         pilot finds the settling time, rounds throw it away ([rounds](method/rounds.md#settling)); beside it what 40 whole rounds\n\
-         would say. *p50*: by the truth, median of the runs. A change after more than half of the long stretch is not seen."
+        "Each round begins with messages that take 0.7 of the steady time, until it settles: a regime that changes inside\n\
+         rounds. {runs} runs of 10 s; the truth is the median of the steady state. The pilot finds the settling time from\n\
+         two stretches of 150 ms and one of 1.1 s, rounds throw it away, and become fewer and longer\n\
+         ([rounds](../docs/method/rounds.md#settling)). Beside it what 40 whole rounds would say. *p50*: that of the run divided by the\n\
+         truth, the median of the runs. A change that comes after more than half of the long stretch is not seen."
     );
     let head = ["it settles", "found", "rounds", "holds the truth", "p50", "whole rounds hold it", "p50"];
     table("Rounds that begin in another state", &text, &head, rows)
@@ -131,20 +136,39 @@ fn level_table(runs: u32) -> String {
         let found = jumping(Jumping { every, levels, ..STEADY }, runs);
         let mut row = vec![every.map_or("never".into(), |every| format!("{every} rounds"))];
         for [all, seen] in found.all() {
-            row.extend([percent(all.claimed, runs), held(all), held(seen)]);
+            row.extend([percent(all.claimed, runs), held(all), held(seen), width(all)]);
         }
         row.push(percent(found.all().iter().map(|[_, seen]| seen.covered).sum(), runs));
         row
     });
     let text = format!(
-        "40 rounds of 200 messages, levels that differ by 20 % (standard deviation of the logarithm). {runs} runs. *Interval*: the\n\
-         run looked steady; *levels*: it never settled, and the range spans its levels; *drift*: the range of the rounds.\n\n\
-         *All*: the range holds the median over all levels that there are. *Seen*: that of the levels that the run saw for two\n\
-         rounds or more. A run cannot know of levels that it never saw: with a jump every 40 rounds, 4 in 10 see a\n\
-         single one. For the next run, use the range between runs (below), or `-o restarts`. *Any*: runs whose range, of\n\
-         whatever kind, holds the levels seen."
+        "The range of p50 where the level jumps: 40 rounds of 200 messages, levels that differ by 20 % (standard deviation of\n\
+         the logarithm). {runs} runs. *Interval*: the run looked steady, or its rounds went together so little that they are\n\
+         worth 6 independent ones or more; *levels*: it never settled, and the range spans its levels; *drift*: the rounds\n\
+         went together too much for an interval, and the range is theirs.\n\n\
+         There are two truths. *Holds all*: the median over all levels that there are. *Holds seen*: the median of the levels\n\
+         that the run saw for two rounds or more, each counted once. A run cannot know of levels that it never saw: where the\n\
+         level jumps every 40 rounds, 4 runs in 10 see a single one, look as steady as runs that never jump, and no procedure\n\
+         can make their interval hold the others. Whoever asks about the next run needs the range between runs (below), or\n\
+         `-o restarts`. What is left under *holds seen* are mostly runs with a level of two to four rounds, which are\n\
+         taken for slow rounds. *Any range*: runs whose range, of whatever kind, holds the median of the levels seen."
     );
-    let head = ["a jump every", "interval", "all", "seen", "levels", "all", "seen", "drift", "all", "seen", "any"];
+    let head = [
+        "a jump every",
+        "interval",
+        "holds all",
+        "holds seen",
+        "width",
+        "levels",
+        "holds all",
+        "holds seen",
+        "width",
+        "drift",
+        "holds all",
+        "holds seen",
+        "width",
+        "any range holds seen",
+    ];
     table("Levels within a run", &text, &head, rows)
 }
 
@@ -158,17 +182,19 @@ fn between_table(runs: u32) -> String {
         ("15 %, and jumps of 20 % every 10 rounds", Jumping { every: Some(10.0), levels: 0.2, runs: 0.15, ..short }),
     ];
     let rows = machines.into_iter().flat_map(|(name, machine)| {
-        [3, 5, 20].into_iter().map(move |seen| {
+        [3, 5, 10, 20].into_iter().map(move |seen| {
             let [own, between] = next_run(machine, seen, runs);
             vec![name.into(), seen.to_string(), held(&own), width(&own), held(&between), width(&between)]
         })
     });
     let text = format!(
-        "Whether p50 of the next run lies in the range of the run before, and in that over the last runs. {runs} series of runs\n\
-         that differ by so much (standard deviation of the logarithm). Below 5 runs the range is what was seen; from 5 on the\n\
-         prediction interval, united with that ([between runs](method/steadiness.md#between-runs))."
+        "Whether p50 of the next run lies in the range of the run before it, and in that over the last runs. {runs} series of\n\
+         runs that differ by so much (standard deviation of the logarithm). Below 5 runs the range is that of what was seen,\n\
+         which holds the next of k + 1 equal ones in (k - 1) / (k + 1); from 5 on it is the prediction interval of the\n\
+         logarithms (Hahn and Meeker, Statistical Intervals), united with what was seen."
     );
-    let head = ["runs differ by", "seen", "own range", "width", "range over runs", "width"];
+    let head =
+        ["runs differ by", "runs seen", "own range holds the next", "width", "range over runs holds it", "width"];
     table("Between runs", &text, &head, rows)
 }
 
@@ -196,10 +222,10 @@ fn paired_table(runs: u32) -> String {
         vec![setup.rounds.to_string(), noise_name(setup.noise), held(&coverage), width(&coverage)]
     });
     let text = format!(
-        "A true ratio of 1.1, passes that differ by 5 %. {runs} runs. Drifting: neighbouring passes resemble each other, which\n\
-         blocks of four repair in part."
+        "A true ratio of 1.1, passes that differ by 5 % (standard deviation of the log-ratio). {runs} runs. Drifting: the\n\
+         log-ratios of neighbouring passes resemble each other; blocks of four repair a part of it."
     );
-    table("Ratios, paired by pass", &text, &["rounds", "noise", "holds", "width"], rows)
+    table("Ratios, paired by pass", &text, &["rounds", "noise", "holds the truth", "upper by lower end"], rows)
 }
 
 fn tail_table(runs: u32) -> String {
@@ -220,12 +246,22 @@ fn tail_table(runs: u32) -> String {
         ]
     });
     let text = format!(
-        "The ratio of two p99, a true 1.1. {runs} runs of 1,000 messages a round. *Shown*: the difference stands after Holm;\n\
-         *told*: it is surely more than the margin of 2 %. *False*: the same of {} runs of 3 equal paths at 2 sizes (4 tails).",
+        "The ratio of two p99, a true 1.1: passes drawn again, expanded percentiles. {runs} runs of 1,000 messages a round.\n\
+         *Shown*: the difference stands after Holm; *told*: it is also more than the margin of 2 % for certain. The last two\n\
+         columns: the same of {} runs of 3 equal paths at 2 sizes, where any of 4 tails counts.",
         runs / 2
     );
-    let head =
-        ["messages", "rounds", "with an interval", "holds", "width", "shown", "told", "false: shown", "false: told"];
+    let head = [
+        "messages",
+        "rounds",
+        "with an interval",
+        "holds the truth",
+        "upper by lower end",
+        "shown",
+        "told",
+        "falsely shown",
+        "falsely told",
+    ];
     table("Tails", &text, &head, rows)
 }
 
@@ -236,7 +272,7 @@ fn stream_table(runs: u32) -> String {
         vec![rounds.to_string(), noise, held(&coverage), width(&coverage)]
     });
     let text = format!("Rounds that differ by 10 %. {runs} runs; the truth is the median rate.");
-    table("Throughput", &text, &["rounds", "noise", "holds", "width"], rows)
+    table("Throughput", &text, &["rounds", "noise", "holds the truth", "upper by lower end"], rows)
 }
 
 fn crossover_table(runs: u32) -> String {
@@ -269,10 +305,22 @@ fn crossover_table(runs: u32) -> String {
         ]
     });
     let text = format!(
-        "Two paths at 8 sizes from 64 B to 1 MiB that cross once. {runs} runs. *Second*: sizes added on a quarter-octave grid.\n\
-         *Wrong*: any claim but one crossing in the true direction."
+        "Two paths at 8 sizes from 64 B to 1 MiB that cross once. {runs} runs. The first phase has every fourth size; the second\n\
+         adds sizes on a quarter-octave grid around the crossing. *Wrong*: any claim but one crossing in the true direction,\n\
+         of either stage."
     );
-    let head = ["curves", "rounds", "noise", "claimed", "holds", "width", "second claimed", "holds", "width", "wrong"];
+    let head = [
+        "curves",
+        "rounds",
+        "noise",
+        "claimed",
+        "holds the truth",
+        "upper by lower end",
+        "second phase",
+        "holds the truth",
+        "upper by lower end",
+        "wrong",
+    ];
     table("Crossover sizes", &text, &head, rows)
 }
 
@@ -294,16 +342,31 @@ fn alarm_table(runs: u32) -> String {
             format!("{}, {:.0} %", noise_name(setup.noise), 100.0 * setup.deviation),
             percent(alarms.stands, runs),
             percent(alarms.ratios, runs),
+            percent(alarms.winners, runs),
+            percent(alarms.standings, runs),
+            percent(alarms.crossings, runs),
             percent(alarms.any, runs),
             percent(alarms.control, runs),
         ]
     });
     let text = format!(
-        "All paths are the same. {runs} runs of a comparison with its control. *Shown*: a difference stands after Holm (at most\n\
-         5 % allowed). *Verdict*: better or worse. *Any*: also a winner, a best path or a crossing. Drifting passes are the weak\n\
-         spot: the margin keeps what they show from becoming a verdict."
+        "All paths are the same. {runs} runs of a whole comparison with its hidden control; a run counts when it claims any\n\
+         difference. *Shown*: a difference stands after Holm, whatever its size; at most 5 % are allowed. Verdicts ask for more:\n\
+         the interval beyond the margin, which is 2 % or what the control resolves. Passes whose log-ratios drift are the\n\
+         weak spot: more is shown than there is, and the margin keeps it from becoming a verdict."
     );
-    let head = ["comparison", "rounds", "noise", "shown", "verdict", "any", "control failed"];
+    let head = [
+        "comparison",
+        "rounds",
+        "noise",
+        "shown",
+        "better or worse",
+        "a winner",
+        "best over all sizes",
+        "a crossing",
+        "any of them",
+        "control failed",
+    ];
     table("False alarms", &text, &head, rows)
 }
 
@@ -322,9 +385,10 @@ fn difference_table(runs: u32) -> String {
         ]
     });
     let text = format!(
-        "One path is 3 % slower at one size, 40 rounds, margin at least 2 %. {runs} runs. *Worse*: surely more than the margin;\n\
-         *in two*: at once, or in a second run of as many rounds as the first advised (at most 400)."
+        "One path is 3 % slower at one size, 40 rounds, margin at least 2 %. {runs} runs. *Shown*: the difference stands after\n\
+         Holm. *Worse*: it is also more than the margin for certain, which asks for more than 3 % or for more rounds; *in two\n\
+         runs*: at once, or in a second run of as many rounds as the first advised (at most 400)."
     );
-    let head = ["comparison", "noise", "shown", "worse", "in two", "wrong"];
+    let head = ["comparison", "noise", "shown", "worse", "worse in two runs", "wrong verdict"];
     table("A difference of 3 %", &text, &head, rows)
 }

@@ -1,4 +1,4 @@
-//! Message times whose true quantiles are known, for docs/coverage.md.
+//! Message times whose true quantiles are known, for benches/coverage.md.
 
 use msgpath_core::{Histogram, SparseHistogram};
 use statrs::distribution::{ContinuousCDF, Normal};

@@ -1,4 +1,4 @@
-//! The lists of columns in `docs/record.md` are those of the code. `INSTA_UPDATE=always cargo test document` writes them.
+//! The lists of columns in `docs/record.md` and `crates/record/FORMAT.md` are those of the code. `INSTA_UPDATE=always cargo test document` writes them.
 
 use std::fmt::Write;
 use std::fs;
@@ -60,25 +60,34 @@ pub fn table<'a, R: 'static>(columns: impl IntoIterator<Item = &'a Column<R>>) -
     out
 }
 
-/// Compares tables with those of the document, by name, or writes them.
+/// The pages that have lists, from the root.
+const PAGES: [&str; 2] = ["docs/record.md", "crates/record/FORMAT.md"];
+
+/// Compares lists with those of the pages, by name, or writes them.
 ///
 /// # Panics
-/// The document has other ones.
+/// A page has another one, or none has one.
 pub fn documented(tables: &[(&str, String)]) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join("docs/record.md");
-    let text = fs::read_to_string(&file).expect("the document");
-    let mut wanted = text.clone();
-    for (name, table) in tables {
-        let begin = format!("<!-- columns: {name} -->\n");
-        let from = wanted.find(&begin).unwrap_or_else(|| panic!("no {begin}")) + begin.len();
-        let length = wanted[from..].find("<!-- end -->").expect("the end of the table");
-        wanted.replace_range(from..from + length, table);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = 0;
+    for page in PAGES {
+        let file = root.join(page);
+        let text = fs::read_to_string(&file).expect("the page");
+        let mut wanted = text.clone();
+        for (name, table) in tables {
+            let begin = format!("<!-- columns: {name} -->\n");
+            let Some(from) = wanted.find(&begin).map(|at| at + begin.len()) else { continue };
+            let length = wanted[from..].find("<!-- end -->").expect("the end of the list");
+            wanted.replace_range(from..from + length, table);
+            found += 1;
+        }
+        if std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always") {
+            fs::write(&file, wanted).expect("the page");
+        } else {
+            assert!(text == wanted, "{page}: INSTA_UPDATE=always cargo test document");
+        }
     }
-    if std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always") {
-        fs::write(&file, wanted).expect("the document");
-    } else {
-        assert!(text == wanted, "docs/record.md: INSTA_UPDATE=always cargo test document");
-    }
+    assert_eq!(found, tables.len(), "each list is in one page");
 }
 
 #[cfg(test)]
