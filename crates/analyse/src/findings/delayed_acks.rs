@@ -16,9 +16,9 @@
 //!
 //! ## What to do
 //!
-//! * **Delayed acknowledgements**: where the sentence names the server's sends, the server wrote its reply in several
-//!   calls and the second waits for an acknowledgement: TCP_NODELAY or one call there. Where messages wait otherwise:
-//!   reply within the timer, or set TCP_QUICKACK after each receive. Where none waits: nothing; each costs a packet.
+//! * **Delayed acknowledgements**: where the sentence names the server's sends, it wrote its reply in several calls:
+//!   TCP_NODELAY or one call there. Where messages wait otherwise: reply within the timer, or TCP_QUICKACK after each
+//!   receive. Where none waits: nothing.
 //! * **Autocorking**: one call a message (`tcp:writev`), or `net.ipv4.tcp_autocorking=0`. TCP_NODELAY does not switch
 //!   it off.
 

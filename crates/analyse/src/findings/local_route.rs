@@ -19,9 +19,9 @@
 //!
 //! ## What to do
 //!
-//! Run `msgpath serve` on a second machine, or use a network namespace with a shaped link. Numbers between namespaces
-//! compare programs, not networks: no interrupt, no checksum, larger packets. `ip route add OWN via GATEWAY` changes
-//! nothing: the table `local` comes first. `ip route get ADDRESS` shows the device.
+//! Run `msgpath serve` on a second machine, or use a network namespace with a shaped link: numbers between namespaces
+//! compare programs, not networks. `ip route get ADDRESS` shows the device; `ip route add OWN via GATEWAY` changes
+//! nothing.
 
 use std::net::IpAddr;
 

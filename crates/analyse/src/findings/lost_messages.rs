@@ -9,10 +9,9 @@
 //!
 //! * **How many**: sequence numbers at both ends. Not back within the loss timeout is lost; later than that is late.
 //!   Calls: W71.
-//! * **Where**: `Udp.RcvbufErrors`, `Udp.MemErrors` (and `Udp6.`), `softnet.dropped` during the rounds; counts of two
-//!   ends are added only where the ends do not share them. NIC losses are among the unexplained. The way: what each end
-//!   sent less what the other received, in rounds that can tell. A zero-copy send is charged by whole pages: 15 pieces
-//!   of 100 B take 60 KiB of the receive buffer.
+//! * **Where**: `Udp.RcvbufErrors`, `Udp.MemErrors` (and `Udp6.`), `softnet.dropped` during the rounds. NIC losses are
+//!   among the unexplained. The way: what each end sent less what the other received. A zero-copy send is charged by
+//!   whole pages: 15 pieces of 100 B take 60 KiB.
 //!
 //! ## What to do
 //!

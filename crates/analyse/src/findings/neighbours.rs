@@ -1,7 +1,7 @@
 //! W46: the CPUs were not the run's alone
 //!
-//! * **Other work**: in how many rounds other tasks were in the way, which share of their time the threads waited for a
-//!   CPU, whether those rounds are the slow ones, and whose work it mostly was.
+//! * **Other work**: in how many rounds other tasks were in the way, how long the threads waited for a CPU, whether
+//!   those rounds are the slow ones, whose work it mostly was.
 //! * **Interrupts**: how many a second a measuring CPU took beyond what messages and tick explain, in how many rounds.
 //! * **Speed**: how much longer the same computing took before the slowest tenth of the rounds than before the fastest;
 //!   the governor.

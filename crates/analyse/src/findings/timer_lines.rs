@@ -8,9 +8,9 @@
 //!
 //! ## What it rests on
 //!
-//! * **Lines**: from 0.8 to 1.2 of the period lie three times as many messages as in equal stretches beside it, at
-//!   least 10, and 0.1 % of all or 10 % of the time, in a fifth of the rounds and at least 5; the period is five
-//!   medians or more. 40 and 200 ms only for TCP; retransmitted segments decide at 200 ms.
+//! * **Lines**: from 0.8 to 1.2 of the period lie three times as many messages as beside it, at least 10, and 0.1 % of
+//!   all or 10 % of the time, in a fifth of the rounds; the period is five medians or more. 40 and 200 ms only for TCP;
+//!   at 200 ms retransmitted segments decide.
 //! * **Single calls**: successful calls of 38 to 48 or 198 to 230 ms, with hardly any beside.
 //!
 //! Silent where W25 knows more, where the median itself is that long, and where a broad tail has no line.
