@@ -230,3 +230,109 @@ fn a_device_that_is_not_there_is_named_with_those_that_are() {
         "lo",
     ]);
 }
+
+/// The name `several` of [`LINK`]: its first address is silent, its second refuses, its third, 10.7.0.2, is that of `b`.
+const SEVERAL: &str = "
+    ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1; ip -n b addr add 10.7.0.3/24 dev v1
+    printf '10.7.0.77 several\\n10.7.0.3 several\\n10.7.0.2 several\\n' >hosts; mount --bind hosts /etc/hosts
+    ip neigh add 10.7.0.77 lladdr 02:00:00:00:00:77 dev v0
+    serves() { until ip netns exec b ss -Hltn sport = $1 | grep -q .; do kill -0 $!; sleep 0.1; done; }
+";
+
+#[test]
+fn programs_of_others_are_tried_at_all_addresses_of_a_name() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = format!(
+        "{LINK}{SEVERAL}ip netns exec b \"$0\" serve --compat echo -B 10.7.0.2 -p 7000 --insecure -q 2>serve.log & serves 7000
+        \"$0\" echo raw://several:7000 -o frame=line -x tcp:send -c 200 -r 2 -w 0 -o extend=no --name one
+        \"$0\" compat echo several 7000 10"
+    );
+    let output = in_namespaces(&Home::new(), &text).ends_with(0);
+    output.shows(&["raw://several:7000 at 10.7.0.2 (the name has 2 more)"]);
+}
+
+#[test]
+fn a_program_at_an_address_of_a_link_is_measured() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = format!(
+        "{LINK}ip netns exec b \"$0\" serve --compat echo -B $B%v1 -p 7000 --insecure -q 2>serve.log &
+        until ip netns exec b ss -Hltn sport = 7000 | grep -q .; do kill -0 $!; sleep 0.1; done
+        \"$0\" echo \"raw://[$B%v0]:7000\" -o frame=line -x tcp:send {SHORT}; \"$0\" show one --json"
+    );
+    let value = in_namespaces(&Home::new(), &text).ends_with(0).json();
+    assert!(value["target"].as_str().unwrap().ends_with("%v0]:7000"), "{}", value["target"]);
+}
+
+#[test]
+fn a_server_of_calls_is_tried_at_all_addresses_of_its_name() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = format!(
+        "{LINK}{SEVERAL}ip netns exec b \"$0\" serve --rpc 10.7.0.2 --insecure -q 2>serve.log & serves 12345
+        \"$0\" rpc several -k 100 ping"
+    );
+    in_namespaces(&Home::new(), &text).ends_with(0).shows(&["several:12345 at 10.7.0.2 (the name has 2 more)"]);
+}
+
+#[test]
+fn a_mesh_from_one_of_its_hosts_gives_an_address_that_the_others_reach() {
+    if !may_have_namespaces() {
+        return;
+    }
+    // The coordinator's host is `a`, whose name means 127.0.1.1 on it; no name of the other one is known.
+    let run = |addresses: &str| {
+        let text = format!(
+            "{LINK}{addresses}
+            printf '127.0.1.1 a\\n' >hosts; mount --bind hosts /etc/hosts
+            printf '#!/bin/sh\\nw=; [ $1 = a ] || w=\"ip netns exec $1\"; shift; exec $w \"$@\"\\n' >launcher; chmod +x launcher
+            \"$0\" mesh a,b --launch \"$PWD/launcher {{host}}\" --program \"$0\" -t 100ms -r 2 --both --name one"
+        );
+        in_namespaces(&Home::new(), &text).ends_with(0).shows(&["2 of 2 pairs"]);
+    };
+    run("ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1");
+    run("ip addr add fd00::1/64 dev v0 nodad; ip -n b addr add fd00::2/64 dev v1 nodad");
+}
+
+#[test]
+fn a_name_server_that_is_silent_delays_no_agent_whose_address_is_given() {
+    if !may_have_namespaces() {
+        return;
+    }
+    // Queries go to an address of a device that drops all: they are answered by nobody.
+    let text = format!(
+        "ip link set lo up; ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up
+        ip addr add 192.0.2.1/24 dev d0; ip neigh add 192.0.2.53 lladdr 02:00:00:00:00:53 dev d0
+        printf 'nameserver 192.0.2.53\\noptions timeout:30 attempts:3\\n' >resolv.conf
+        mount --bind resolv.conf /etc/resolv.conf
+        for known in '--address 127.0.0.1' ''; do
+            timeout 60 \"$0\" echo far.example --launch 'sh -c \"exec $0 __agent --launched\" {{host}}' $known -x tcp:send \
+                -c 200 -r 2 -w 0 -o extend=no --no-save -qq
+        done"
+    );
+    in_namespaces(&Home::new(), &text).ends_with(0);
+}
+
+#[test]
+fn a_host_of_a_mesh_that_dies_is_told_by_its_name() {
+    if !may_have_namespaces() {
+        return;
+    }
+    // The agent on `b` is killed as often as it is started, each time once a data connection of it is there.
+    let text = format!(
+        "{LINK}ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1; : >pids
+        printf '#!/bin/sh\\nw=; [ $1 = a ] || {{ w=\"ip netns exec $1\"; echo $$ >>pids; }}; shift; exec $w \"$@\"\\n' >launcher
+        chmod +x launcher
+        (for turn in 1 2 3; do
+            until [ $(wc -l <pids) -ge $turn ] && ip netns exec b ss -Htn state established | grep -q .; do sleep 0.1; done
+            kill -9 $(tail -n 1 pids)
+        done) &
+        \"$0\" mesh a,b --launch \"$PWD/launcher {{host}}\" --program \"$0\" -t 20s -r 10 --name one"
+    );
+    let output = in_namespaces(&Home::new(), &text).ends_with(4).says(&["the agent of b vanished"]);
+    assert!(!output.err.contains("10.7.0.2"), "{}", output.err);
+}

@@ -26,6 +26,7 @@
 //! | `meter` | what a thread used and its connections counted, around the measured messages |
 //! | `payload` | what messages contain, and how it is compared |
 //! | `memory`, `plausible` | what a round takes and a far end gives; whether a far end's report can be |
+//! | `names` | all addresses of a name, and the one that answers |
 //! | `environment`, `namespace` | the machine of one end; the network namespace that it moves to |
 //! | `works` | workloads of features that have loops of their own |
 //! | `observe` | tracing back ends: BPF tracepoints, perf events, or none and why; their completeness test; how events reach the coordinator |
@@ -58,6 +59,7 @@ pub mod launched;
 pub mod loops;
 pub mod memory;
 pub mod meter;
+pub mod names;
 pub mod namespace;
 pub mod observe;
 pub mod open;

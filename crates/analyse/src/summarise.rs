@@ -1,5 +1,7 @@
 //! A run, analysed.
 
+use std::net::{IpAddr, SocketAddr};
+
 use std::collections::BTreeMap;
 
 use msgpath_core::plan::{Case, Load, Metric, Plan};
@@ -332,13 +334,28 @@ fn flags(rounds: &[&RoundRecord]) -> BTreeMap<String, u64> {
 /// The target as typed; of a name also the address that was measured, and how many others it has.
 fn measured_target(header: &RunHeader) -> String {
     let target = &header.target;
-    let (Ok(Target::Host { host, .. }), Some(data)) = (target.parse(), &header.data) else { return target.clone() };
-    // An address is itself, with or without the device of its link.
-    if host.contains(':') || host.parse::<std::net::IpAddr>().is_ok() {
+    let program = || header.programs.iter().find(|facts| facts.command.is_empty() && !facts.address.is_empty());
+    let (address, more) = match (&header.data, target.parse()) {
+        (_, Ok(Target::Host { host, .. })) if host.contains(':') || host.parse::<IpAddr>().is_ok() => {
+            // An address is itself, with or without the device of its link.
+            return target.clone();
+        }
+        (Some(data), _) => (data.far.clone(), data.more),
+        (None, Ok(Target::Program { .. })) => match program() {
+            Some(facts) => (facts.address.parse().map_or_else(|_| facts.address.clone(), ip), facts.more),
+            None => return target.clone(),
+        },
+        (None, _) => return target.clone(),
+    };
+    if target.contains(address.split('%').next().unwrap_or_default()) {
         return target.clone();
     }
-    let more = if data.more > 0 { format!(" (the name has {} more)", data.more) } else { String::new() };
-    format!("{target} at {}{more}", data.far)
+    let more = if more > 0 { format!(" (the name has {more} more)") } else { String::new() };
+    format!("{target} at {address}{more}")
+}
+
+fn ip(address: SocketAddr) -> String {
+    address.ip().to_string()
 }
 
 #[cfg(test)]

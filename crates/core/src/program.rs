@@ -120,6 +120,10 @@ pub struct Talk {
     pub patience_ms: u32,
 }
 
+fn is_none_more(more: &usize) -> bool {
+    *more == 0
+}
+
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -164,6 +168,9 @@ pub struct ProgramFacts {
     pub files: Vec<(String, String)>,
     /// Where it listens.
     pub address: String,
+    /// Other addresses that its name has.
+    #[serde(skip_serializing_if = "is_none_more")]
+    pub more: usize,
     /// From its start until it listened, ns; `None`: it ran already.
     pub ready_ns: Option<u64>,
 }

@@ -1,8 +1,9 @@
 //! A far end of others: where it is, whether it is the same one, and what is made of its part of a round.
 
-use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
+use msgpath_agent::names;
 use msgpath_agent::program::sha256;
 use msgpath_agent::wire::RoundOrder;
 use msgpath_core::program::Source;
@@ -21,8 +22,10 @@ pub(crate) fn place(plan: &Plan, pair: &mut Pair) -> Result<(), Problem> {
     for program in &plan.programs {
         let Source::Address(address) = &program.source else { continue };
         // What is not known is said when the case is tried.
-        let found = address.to_socket_addrs().ok().and_then(|mut found| found.next());
-        let Some(ip) = found.map(|found| found.ip()).filter(|ip| !is_here(*ip)) else { continue };
+        let found = names::addresses_of(address, plan.options.family).unwrap_or_default();
+        let Some(ip) = found.first().map(SocketAddr::ip).filter(|_| !found.iter().any(|one| is_here(one.ip()))) else {
+            continue;
+        };
         let only = |case: &msgpath_core::Case| case.path.program.as_ref() == Some(&program.name);
         if !plan.cases.iter().all(only) {
             let what = format!("{} is on another machine, and the other far ends are here", program.source);

@@ -255,13 +255,14 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
+/// How often `stop` is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Connects within `timeout`, unless `stop` is set meanwhile. The socket then blocks.
 ///
 /// # Errors
 /// As connect(2); `TimedOut`; `Interrupted`: `stop` was set.
 pub fn connect(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io::Result<OwnedFd> {
-    /// How often `stop` is looked at.
-    const LOOK: Duration = Duration::from_millis(50);
     let begun = Instant::now();
     let fd = begin(address, |_| Ok(()))?;
     loop {
@@ -320,10 +321,11 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// within 250 ms. `prepare` gets each socket before it connects. The socket then blocks.
 ///
 /// # Errors
-/// That of the address that failed last; `TimedOut` where one has not answered within `timeout`.
+/// That of the address that failed last; `TimedOut` where one has not answered within `timeout`; `Interrupted`: `stop` was set.
 pub fn connect_any(
     addresses: &[SocketAddr],
     timeout: Duration,
+    stop: &AtomicBool,
     prepare: impl Fn(&OwnedFd) -> io::Result<()>,
 ) -> io::Result<OwnedFd> {
     let begun = Instant::now();
@@ -341,7 +343,11 @@ pub fn connect_any(
         if waiting.is_empty() && next == addresses.len() {
             return Err(last);
         }
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let until = if next < addresses.len() { due } else { begun + timeout };
+        let until = until.min(Instant::now() + LOOK);
         let wait = until.saturating_duration_since(Instant::now()).as_millis() as i64 + 1;
         let wait = rustix::time::Timespec { tv_sec: wait / 1000, tv_nsec: wait % 1000 * 1_000_000 };
         let mut polled: Vec<_> = waiting.iter().map(|fd| PollFd::new(fd, PollFlags::OUT)).collect();
@@ -374,6 +380,14 @@ fn begin(address: SocketAddr, prepare: impl Fn(&OwnedFd) -> io::Result<()>) -> i
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(fd),
         Err(error) => Err(crate::ports::explained(error)),
     }
+}
+
+/// Binds a socket to a local address before it connects.
+///
+/// # Errors
+/// As bind(2): another family, no such address.
+pub fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
+    Ok(net::bind(fd, &address)?)
 }
 
 /// TCP_MAXSEG before a connection is made: neither end sends larger segments.
@@ -423,7 +437,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let answers = listener.local_addr().unwrap();
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let connect = |addresses: &[SocketAddr]| connect_any(addresses, Duration::from_secs(20), |_| Ok(()));
+        let connect = |addresses: &[SocketAddr]| {
+            connect_any(addresses, Duration::from_secs(20), &AtomicBool::new(false), |_| Ok(()))
+        };
         let peer = |fd: OwnedFd| TcpStream::from(fd).peer_addr().unwrap();
         assert_eq!(peer(connect(&[closed, answers]).unwrap()), answers);
         assert_eq!(connect(&[closed]).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);

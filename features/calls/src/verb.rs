@@ -1031,7 +1031,7 @@ mod tests {
         let connected = |to: &str, from: &str, kind, bits_per_s| {
             let route = Route { device: "eth0".into(), kind, bits_per_s, ..Route::default() };
             let (to, from) = (to.parse().unwrap(), from.parse().unwrap());
-            path_lines(&Connected { to: Endpoint::Tcp(to), from: Some(from), route: Ok(route), between: None })
+            path_lines(&Connected { to: Endpoint::Tcp(to), more: 0, from: Some(from), route: Ok(route), between: None })
                 .join("\n")
         };
         let own = connected("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);

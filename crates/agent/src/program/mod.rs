@@ -5,14 +5,17 @@ mod listens;
 mod running;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use msgpath_core::Unavailable;
 use msgpath_core::plan::Family;
 use msgpath_core::program::{ProgramFacts, Source};
+use msgpath_core::{Problem, Unavailable};
 use msgpath_paths::registry::Entry;
+use msgpath_sys::address::shown;
 
+use crate::names;
 use crate::wire::{ProgramOrder, RoundOrder};
 use listens::Over;
 pub use listens::free_port;
@@ -23,6 +26,8 @@ pub use running::{ended, sha256};
 #[derive(Default)]
 pub(crate) struct Programs {
     running: BTreeMap<Key, Running>,
+    /// Those that ran already at an address: found once.
+    found: BTreeMap<Key, ProgramFacts>,
 }
 
 /// A program as it was started: its name, and what it takes messages with.
@@ -53,7 +58,13 @@ impl Programs {
         let words = match (&program.source, key.1) {
             (Source::Command(words), _) => words,
             (Source::Address(address), Over::Tcp | Over::Udp) => {
-                return Ok(runs_already(resolve(address, order.options.family)?.to_string()));
+                if let Some(facts) = self.found.get(&key) {
+                    return Ok(facts.clone());
+                }
+                let (address, more) = found(address, key.1, order.options.family, stop)?;
+                let facts = ProgramFacts { more, ..runs_already(address.to_string()) };
+                self.found.insert(key, facts.clone());
+                return Ok(facts);
             }
             (Source::Address(_), Over::Unix(_)) => {
                 return Err(Unavailable::new(format!("{} is not a Unix socket", program.source), "-x tcp:send"));
@@ -91,28 +102,23 @@ impl Programs {
     }
 }
 
-/// The address of `HOST:PORT`, of the family that was asked for.
-fn resolve(address: &str, family: Family) -> Result<SocketAddr, Unavailable> {
-    let found = address.to_socket_addrs().map_err(|error| {
-        Unavailable::new(format!("{address} is not known: {error}"), "an address such as raw://127.0.0.1:7")
-    })?;
-    let mut found: Vec<SocketAddr> = found.filter(|address| family.admits(address.ip())).collect();
-    // Where a name has both, most servers listen for IPv4 alone.
-    found.sort_by_key(SocketAddr::is_ipv6);
-    found.first().copied().ok_or_else(|| {
-        Unavailable::new(format!("{address} has no address of the family that was asked for"), "leave out -o ip")
-    })
-}
+/// How long each address of a name may take to answer, all of them together.
+const CONNECT: Duration = Duration::from_secs(5);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_of_the_family_that_was_asked_for() {
-        assert_eq!(resolve("127.0.0.1:7", Family::Any).unwrap().to_string(), "127.0.0.1:7");
-        assert_eq!(resolve("[::1]:7", Family::V6).unwrap().to_string(), "[::1]:7");
-        assert!(resolve("127.0.0.1:7", Family::V6).unwrap_err().why.contains("family"));
-        assert!(resolve("no port", Family::Any).is_err());
-    }
+/// Which address of `HOST:PORT` is spoken to, and how many others there are: over TCP the first that answers. Nothing is known of a
+/// datagram before a reply comes: there it is the first one, IPv4 before IPv6, which most servers do not listen for.
+fn found(place: &str, over: Over, family: Family, stop: &AtomicBool) -> Result<(SocketAddr, usize), Unavailable> {
+    let unavailable = |problem: Problem| {
+        let why = if problem.why.is_empty() { problem.what } else { format!("{}: {}", problem.what, problem.why) };
+        Unavailable::new(why, problem.hint)
+    };
+    let all = names::addresses_of(place, family).map_err(unavailable)?;
+    let address = match over {
+        Over::Tcp => names::answering(&all, CONNECT, stop).map_err(|error| {
+            let tried: Vec<String> = all.iter().map(|address| shown(*address)).collect();
+            Unavailable::new(format!("{place} does not answer at {}: {error}", tried.join(", ")), "is it running?")
+        })?,
+        _ => all.iter().find(|address| address.is_ipv4()).copied().unwrap_or(all[0]),
+    };
+    Ok((address, all.len() - 1))
 }

@@ -1,19 +1,20 @@
 //! An agent that somebody started by hand: `msgpath serve`, over TCP or a Unix socket.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use msgpath_agent::greeting::{self, service_name};
 use msgpath_agent::handshake::{Asked, SERVE};
+use msgpath_agent::names;
 use msgpath_agent::seal::Seals;
 use msgpath_agent::token::{self, Token};
 use msgpath_agent::wire::{Addresses, Opening};
-use msgpath_core::plan::{ChannelOptions, Family};
+use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::files::is_trusted_user;
 use msgpath_sys::{address, socket};
@@ -157,10 +158,19 @@ fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
 /// E01.
 pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result<(TcpStream, usize), Problem> {
     let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let addresses = addresses(host, port, options.family)?;
+    let addresses = names::addresses(host, port, options.family)?;
     // Small segments pass where the network drops those of its own MTU: the far end can still say what it has seen.
-    let prepare = |fd: &OwnedFd| socket::limit_segments(fd.as_fd(), SEGMENT);
-    match socket::connect_any(&addresses, CONNECT, prepare) {
+    // The far end takes data from the address of the control channel alone, so both are bound alike.
+    let bind = options.bind.as_deref().and_then(address::parse);
+    if let Some(Err(error)) = bind.map(UdpSocket::bind) {
+        let what = format!("-o bind={} cannot be had here: {error}", options.bind.as_deref().unwrap_or_default());
+        return Err(Problem::new("E01", Exit::CannotStart, what).hint("an address of this machine: ip addr"));
+    }
+    let prepare = |fd: &OwnedFd| {
+        socket::limit_segments(fd.as_fd(), SEGMENT)?;
+        bind.map_or(Ok(()), |address| socket::bind(fd.as_fd(), address))
+    };
+    match socket::connect_any(&addresses, CONNECT, &AtomicBool::new(false), prepare) {
         Ok(fd) => Ok((fd.into(), addresses.len() - 1)),
         Err(error) => {
             let local = host == "localhost" || host.starts_with("127.") || host == "::1";
@@ -171,42 +181,4 @@ pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result
             Err(nobody(&place, &error, &serve))
         }
     }
-}
-
-/// What a name means here, each address once, in the order in which they are tried: the resolver's (RFC 6724), with the families in
-/// turn (RFC 8305).
-///
-/// # Errors
-/// E01: nothing, or nothing of this family.
-fn addresses(host: &str, port: u16, family: Family) -> Result<Vec<SocketAddr>, Problem> {
-    if let Some(device) = address::missing_device(host) {
-        let what = format!("{host} names the network device {device}, which this machine does not have");
-        return Err(
-            Problem::new("E01", Exit::CannotStart, what).hint(format!("one of {}", address::devices().join(", ")))
-        );
-    }
-    let resolved = (host, port).to_socket_addrs().map_err(|error| {
-        Problem::new("E01", Exit::CannotStart, format!("{host:?} is not a host that this machine knows"))
-            .why(error.to_string())
-    })?;
-    let (mut first, mut other): (VecDeque<SocketAddr>, VecDeque<SocketAddr>) = Default::default();
-    for address in resolved {
-        let queue = match first.front() {
-            Some(one) if one.is_ipv4() != address.is_ipv4() => &mut other,
-            _ => &mut first,
-        };
-        if family.admits(address.ip()) && !queue.contains(&address) {
-            queue.push_back(address);
-        }
-    }
-    let mut out = Vec::new();
-    while let Some(address) = first.pop_front().or_else(|| other.pop_front()) {
-        out.push(address);
-        std::mem::swap(&mut first, &mut other);
-    }
-    if out.is_empty() {
-        return Err(Problem::new("E01", Exit::CannotStart, format!("{host} has no address of the family asked for"))
-            .hint("without -o ip, or an address instead of the name"));
-    }
-    Ok(out)
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use msgpath_agent::last_output::LastOutput;
@@ -24,6 +25,8 @@ use super::{Launcher, Stream, end_now, local, newest};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the agent may take for its first answer.
 const ANSWER: Duration = Duration::from_secs(15);
+/// How long the name of the host may take to be looked up once its agent waits for an order; it finds its address without it then.
+const LOOK_UP: Duration = Duration::from_secs(2);
 /// Between two looks at whether the user wants to go on.
 const LOOK_MS: i32 = 100;
 /// What a login shell may say before the agent does.
@@ -98,13 +101,29 @@ impl OnHost<'_> {
 
     /// Waits for the agent's mark, tells it what it is, and hears where its data connections go.
     fn greet(&self, started: &mut Started) -> Result<Found, Problem> {
+        let named = self.look_up();
         self.wait_for_the_mark(started)?;
-        let named = (self.launch.host.rsplit('@').next().unwrap_or_default(), 0).to_socket_addrs();
-        let named = named.map(|all| all.map(|address| address.ip()).collect()).unwrap_or_default();
+        let named = named.and_then(|named| named.recv_timeout(LOOK_UP).ok()).unwrap_or_default();
         let role = Role::OnHost(Box::new(Surroundings::here(self.launch.address, named)));
         let to = started.child.stdin.as_mut().expect("piped");
         role.give(to).map_err(|error| self.cannot(error))?;
         self.answer(started)
+    }
+
+    /// What the host's name means here, found while the host is reached: a name server may be slow or silent, and an agent waits for its
+    /// first order. `None`: the user gave the address.
+    fn look_up(&self) -> Option<Receiver<Vec<IpAddr>>> {
+        if self.launch.address.is_some() {
+            return None;
+        }
+        let host = self.launch.host.rsplit('@').next().unwrap_or_default().to_owned();
+        let (sender, named) = channel();
+        let look_up = move || {
+            let found = (host.as_str(), 0).to_socket_addrs().map(|all| all.map(|address| address.ip()).collect());
+            let _ = sender.send(found.unwrap_or_default());
+        };
+        std::thread::Builder::new().name("look-up".into()).spawn(look_up).ok()?;
+        Some(named)
     }
 
     /// Reads once; `None`: nothing came for a moment.

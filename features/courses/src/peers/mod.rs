@@ -23,12 +23,14 @@ pub mod primitives;
 mod server;
 
 use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::classic::{RECEIPT_BYTES, Receipt};
+use msgpath_agent::names;
+use msgpath_core::plan::Family;
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::poll::{Interest, poll};
 use msgpath_sys::{clock, msg, socket};
@@ -62,19 +64,17 @@ impl Target {
         let place = format!("{}, port {}", self.host, self.port);
         let cannot =
             |error: &io::Error| Problem::new("E49", Exit::CannotStart, format!("cannot connect to {place}: {error}"));
-        let addresses: Vec<SocketAddr> =
-            (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| cannot(&error))?.collect();
-        let mut failed = io::Error::from(io::ErrorKind::NotFound);
-        for address in addresses.iter().take(8) {
-            let since = clock::now();
-            match socket::connect(*address, self.timeout, stop) {
-                Ok(stream) => return Ok((stream.into(), clock::now() - since)),
-                Err(_) if stop.load(Ordering::Relaxed) => {
-                    return Err(Problem::new("E50", Exit::Interrupted, format!("interrupted: connecting to {place}")));
-                }
-                Err(error) => failed = error,
+        let addresses = names::addresses(&self.host, self.port, Family::Any)
+            .map_err(|problem| Problem { code: "E49".into(), ..problem })?;
+        let answers = names::answering(&addresses, self.timeout, stop);
+        let since = clock::now();
+        let failed = match answers.and_then(|address| socket::connect(address, self.timeout, stop)) {
+            Ok(stream) => return Ok((stream.into(), clock::now() - since)),
+            Err(_) if stop.load(Ordering::Relaxed) => {
+                return Err(Problem::new("E50", Exit::Interrupted, format!("interrupted: connecting to {place}")));
             }
-        }
+            Err(error) => error,
+        };
         let problem = cannot(&failed);
         Err(match failed.kind() {
             io::ErrorKind::ConnectionRefused => {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,6 +94,8 @@ struct Shared {
     expected: Expected,
     /// Proofs do not cover the addresses of their connection: a translator of addresses is in between.
     behind_nat: bool,
+    /// It listens at all addresses of this host.
+    everywhere: bool,
     came: Mutex<Came>,
     greeted: AtomicUsize,
     /// The mesh has ended: whoever comes is told so.
@@ -123,9 +125,14 @@ impl Door {
     /// E01.
     pub fn open(place: &str, token: Token, expected: Expected, behind_nat: bool) -> Result<Self, Problem> {
         let cannot = |error: io::Error| cannot_listen(place, &error);
-        let mut resolved = place.to_socket_addrs().map_err(cannot)?;
-        let address = resolved.next().ok_or_else(|| cannot(io::ErrorKind::AddrNotAvailable.into()))?;
-        let listener = TcpListener::bind(address).map_err(cannot)?;
+        let resolved: Vec<SocketAddr> = place.to_socket_addrs().map_err(cannot)?.collect();
+        let address = *resolved.first().ok_or_else(|| cannot(io::ErrorKind::AddrNotAvailable.into()))?;
+        let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
+        let listener = match means_itself(place, &resolved) {
+            true => TcpListener::bind(all).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))),
+            false => TcpListener::bind(address),
+        };
+        let listener = listener.map_err(cannot)?;
         set_backlog(listener.as_fd(), BACKLOG).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -138,6 +145,7 @@ impl Door {
             token,
             expected,
             behind_nat,
+            everywhere: address.ip().is_unspecified(),
             came: Mutex::default(),
             greeted: AtomicUsize::new(0),
             over: AtomicBool::new(false),
@@ -245,6 +253,23 @@ impl Drop for Door {
             let _ = thread.join();
         }
     }
+}
+
+/// Whether a place is the name of this host, which means 127.0.1.1 on it (Debian): other hosts reach it at its other addresses.
+fn means_itself(place: &str, resolved: &[SocketAddr]) -> bool {
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    let is_address = host.starts_with('[') || host.parse::<IpAddr>().is_ok();
+    !is_address && host != "localhost" && resolved.iter().all(|address| address.ip().is_loopback())
+}
+
+/// The address of an agent's data connections. One that dialled from this host over its loopback device is reached by the others at the
+/// address from which packets to them leave: to one that has come, else to anywhere.
+fn reachable(dialled: IpAddr, others: &[IpAddr], own: &[IpAddr]) -> IpAddr {
+    if !dialled.is_loopback() {
+        return dialled;
+    }
+    let to = others.iter().filter(|address| !address.is_loopback()).filter_map(|address| route::source(*address));
+    to.chain(own.iter().copied()).find(|own| !own.is_loopback()).unwrap_or(dialled)
 }
 
 /// Names of which no two are the same: where several have one, each has its rank, or the next number that is free.
@@ -371,7 +396,8 @@ impl Shared {
             self.greeted.fetch_sub(1, Ordering::Relaxed);
             std::thread::sleep(LOOK);
         }
-        let link = say(&mut to, FromDoor::Welcome).and_then(|()| greeted(&joining, stream, to, (hears, veil)));
+        let address = self.address(&joining, &stream);
+        let link = say(&mut to, FromDoor::Welcome).and_then(|()| greeted(&joining, address, stream, to, (hears, veil)));
         self.greeted.fetch_sub(1, Ordering::Relaxed);
         let mut came = self.came();
         if link.is_err() && !came.named {
@@ -386,6 +412,17 @@ impl Shared {
             (came.agents[at].instance, came.agents[at].link) = (instance, Some(link));
         }
         Ok(())
+    }
+
+    /// Where the data connections of an agent go.
+    fn address(&self, joining: &Joining, stream: &TcpStream) -> IpAddr {
+        // Where all come over the loopback device, nobody needs another address.
+        if stream.local_addr().is_ok_and(|own| own.ip().is_loopback()) && !self.everywhere {
+            return joining.address;
+        }
+        let came = self.came();
+        let others = came.agents.iter().filter_map(|agent| Some(agent.link.as_ref()?.peer?.ip()));
+        reachable(joining.address, &others.collect::<Vec<_>>(), &route::addresses())
     }
 
     /// The place of an agent among those that have come; it is made if there is one. Why there is none.
@@ -446,18 +483,15 @@ impl Drop for Closes {
 /// Tells an agent what it is, and greets it.
 fn greeted(
     joining: &Joining,
+    address: IpAddr,
     mut from: TcpStream,
     mut to: Sealing<Closes>,
     (mut hears, veil): (Option<Seal>, Veil),
 ) -> Result<Link, Problem> {
     let name = &joining.name;
     let failed = |error: io::Error| msgpath_run::vanished(&format!("agent of {name}"), error);
-    let known = Surroundings {
-        address: Some(joining.address),
-        named: Vec::new(),
-        near: route::addresses(),
-        network: Network::own(),
-    };
+    let known =
+        Surroundings { address: Some(address), named: Vec::new(), near: route::addresses(), network: Network::own() };
     Role::OnHost(Box::new(known)).give(&mut to).map_err(failed)?;
     let found = read_sealed_by::<Found>(&mut from, &mut hears, Instant::now() + ANSWER).map_err(failed)?.0;
     let Some((address, by)) = found.address else {
@@ -477,6 +511,26 @@ fn greeted(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_this_host_that_means_loopback_is_listened_at_everywhere() {
+        let at = |text: &str| vec![text.parse::<SocketAddr>().unwrap()];
+        assert!(means_itself("n1:7000", &at("127.0.1.1:7000")));
+        assert!(!means_itself("n1:7000", &at("10.0.0.1:7000")));
+        for (place, address) in [("localhost:7", "127.0.0.1:7"), ("127.0.0.1:7", "127.0.0.1:7"), ("[::1]:7", "[::1]:7")]
+        {
+            assert!(!means_itself(place, &at(address)), "{place}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_dialled_over_loopback_is_given_another_address() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let (loopback, own) = (ip("127.0.1.1"), ip("192.0.2.7"));
+        assert_eq!(reachable(own, &[], &[]), own);
+        assert_eq!(reachable(loopback, &[loopback], &[loopback, own]), own);
+        assert_eq!(reachable(loopback, &[], &[]), loopback, "there is no other");
+    }
 
     #[test]
     fn agents_of_one_name_are_told_apart() {
@@ -501,7 +555,7 @@ pub(crate) mod tests {
     fn shared(expected: Expected) -> Shared {
         let token = token();
         let (behind_nat, came, greeted, over, closed) = Default::default();
-        Shared { token, expected, behind_nat, came, greeted, over, closed }
+        Shared { token, expected, behind_nat, everywhere: false, came, greeted, over, closed }
     }
 
     fn joining(name: &str, rank: Option<u32>, instance: u8) -> Joining {

@@ -1,9 +1,12 @@
 //! The agents of a mesh: each is started, or comes, once and stays. One that failed is started again, or comes again, before it
 //! is needed next, a few times at most.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use msgpath_agent::role::FoundBy;
+use msgpath_agent::route;
 use msgpath_core::schema::Environment;
 use msgpath_core::{Exit, Launch, Problem};
 use msgpath_run::Link;
@@ -30,6 +33,24 @@ pub(super) struct Host {
     pub(super) cpus: Vec<u32>,
 }
 
+impl Host {
+    /// Where its data connections go.
+    fn found(&self) -> Option<(IpAddr, FoundBy)> {
+        let link = self.link.as_ref()?;
+        Some((link.peer?.ip(), link.found?))
+    }
+}
+
+/// Of agents with these addresses those that the others cannot reach, with an address that they can.
+fn hidden(found: &[Option<(IpAddr, FoundBy)>], source: &dyn Fn(IpAddr) -> Option<IpAddr>) -> Vec<(u32, IpAddr)> {
+    let elsewhere = found.iter().flatten().map(|(address, _)| *address).filter(|address| !address.is_loopback());
+    let Some(address) = elsewhere.filter_map(source).find(|own| !own.is_loopback()) else { return Vec::new() };
+    let is_hidden = |found: &Option<(IpAddr, FoundBy)>| {
+        found.is_some_and(|(own, by)| own.is_loopback() && by == FoundBy::SameNetwork)
+    };
+    (0..).zip(found).filter(|(_, found)| is_hidden(found)).map(|(at, _)| (at, address)).collect()
+}
+
 /// All hosts of a mesh.
 pub(super) struct Fleet {
     pub(super) hosts: Vec<Host>,
@@ -45,6 +66,23 @@ impl Fleet {
 
     /// Starts the agents that these hosts lack. Who is alive is kept so meanwhile.
     pub(super) fn start(&mut self, wanted: &[u32], stop: &AtomicBool) {
+        self.start_lacking(wanted, stop);
+        let hidden = self.hidden();
+        for (at, address) in &hidden {
+            let host = &mut self.hosts[*at as usize];
+            (host.link, host.launch.address) = (None, Some(*address));
+        }
+        self.start_lacking(&hidden.iter().map(|(at, _)| *at).collect::<Vec<_>>(), stop);
+    }
+
+    /// Hosts whose agents run where this program does and gave 127.0.0.1, while others are elsewhere, each with the address that those
+    /// reach: the local one of the route to them. The name of a host may mean 127.0.1.1 on it (Debian), or be one that ssh alone knows.
+    fn hidden(&self) -> Vec<(u32, IpAddr)> {
+        let found: Vec<Option<(IpAddr, FoundBy)>> = self.hosts.iter().map(Host::found).collect();
+        hidden(&found, &route::source)
+    }
+
+    fn start_lacking(&mut self, wanted: &[u32], stop: &AtomicBool) {
         let lacking: Vec<(u32, Launch)> = wanted
             .iter()
             .map(|at| (*at, &self.hosts[*at as usize]))
@@ -162,4 +200,22 @@ impl Drop for Fleet {
 
 fn start(launch: &Launch) -> Result<Link, Problem> {
     Link::of_host(&launch.host, OnHost { launch }.launch()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_beside_the_coordinator_gets_an_address_that_the_others_reach() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let (here, there) = (ip("10.0.0.1"), ip("10.0.0.2"));
+        let source = |to: IpAddr| Some(if to == there { here } else { to });
+        let own = Some((ip("127.0.0.1"), FoundBy::SameNetwork));
+        let other = Some((there, FoundBy::Route));
+        assert_eq!(hidden(&[own, other, None, own], &source), [(0, here), (3, here)]);
+        assert_eq!(hidden(&[own, own], &source), [], "all of them are here");
+        let typed = Some((ip("127.0.0.1"), FoundBy::Typed));
+        assert_eq!(hidden(&[typed, other, Some((here, FoundBy::SameNetwork))], &source), []);
+    }
 }

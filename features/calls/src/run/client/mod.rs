@@ -10,7 +10,7 @@ pub use plan::ROUNDS;
 pub use target::{LAB_PORT, Protocol, RpcTarget, without_password};
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,17 +19,20 @@ use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder
 use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
-use msgpath_agent::{environment, route};
+use msgpath_agent::{environment, names, route};
 use msgpath_core::doctor::Examine;
 use msgpath_core::gate::Gate;
 use msgpath_core::parts::Parts;
-use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Load};
-use msgpath_core::schema::{DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RunHeader};
+use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Family, Load};
+use msgpath_core::schema::{
+    DataRoute, DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RunHeader,
+};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Exit, Plan, Problem};
 use msgpath_record::RunWriter;
 use msgpath_rpc::Header;
 use msgpath_rpc::command::{Script, Step};
+use msgpath_sys::address::{canonical, shown};
 use msgpath_sys::clock;
 
 use collected::Collected;
@@ -100,6 +103,8 @@ pub struct RpcRequest {
 pub struct Connected {
     /// Where the server is.
     pub to: Endpoint,
+    /// Other addresses that its name has.
+    pub more: usize,
     /// The client's address; `None`: it has none of IP.
     pub from: Option<SocketAddr>,
     /// The device, or why it is not known.
@@ -112,6 +117,13 @@ impl Connected {
     /// What the server is called: its address without the port, or its socket.
     fn name(&self) -> String {
         self.to.tcp().map_or_else(|| self.to.to_string(), |to| to.ip().to_string())
+    }
+
+    /// The way, where it is one of IP.
+    fn data(&self) -> Option<DataRoute> {
+        let near = shown(canonical(self.from?));
+        let (far, more) = (shown(canonical(self.to.tcp()?)), self.more);
+        Some(DataRoute { far, near_seen: near.clone(), near, more, ..DataRoute::default() })
     }
 
     /// Why both ends are on one machine, where they are known to be.
@@ -157,19 +169,22 @@ pub struct Outcome {
     pub verified: u64,
 }
 
-/// Where a target is: of the addresses of a host one of IPv4 first, the lab knows no other.
-fn resolve(target: &RpcTarget) -> Result<Endpoint, Problem> {
+/// Where a target is, and how many other addresses its name has. The first that answers is called; where IPv4 and IPv6 both do, IPv4:
+/// the lab knows no other.
+fn resolve(request: &RpcRequest, stop: &AtomicBool) -> Result<(Endpoint, usize), Problem> {
+    let target = &request.target;
     if let Some(path) = &target.socket {
-        return Ok(Endpoint::Unix(path.into()));
+        return Ok((Endpoint::Unix(path.into()), 0));
     }
-    let found = (target.host.as_str(), target.port()).to_socket_addrs().map_err(|error| {
-        Problem::new("E01", Exit::CannotStart, format!("{:?} is not a host that this machine knows", target.host))
-            .why(error.to_string())
+    let mut all = names::addresses(&target.host, target.port(), Family::Any)?;
+    all.sort_by_key(SocketAddr::is_ipv6);
+    let timeout = Duration::from_nanos(request.connect_timeout_ns);
+    let answers = names::answering(&all, timeout, stop).map_err(|error| {
+        let tried: Vec<String> = all.iter().map(|address| shown(*address)).collect();
+        let what = format!("nobody answers at {}, port {} ({error})", target.host, target.port());
+        Problem::new("E01", Exit::CannotStart, what).why(format!("tried at {}", tried.join(", ")))
     })?;
-    let found: Vec<SocketAddr> = found.collect();
-    let v4 = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    let found = v4.copied().map(Endpoint::Tcp);
-    found.ok_or_else(|| Problem::new("E01", Exit::CannotStart, format!("{} has no address", target.host)))
+    Ok((Endpoint::Tcp(answers), all.len() - 1))
 }
 
 /// What the near end is told of the run, which begins at this moment of both clocks.
@@ -227,7 +242,7 @@ pub fn call(
     stop: &AtomicBool,
 ) -> Result<Outcome, Problem> {
     let mut plan = plan(&request)?;
-    let address = resolve(&request.target)?;
+    let (address, more) = resolve(&request, stop)?;
     let begin = begin();
     let mut near = Link::near_here()?;
     near.order(ROLE, &Order::Call(Box::new(order(&request, address.clone(), begin))))?;
@@ -236,7 +251,7 @@ pub fn call(
     let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
     let Ok(Answer::Calling { from, server, counters }) = had(answer)?.of_role() else { return Err(out_of_turn()) };
     let route = address.tcp().map_or_else(|| Err("a Unix socket has no device".into()), route::to);
-    let connected = Connected { to: address, from, route, between: request.between.clone() };
+    let connected = Connected { to: address, more, from, route, between: request.between.clone() };
     listener.connected(&connected);
     let here = connected.between.is_none() && connected.same_machine().is_some();
     let server = request.server.or(server);
@@ -330,6 +345,7 @@ fn header(
         parts: Parts::default().with(rpc),
         ..written::header(name, "rpc", command, target, plan)
     };
+    header.data = connected.data();
     header.set_hosts([near, far]);
     let end = &mut header.ends[NEAR];
     (end.clock, end.counters, end.cpus) = (clock, near_counters, request.cpus.clone());
