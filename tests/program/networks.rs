@@ -280,6 +280,31 @@ fn a_server_of_calls_is_tried_at_all_addresses_of_its_name() {
 }
 
 #[test]
+fn the_family_that_is_asked_for_is_the_family_between_namespaces() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let far = |output: Output| output.ends_with(0).json()["data"]["far"].as_str().map(str::to_owned);
+    let run = |addresses: &str, options: &str| {
+        let text = format!(
+            "{LINK}ip netns add a; ip link set v0 netns a; ip -n a link set lo up; ip -n a link set v0 up; {addresses}
+            \"$0\" echo --between a,b {options} {SHORT}; cat data/msgpath/one/run.json"
+        );
+        in_namespaces(&Home::new(), &text)
+    };
+    let v6 = "ip -n a addr add fd00::1/64 dev v0 nodad; ip -n b addr add fd00::2/64 dev v1 nodad";
+    let both = format!("{v6}; ip -n a addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1");
+    assert_eq!(far(run(&both, "-x tcp:send -o ip=6")).as_deref(), Some("fd00::2"));
+    assert_eq!(far(run(&both, "-x tcp:send")).as_deref(), Some("10.7.0.2"));
+    assert_eq!(far(run(v6, "-x udp:send")).as_deref(), Some("fd00::2"));
+    run(v6, "-x tcp:send -o ip=4").ends_with(2).says(&["another family than fd00::1"]);
+    // Frames need no address, and what needs one says so.
+    run("ip -n b link set v1 down; ip -n b link set v1 name v0; ip -n b link set v0 up", "-x eth:send -o device=v0")
+        .ends_with(0);
+    run("true", "-x tcp:send").ends_with(2).says(&["a has no address, and tcp:send"]);
+}
+
+#[test]
 fn a_mesh_from_one_of_its_hosts_gives_an_address_that_the_others_reach() {
     if !may_have_namespaces() {
         return;

@@ -194,7 +194,10 @@ fn reason(error: &io::Error, paranoid: Option<i64>, no_pmu: bool) -> Unavailable
         Some(errno::EMFILE) => Unavailable::new("no descriptor is left: EMFILE", "ulimit -n with a larger number"),
         Some(errno::ENOSPC) => Unavailable::new("the PMU has no counter left: ENOSPC", ""),
         Some(errno::EBUSY) => Unavailable::new("another program holds the PMU alone: EBUSY", ""),
-        Some(errno::ENOSYS) => Unavailable::new("this kernel is built without perf events: ENOSYS", ""),
+        Some(errno::ENOSYS) => Unavailable::new(
+            "this kernel is built without perf events, or a filter of system calls (a container's?) hides them: ENOSYS",
+            "",
+        ),
         Some(errno::E2BIG) => Unavailable::new("this kernel is too old for the question: E2BIG", ""),
         _ => Unavailable::new(error.to_string(), ""),
     }
@@ -390,7 +393,12 @@ mod tests {
             (95, Some(2), true, "no PMU: EOPNOTSUPP"),
             (95, Some(2), false, "this PMU cannot count it: EOPNOTSUPP"),
             (24, Some(2), true, "no descriptor is left: EMFILE"),
-            (38, None, true, "this kernel is built without perf events: ENOSYS"),
+            (
+                38,
+                None,
+                true,
+                "this kernel is built without perf events, or a filter of system calls (a container's?) hides them: ENOSYS",
+            ),
         ] {
             assert_eq!(why(errno, paranoid, no_pmu), expected);
         }

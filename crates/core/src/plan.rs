@@ -438,8 +438,11 @@ pub struct EndPlace {
     pub name: String,
     /// The file by which it is entered; of a place that was made for the run it is gone afterwards.
     pub namespace: String,
-    /// Its address there.
+    /// Its address there; empty: it has none, and frames need none.
     pub address: String,
+    /// All addresses that it has, where it was not made for msgpath.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
 }
 
 /// The ends on this machine, each in a network namespace.
@@ -458,6 +461,20 @@ impl Between {
     pub fn of(&self, end: usize) -> &EndPlace {
         static NONE: LazyLock<EndPlace> = LazyLock::new(EndPlace::default);
         self.ends.get(end).unwrap_or(&NONE)
+    }
+
+    /// Takes for all ends an address of one family, of that which was asked for, else IPv4 where all have it.
+    pub fn choose(&mut self, family: Family) {
+        let has = |place: &EndPlace, family: Family| {
+            place.addresses.iter().find(|text| text.parse().is_ok_and(|address| family.admits(address))).cloned()
+        };
+        for one in [Family::V4, Family::V6].into_iter().filter(|one| [*one, Family::Any].contains(&family)) {
+            let found: Option<Vec<String>> = self.ends.iter().map(|place| has(place, one)).collect();
+            if let Some(found) = found {
+                self.ends.iter_mut().zip(found).for_each(|(place, address)| place.address = address);
+                return;
+            }
+        }
     }
 
     /// Whether the places of a run outlive it: they are namespaces with names, not held by processes of the run.
@@ -869,6 +886,12 @@ impl Plan {
             if place.name.starts_with('-') || place.name.contains('/') || !place.namespace.starts_with('/') {
                 return Err(usage(format!("{:?} is no network namespace", place.name)));
             }
+            let over_ip = self.cases.iter().find(|case| case.traits.inet).filter(|_| place.address.is_empty());
+            if let Some(case) = over_ip {
+                let what = format!("{} has no address, and {} needs one", place.name, case.path);
+                let hint = format!("ip -n {} addr add fd00::1/64 dev DEVICE; -x eth needs none", place.name);
+                return Err(usage(what).hint(hint));
+            }
             if place.address.parse().is_ok_and(|address| !options.family.admits(address)) {
                 let what =
                     format!("-o ip asks for another family than {}, the address of {}", place.address, place.name);
@@ -1059,7 +1082,7 @@ mod tests {
             "this machine",
         );
         let place =
-            |name: &str| EndPlace { name: name.into(), namespace: "/run/netns/x".into(), address: String::new() };
+            |name: &str| EndPlace { name: name.into(), namespace: "/run/netns/x".into(), ..EndPlace::default() };
         for name in ["../x", "-x"] {
             let between = Between { ends: vec![place(name)], ..Between::default() };
             refused(|plan| plan.options.between = Some(between.clone()), "no network namespace");
@@ -1075,6 +1098,27 @@ mod tests {
         refused(|plan| plan.options.interface = "../../x".into(), "device");
         refused(|plan| plan.options.congestion = Some("a/b".into()), "congestion");
         refused(|plan| plan.options.bind = Some("n2".into()), "local address");
+    }
+
+    #[test]
+    fn places_take_addresses_of_one_family() {
+        let place = |all: &[&str]| EndPlace {
+            address: all.first().copied().unwrap_or_default().into(),
+            addresses: all.iter().map(|one| (*one).into()).collect(),
+            ..EndPlace::default()
+        };
+        let chosen = |ends: [&[&str]; 2], family| {
+            let mut between = Between { ends: ends.map(place).into(), ..Between::default() };
+            between.choose(family);
+            [0, 1].map(|end| between.of(end).address.clone())
+        };
+        let both: [&[&str]; 2] = [&["10.7.0.1", "fd00::1"], &["fd00::2", "10.7.0.2"]];
+        assert_eq!(chosen(both, Family::Any), ["10.7.0.1", "10.7.0.2"]);
+        assert_eq!(chosen(both, Family::V6), ["fd00::1", "fd00::2"]);
+        assert_eq!(chosen([both[0], &["fd00::2"]], Family::Any), ["fd00::1", "fd00::2"]);
+        // No address of that family: the plan refuses the one that is there.
+        assert_eq!(chosen([both[0], &["10.7.0.2"]], Family::V6), ["10.7.0.1", "10.7.0.2"]);
+        assert_eq!(chosen([&[], &[]], Family::Any), ["", ""]);
     }
 
     #[test]

@@ -97,6 +97,11 @@ pub trait Transport: Sync {
         None
     }
 
+    /// The same over IPv4, whose headers count into the 64 KiB of a packet.
+    fn max_message_v4(&self) -> Option<u64> {
+        self.max_message()
+    }
+
     /// Whether it can be had here with these options for messages of so many bytes, before anything is opened.
     ///
     /// # Errors

@@ -9,7 +9,9 @@ use msgpath_agent::observe::Tracer;
 use msgpath_agent::wire::Debt;
 use msgpath_core::calm::{Watch, calm_ones, out_of_reach, too_few};
 use msgpath_core::parts::Parts;
-use msgpath_core::plan::{CaseRole, ChannelOptions, Dispatch, Extent, LOOPBACK, Load, MAX_ROUNDS, Stamps};
+use msgpath_core::plan::{
+    CaseRole, ChannelOptions, Dispatch, Extent, Family as IpFamily, LOOPBACK, Load, MAX_ROUNDS, Placement, Stamps,
+};
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
     EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, UnavailableCase,
@@ -20,7 +22,8 @@ use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
 use msgpath_paths::meta::Family;
 use msgpath_paths::registry::traits;
 use msgpath_record::RunWriter;
-use msgpath_sys::{address, clock};
+use msgpath_sys::address::{self, canonical};
+use msgpath_sys::{affinity, clock};
 
 use crate::diagnose::{diagnose, floors_of};
 use crate::link::{Link, Pair};
@@ -111,8 +114,8 @@ pub fn execute(
 ) -> Result<RunEnd, Problem> {
     let Request { mut plan, target, verb, command, name, folder, kept, parts } = request;
     let started = clock::now();
-    plan.validate()?;
     plan.declare(traits);
+    plan.validate()?;
     let mut pair = Pair::open(&target, &plan.options)?;
     let restart_ns = clock::now() - started;
     let blocked = reach::probe(&mut pair, &target, &plan, stop)?;
@@ -124,6 +127,12 @@ pub fn execute(
     }
     let threads = plan.cases.iter().map(|case| case.threads).max().unwrap_or(1);
     let order = pair.near.cpus.clone();
+    if let Err(reason) = affinity::may_pin()
+        && plan.placement == Placement::default()
+    {
+        plan.unpinned = true;
+        pair.near.environment.facts.insert("affinity".into(), format!("{}; threads are not pinned", reason.why));
+    }
     let chosen = placement(&order, &pair.far.cpus, one_machine, threads);
     if plan.placement.of(NEAR).is_empty() && !plan.unpinned {
         plan.placement.set(NEAR, chosen.of(NEAR).to_vec());
@@ -133,9 +142,10 @@ pub fn execute(
     }
     let spare = spare(&order, &plan, one_machine);
     let (options, stream) = (plan.options.clone(), !plan.workload.is_echoed());
+    let over_v6 = pair.far.peer.map_or(options.family == IpFamily::V6, |far| canonical(far).is_ipv6());
     let through = |case: &Case| blocked.iter().find_map(|blocked| blocked.reason(case)).map_or(Ok(()), Err);
     let unavailable = leave_out(&mut plan, |case| {
-        available(case, &options, stream, &spare)?;
+        available(case, &options, (stream, over_v6), &spare)?;
         through(case)
     })?;
     let (mut near_events, mut far_events) = if plan.events {
@@ -258,8 +268,13 @@ fn spare(order: &[u32], plan: &Plan, one_machine: bool) -> Vec<u32> {
     order.iter().copied().filter(|cpu| !taken(cpu)).collect()
 }
 
-fn available(case: &Case, options: &ChannelOptions, stream: bool, spare: &[u32]) -> Result<(), Unavailable> {
-    let entry = carrier(case)?;
+fn available(
+    case: &Case,
+    options: &ChannelOptions,
+    (stream, over_v6): (bool, bool),
+    spare: &[u32],
+) -> Result<(), Unavailable> {
+    let entry = carrier(case, over_v6)?;
     if stream {
         entry.transport.streams()?;
     }

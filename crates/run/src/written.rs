@@ -19,15 +19,16 @@ pub fn header(name: String, verb: &str, command: Vec<String>, target: String, pl
     }
 }
 
-/// What carries a case, where its messages fit in.
+/// What carries a case, where its messages fit in. `over_v6`: what goes over IP goes over IPv6.
 ///
 /// # Errors
 /// There is no such path, or its messages are smaller.
-pub fn carrier(case: &Case) -> Result<Entry, Unavailable> {
+pub fn carrier(case: &Case, over_v6: bool) -> Result<Entry, Unavailable> {
     let entry = Entry::find(&case.path)
         .ok_or_else(|| Unavailable::new(format!("{} is not a message path", case.path), "msgpath paths"))?;
     let largest = case.size.max(case.reply);
-    if let Some(limit) = entry.transport.max_message().filter(|limit| largest > *limit) {
+    let limit = if over_v6 { entry.transport.max_message() } else { entry.transport.max_message_v4() };
+    if let Some(limit) = limit.filter(|limit| largest > *limit) {
         let transport = entry.transport.meta().meta.name;
         return Err(Unavailable::new(
             format!("{largest} bytes do not fit in one {transport} message (largest here: {limit} bytes)"),

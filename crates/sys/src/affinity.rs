@@ -28,8 +28,32 @@ pub fn pin(cpus: &[u32]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
+/// Whether threads may be pinned at all: a filter of system calls can deny it.
+///
+/// # Errors
+/// Why not.
+pub fn may_pin() -> Result<(), Unavailable> {
+    let set = sched_getaffinity(None);
+    let tried = set.and_then(|set| sched_setaffinity(None, &set)).map_err(io::Error::from);
+    tried.map_err(|error| if_filtered(&error).unwrap_or_else(|| Unavailable::new(error.to_string(), "--cpu none")))
+}
+
+/// A call that the kernel grants every process, and that was denied.
+fn if_filtered(error: &io::Error) -> Option<Unavailable> {
+    let name = match error.raw_os_error()? {
+        libc::EPERM => "EPERM",
+        libc::ENOSYS => "ENOSYS",
+        _ => return None,
+    };
+    let why = format!("sched_setaffinity is denied by a filter of system calls (a container's?): {name}");
+    Some(Unavailable::new(why, "--cpu none, or a filter that lets it pass"))
+}
+
 /// Why a thread could not be pinned to `cpu`, where `allowed` are the CPUs of this process.
 pub fn refusal(cpu: u32, allowed: &[u32], error: &io::Error) -> Unavailable {
+    if let Some(reason) = if_filtered(error) {
+        return reason;
+    }
     if allowed.contains(&cpu) {
         return Unavailable::new(format!("this thread could not be pinned to cpu {cpu}: {error}"), "--cpu none");
     }
@@ -46,6 +70,15 @@ pub fn thread_id() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_of_system_calls_is_named() {
+        for (number, name) in [(libc::EPERM, "EPERM"), (libc::ENOSYS, "ENOSYS")] {
+            let reason = refusal(0, &[0, 1], &io::Error::from_raw_os_error(number));
+            assert!(reason.why.contains("denied by a filter") && reason.why.ends_with(name), "{reason:?}");
+        }
+        assert_eq!(may_pin(), Ok(()));
+    }
 
     #[test]
     fn a_cpu_that_is_not_allowed_is_named_with_those_that_are() {

@@ -73,7 +73,10 @@ pub fn measure_with(
     let metrics = progress::open(&options.result)?;
     // Before there is any other thread: threads stay where they were started.
     let mut places = options.connection.places.find()?;
-    request.plan.options.between = places.as_ref().map(|places| places.between.clone());
+    request.plan.options.between = places.as_mut().map(|places| {
+        places.between.choose(request.plan.options.family);
+        places.between.clone()
+    });
     if options.result.quiet == 0 {
         for note in request.notes.iter().chain(places.iter().flat_map(|places| &places.notes)) {
             say!("note: {}", shown(note));

@@ -77,11 +77,16 @@ pub fn too_large(size: u64, path: &PathName, limit: u64) -> Problem {
         2048..0x20_0000 => format!("{}K", limit >> 10),
         _ => format!("{}M", limit >> 20),
     };
+    let most = msgpath_paths::transport(&path.transport).and_then(|transport| transport.max_message());
+    let family = match most.filter(|most| *most > limit) {
+        Some(most) => format!(" over IPv4, {most} over IPv6"),
+        None => String::new(),
+    };
     Problem::new(
         "E07",
         Exit::Usage,
         format!(
-            "{} does not fit in one {} message (largest here: {limit} bytes)",
+            "{} does not fit in one {} message (largest here: {limit} bytes{family})",
             units::size_short(size),
             path.transport
         ),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command};
-use msgpath_core::plan::{Between, EndPlace};
+use msgpath_core::plan::{Between, EndPlace, Family};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::{Exit, Problem};
 use msgpath_verbs::places::{Held, Maker, Places};
@@ -50,8 +50,12 @@ impl Maker for Labs {
     /// E40, E48: they are gone. E59: others have their names.
     fn again(&self, between: &Between) -> Result<Places, Problem> {
         let found = joined(&between.of(NEAR).name, &between.of(FAR).name)?;
-        let ends = |between: &Between| (between.of(NEAR).clone(), between.of(FAR).clone());
-        if ends(&found) != ends(between) || found.properties != between.properties {
+        let is_same = |end: usize| {
+            let (found, had) = (found.of(end), between.of(end));
+            let has = found.address == had.address || found.addresses.contains(&had.address);
+            has && (&found.name, &found.namespace) == (&had.name, &had.namespace)
+        };
+        if ![NEAR, FAR].into_iter().all(is_same) || found.properties != between.properties {
             let [near, far] = [NEAR, FAR].map(|end| between.of(end).name.as_str());
             let what = format!("{near} and {far} are not the places that they were");
             return Err(Problem::new("E59", Exit::CannotStart, what)
@@ -113,7 +117,11 @@ fn joined(near: &str, far: &str) -> Result<Between, Problem> {
         (Some(_), Some(_)) => Err(Problem::new("E48", Exit::CannotStart, format!("no link joins {near} and {far}"))
             .why("they are places of two labs; the same address may be in both")
             .hint("two places of one lab: msgpath lab status")),
-        _ => Ok(Between { ends: vec![place(near)?, place(far)?], ..Between::default() }),
+        _ => {
+            let mut between = Between { ends: vec![place(near)?, place(far)?], ..Between::default() };
+            between.choose(Family::Any);
+            Ok(between)
+        }
     }
 }
 
@@ -128,6 +136,6 @@ fn place(name: &str) -> Result<EndPlace, Problem> {
         return Err(Problem::new("E40", Exit::CannotStart, format!("there is no place or namespace named {name:?}"))
             .hint("msgpath lab status, or ip netns"));
     }
-    let address = lab::address(name)?;
-    Ok(EndPlace { name: name.into(), namespace, address: address.to_string() })
+    let addresses: Vec<String> = lab::addresses(name)?.iter().map(ToString::to_string).collect();
+    Ok(EndPlace { name: name.into(), namespace, address: addresses.first().cloned().unwrap_or_default(), addresses })
 }

@@ -104,6 +104,14 @@ fn event(record: &Record) -> Option<KernelEvent> {
     })
 }
 
+/// Whether this process has CAP_BPF or CAP_SYS_ADMIN.
+fn may_use_bpf() -> bool {
+    const BITS: u64 = 1 << 39 | 1 << 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & BITS != 0)
+}
+
 /// Why BPF is refused, and what would grant it.
 pub fn explain(refusal: Refusal) -> Unavailable {
     match refusal {
@@ -111,7 +119,11 @@ pub fn explain(refusal: Refusal) -> Unavailable {
             format!("no type information of the kernel: {why}"),
             "a kernel with CONFIG_DEBUG_INFO_BTF=y",
         ),
-        Refusal::Maps(error) => Unavailable::new(format!("no right to use BPF, CAP_BPF: {error}"), GRANT),
+        Refusal::Maps(error) => {
+            // Who has the capability and is refused nevertheless is behind a filter.
+            let filter = if may_use_bpf() { ", or a filter of system calls (a container's?)" } else { "" };
+            Unavailable::new(format!("no right to use BPF, CAP_BPF{filter}: {error}"), GRANT)
+        }
         Refusal::Programs(error) => {
             let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
             if lockdown.contains("[confidentiality]") {

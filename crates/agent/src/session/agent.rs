@@ -1,7 +1,7 @@
 //! An agent: a process whose session is over its standard input and output.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -89,7 +89,10 @@ pub fn started() -> std::process::ExitCode {
 fn peer_at([own, near]: &[EndPlace; 2]) -> Result<Peer, Problem> {
     namespace::enter(&own.namespace)?;
     let wrong = |_| Problem::new("E19", Exit::CannotStart, "the place of the agent is not what it should be");
-    let address =
-        |place: &EndPlace| place.address.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0)).map_err(wrong);
+    // Frames need no address.
+    let address = |place: &EndPlace| match place.address.as_str() {
+        "" => Ok((Ipv4Addr::LOCALHOST, 0).into()),
+        text => text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0)).map_err(wrong),
+    };
     Ok(Peer { host: Some(address(own)?), address: Some(address(near)?), ..Peer::default() })
 }

@@ -23,7 +23,7 @@ static META: TransportMeta = TransportMeta {
     meta: Meta {
         name: "udp",
         summary: "UDP datagrams between two connected sockets; may be lost",
-        manual: "One datagram a message, up to 65507 bytes over IPv4. A datagram longer than the MTU is cut into \
+        manual: "One datagram a message, up to 65507 bytes over IPv4, 65527 over IPv6. A datagram longer than the MTU is cut into \
                  fragments. What does not fit into the receiver's buffer is dropped silently: msgpath counts it by \
                  sequence number.",
     },
@@ -98,6 +98,10 @@ impl Transport for Udp {
     }
 
     fn max_message(&self) -> Option<u64> {
+        Some(65_527)
+    }
+
+    fn max_message_v4(&self) -> Option<u64> {
         Some(65_507)
     }
 

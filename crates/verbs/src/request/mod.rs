@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use msgpath_core::Workload;
 use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{
-    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, FEWEST_ROUNDS, Load,
+    ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, FEWEST_ROUNDS, Family, Load,
     MAX_ROUNDS, MAX_SIZE, MIN_ROUNDS_FOR_CLAIMS, OPEN_INFLIGHT, OfCapacity, Placement,
 };
 use msgpath_core::settling::State;
@@ -131,7 +131,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     let baseline = baseline(options, &paths, &target)?;
     let all = options.message.paths.as_ref().is_some_and(|List(typed)| typed.contains(&PathArg::All));
     let shapes = programs.shapes(options, shapes(verb, options, &paths, all)?)?;
-    let (mut cases, too_large) = cases(options, &paths, &shapes, all, &mut notes)?;
+    let (mut cases, too_large) = cases(options, &paths, &shapes, (all, over_v6(options, &target)), &mut notes)?;
     // Where paths are compared, what one of them cannot carry is listed as not measured, and the others go on.
     if let Some(problem) = too_large.filter(|_| !verb.is_compare() || !cases.iter().any(fits)) {
         return Err(problem);
@@ -225,7 +225,7 @@ fn cases(
     options: &Options,
     paths: &[PathName],
     shapes: &[Pieces],
-    all: bool,
+    (all, over_v6): (bool, bool),
     notes: &mut Vec<String>,
 ) -> Result<(Vec<Case>, Option<Problem>), Problem> {
     let loads = schedules::loads(options)?;
@@ -248,8 +248,9 @@ fn cases(
                     of_capacity: of_capacity.clone(),
                     ..Case::new(path.clone(), *pieces)
                 };
-                if let Some(limit) = limit(path).filter(|_| !fits(&case)) {
-                    let largest = case.size.max(case.reply);
+                let largest = case.size.max(case.reply);
+                let limit = if over_v6 { limit(path) } else { limit_v4(path) };
+                if let Some(limit) = limit.filter(|limit| largest > *limit) {
                     if all {
                         let size = msgpath_core::units::size(largest);
                         let note = format!("left out: {} with {size} (largest message {limit} bytes)", path.transport);
@@ -358,6 +359,16 @@ fn limit(path: &PathName) -> Option<u64> {
     msgpath_paths::transport(&path.transport)?.max_message()
 }
 
+fn limit_v4(path: &PathName) -> Option<u64> {
+    msgpath_paths::transport(&path.transport)?.max_message_v4()
+}
+
+/// Whether what is sent surely goes over IPv6: it was asked for, or the target is such an address.
+fn over_v6(options: &Options, target: &Target) -> bool {
+    let is_v6 = |host: &str| msgpath_sys::address::parse(host).is_some_and(|address| address.is_ipv6());
+    options.settings.channel.family == Family::V6 || matches!(target, Target::Host { host, .. } if is_v6(host))
+}
+
 /// Whether the transport can carry a case's message and its reply.
 pub(crate) fn fits(case: &Case) -> bool {
     limit(&case.path).is_none_or(|limit| case.size.max(case.reply) <= limit)
@@ -434,7 +445,7 @@ fn add_controls(cases: &mut Vec<Case>, baseline: &PathName) {
 fn add_reference(cases: &mut Vec<Case>, baseline: &PathName, target: &Target) -> Result<(), Problem> {
     let bulk = PathSpec { transport: Some(baseline.transport.clone()), ..PathSpec::default() };
     let path = resolve(&bulk, None, target)?;
-    let size = limit(&path).map_or(STREAM_SIZE, |limit| limit.min(STREAM_SIZE));
+    let size = limit_v4(&path).map_or(STREAM_SIZE, |limit| limit.min(STREAM_SIZE));
     cases.push(Case { role: CaseRole::Reference, ..Case::new(path, whole(size)?) });
     Ok(())
 }

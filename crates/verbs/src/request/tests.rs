@@ -91,6 +91,10 @@ fn sizes_and_pieces() {
     refused("echo --pieces 15", "E11", "15x100");
     refused("echo -x udp:send -l 1M", "E07", "65507");
     refused("echo -x udp:send -l 64 --reply 1M", "E07", "65507");
+    refused("echo -x udp:send -l 65527", "E07", "65507 bytes over IPv4, 65527 over IPv6");
+    refused("echo -x udp:send -l 65528 -o ip=6", "E07", "largest here: 65527 bytes");
+    refused("echo -x udp:send -l 65528 [fd00::2]", "E07", "largest here: 65527 bytes");
+    assert_eq!(plan("echo -x udp:send -l 65527 -o ip=6").cases[0].size, 65_527);
 }
 
 #[test]

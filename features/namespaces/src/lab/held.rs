@@ -69,6 +69,7 @@ impl HeldLab {
             name: if host == 0 { HELD_NEAR.into() } else { "lab b".into() },
             namespace,
             address: spec.address(host).to_string(),
+            ..EndPlace::default()
         };
         let own = format!("/proc/{}/ns/net", std::process::id());
         let between = Between {

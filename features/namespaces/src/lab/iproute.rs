@@ -1,7 +1,7 @@
 //! Commands for iproute2, in batches: each batch is one process, so a lab is made in a fraction of a second.
 
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::{Command, Stdio};
 
 use msgpath_core::{Exit, Problem};
@@ -62,23 +62,24 @@ pub fn has_netem() -> bool {
     tried.is_ok_and(|tried| tried.join().unwrap_or(false))
 }
 
-/// The first address of a named namespace that is not its loopback's.
+/// The addresses of a named namespace that hold beyond its links, those of its loopback left out; none: frames need none.
 ///
 /// # Errors
-/// E40: it has none, or ip(8) did not say.
-pub fn address(namespace: &str) -> Result<Ipv4Addr, Problem> {
+/// E40: ip(8) did not say.
+pub fn addresses(namespace: &str) -> Result<Vec<IpAddr>, Problem> {
     let output = Program::Ip
         .command()
-        .args(["-n", namespace, "-4", "-o", "addr", "show", "up", "scope", "global"])
+        .args(["-n", namespace, "-o", "addr", "show", "up", "scope", "global"])
         .output()
         .map_err(|error| missing(Program::Ip, &error))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let words = text.split_whitespace().skip_while(|word| *word != "inet").nth(1);
-    let address = words.and_then(|word| word.split('/').next()).and_then(|word| word.parse().ok());
-    address.ok_or_else(|| {
-        Problem::new("E40", Exit::CannotStart, format!("the namespace {namespace} has no IPv4 address that is up"))
-            .hint(format!("ip -n {namespace} addr"))
-    })
+    Ok(text.lines().filter_map(listed).collect())
+}
+
+/// The address of a line such as `2: v0    inet6 fd00::1/64 scope global`.
+fn listed(line: &str) -> Option<IpAddr> {
+    let mut words = line.split_whitespace().skip_while(|word| !["inet", "inet6"].contains(word));
+    words.nth(1)?.split('/').next()?.parse().ok()
 }
 
 fn missing(program: Program, error: &io::Error) -> Problem {
@@ -106,6 +107,15 @@ fn carry_out(program: Program, namespace: Option<&str>, lines: &[String]) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_both_families_are_listed() {
+        let found = |line| listed(line).map(|address| address.to_string());
+        let v4 = "2: v0    inet 10.7.0.1/24 scope global v0\\       valid_lft forever preferred_lft forever";
+        assert_eq!(found(v4).as_deref(), Some("10.7.0.1"));
+        assert_eq!(found("2: v0    inet6 fd00::1/64 scope global nodad").as_deref(), Some("fd00::1"));
+        assert_eq!(found("2: v0    link/ether 02:00:00:00:00:01"), None);
+    }
 
     #[test]
     fn what_fails_is_said() {

@@ -115,6 +115,7 @@ impl KeptLab {
                 name: format!("{name}.{letter}"),
                 namespace: format!("/run/netns/{}", namespace(letter)),
                 address: spec.address(host).to_string(),
+                ..EndPlace::default()
             }
         });
         let relayed = needs_relay(&spec.shape);
@@ -551,6 +552,7 @@ mod tests {
             name: format!("test.{letter}"),
             namespace: format!("/run/netns/msgpath-test-{letter}"),
             address: "10.66.0.1".into(),
+            ..EndPlace::default()
         };
         KeptLab {
             name: "test".into(),

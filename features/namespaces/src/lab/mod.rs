@@ -14,7 +14,7 @@ pub mod shape;
 mod spec;
 
 pub(crate) use held::{HOLDER, HeldLab, hold};
-pub(crate) use iproute::address;
+pub(crate) use iproute::addresses;
 pub(crate) use kept::{KeptLab, LabState, LostRelay};
 pub(crate) use relay::{ROLE as RELAY, serve as relay};
 pub(crate) use shape::Shape;

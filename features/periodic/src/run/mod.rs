@@ -175,7 +175,7 @@ fn available(case: &Case, options: &ChannelOptions) -> Result<(), Unavailable> {
             "-x eth/sigio, or no --between",
         ));
     }
-    written::carrier(case)?.transport.suits(options, case.size)
+    written::carrier(case, false)?.transport.suits(options, case.size)
 }
 
 /// Executes a periodic run and writes its record.
