@@ -32,6 +32,8 @@ mod connect;
 mod corrupt;
 #[path = "program/device.rs"]
 mod device;
+#[path = "program/disturbed.rs"]
+mod disturbed;
 #[path = "program/documents.rs"]
 mod documents;
 #[path = "program/echo.rs"]

@@ -323,6 +323,53 @@ fn a_mesh_from_one_of_its_hosts_gives_an_address_that_the_others_reach() {
     run("ip addr add fd00::1/64 dev v0 nodad; ip -n b addr add fd00::2/64 dev v1 nodad");
 }
 
+/// The warnings of a result that have a code.
+fn warnings(value: &serde_json::Value, code: &str) -> Vec<String> {
+    let all = value["warnings"].as_array().unwrap().iter().filter(|one| one["code"] == code);
+    all.map(|one| one["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn fragments_are_named_with_their_number() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let run = |addresses: &str, far: &str, size: u32| {
+        let text = format!(
+            "{LINK}{addresses}; ip netns exec b \"$0\" serve {far} --insecure -q 2>serve.log & until_serves
+            \"$0\" echo {far} -x udp:send -l {size} -o rcvbuf=4M {SHORT}; \"$0\" show one --json"
+        );
+        let value = in_namespaces(&Home::new(), &text).ends_with(0).json();
+        warnings(&value, "W189")
+    };
+    let v4 = "ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1";
+    let found = run(v4, "10.7.0.2", 65_507);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("45 fragments of at most 1500 B, the MTU of v0; the kernel made "), "{found:?}");
+    let v6 = "ip addr add fd00::1/64 dev v0 nodad; ip -n b addr add fd00::2/64 dev v1 nodad";
+    let found = run(v6, "fd00::2", 65_527);
+    assert!(found[0].contains("46 fragments of at most 1500 B"), "{found:?}");
+    assert!(run(v4, "10.7.0.2", 1472).is_empty());
+}
+
+#[test]
+fn the_device_that_carried_the_packets_is_named_where_it_is_another() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let run = |bind: &str| {
+        let text = format!(
+            "{LINK}ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1
+            ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up; ip addr add 10.7.0.9/24 dev d0
+            ip netns exec b \"$0\" serve 10.7.0.2 --insecure -q 2>serve.log & until_serves
+            \"$0\" echo 10.7.0.2 -x tcp:send,udp:send -o bind={bind} {SHORT}; \"$0\" show one --json"
+        );
+        warnings(&in_namespaces(&Home::new(), &text).ends_with(0).json(), "W191")
+    };
+    assert_eq!(run("10.7.0.9"), ["10.7.0.9 is an address of d0, and the packets left through v0"]);
+    assert!(run("10.7.0.1").is_empty());
+}
+
 #[test]
 fn a_name_server_that_is_silent_delays_no_agent_whose_address_is_given() {
     if !may_have_namespaces() {

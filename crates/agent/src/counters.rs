@@ -4,6 +4,7 @@
 //! The files stay open; the kernel makes their text anew at every read from the start. Network counters are those of the
 //! network namespace that the process was in when the reader was made, and count every socket in it.
 
+mod clock;
 mod parse;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +14,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use msgpath_core::schema::KernelCounts;
-use msgpath_sys::clock;
+use msgpath_sys::{affinity, clock as monotonic};
 
 use crate::doctor::{cgroup, read};
+use clock::{Changes, Clocks};
 use parse::{Emit, SNMP, SNMP6, cpu_stat, interrupts, number, pairs, pressure, snmp, snmp6, softnet, stat};
 
 const TCP_EXT: &[&str] = &[
@@ -62,6 +64,9 @@ struct Source {
 pub struct Reader {
     sources: Vec<Source>,
     names: Arc<[String]>,
+    clocks: Clocks,
+    /// CPUs that this process might use when this was made.
+    allowed: Vec<u32>,
     text: Vec<u8>,
 }
 
@@ -70,13 +75,19 @@ pub struct Reader {
 pub struct Sample {
     names: Arc<[String]>,
     values: Vec<Option<u64>>,
+    /// Before this sample was read, and with it.
+    clocks: [Changes; 2],
+    /// CPUs that this process may no longer use.
+    taken: Vec<u32>,
     read_ns: u64,
 }
 
 impl Reader {
     /// Opens what there is. `cpus` are those whose interrupts are counted.
     pub fn new(cpus: &[u32]) -> Reader {
-        let mut reader = Reader { sources: Vec::new(), names: Arc::default(), text: Vec::with_capacity(16 << 10) };
+        let (text, clocks) = (Vec::with_capacity(16 << 10), Clocks::new());
+        let mut reader =
+            Reader { sources: Vec::new(), names: Arc::default(), clocks, allowed: affinity::allowed(), text };
         let mut all = Vec::new();
         for (path, prefix, wanted, parse) in sources(cpus) {
             let Ok(file) = File::open(&path) else { continue };
@@ -98,7 +109,8 @@ impl Reader {
     /// Names of the counters that can be read here, such as `TcpExt.DelayedACKs`. A name that several sources have, as
     /// control groups within each other, is their sum.
     pub fn names(&self) -> Vec<String> {
-        self.names.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect()
+        let clocks = self.clocks.names().map(str::to_owned);
+        self.names.iter().cloned().chain(clocks).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Reads all of them. One that can no longer be read is left out of every difference.
@@ -114,7 +126,10 @@ impl Reader {
                 }
             });
         }
-        Sample { names: Arc::clone(&self.names), values, read_ns: clock::now() }
+        let clocks = self.clocks.look(&mut self.text);
+        let now = affinity::allowed();
+        let taken = self.allowed.iter().copied().filter(|cpu| !now.contains(cpu)).collect();
+        Sample { names: Arc::clone(&self.names), values, clocks, taken, read_ns: monotonic::now() }
     }
 }
 
@@ -129,6 +144,9 @@ impl Sample {
                 *counts.entry(name.clone()).or_insert(0) += change;
             }
         }
+        let clocks = self.clocks[1].since(before.clocks[0]).into_iter().filter(|(_, change)| *change > 0);
+        counts.extend(clocks.map(|(name, change)| (name.to_owned(), change)));
+        counts.extend(self.taken.iter().map(|cpu| (format!("taken.cpu{cpu}"), 1)));
         (KernelCounts(counts), self.read_ns - before.read_ns)
     }
 }
@@ -223,7 +241,7 @@ mod tests {
         let names: Arc<[String]> = ["a".to_owned(), "b".to_owned(), "c".to_owned(), "b".to_owned()].into();
         let sample = |read_ns, values: [Option<u64>; 4]| {
             let (names, values) = (Arc::clone(&names), values.to_vec());
-            Sample { names, values, read_ns }
+            Sample { names, values, clocks: [Changes::default(); 2], taken: vec![], read_ns }
         };
         let before = sample(1_000, [Some(5), Some(3), None, Some(1)]);
         let (changes, watched_ns) = sample(8_000, [Some(5), Some(7), Some(1), Some(3)]).since(&before);
@@ -236,7 +254,11 @@ mod tests {
         let names = reader.names();
         assert!(names.contains(&"stat.ctxt".to_owned()), "{names:?}");
         let before = reader.read();
-        assert_eq!(before.values.iter().flatten().count(), names.len(), "all that is listed is read again");
+        assert_eq!(
+            before.values.iter().flatten().count() + reader.clocks.names().count(),
+            names.len(),
+            "all that is listed is read again"
+        );
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         std::thread::sleep(std::time::Duration::from_millis(5));
         drop(socket);

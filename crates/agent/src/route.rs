@@ -96,6 +96,17 @@ pub fn addresses() -> Vec<IpAddr> {
     answers.iter().filter(|(kind, _)| *kind == RTM_NEWADDR).filter_map(|(_, body)| parse_address(body)).collect()
 }
 
+/// The device of this network namespace that has an address.
+pub fn device_of(address: IpAddr) -> Option<String> {
+    let netlink = Netlink::open(Family::Route).ok()?;
+    let answers = netlink.dump(RTM_GETADDR, &[0; 8]).ok()?;
+    let prefix = format!("{address}/");
+    let index = answers.iter().filter(|(kind, _)| *kind == RTM_NEWADDR).filter_map(|(_, body)| with_prefix(body));
+    let (index, _) = index.into_iter().find(|(_, own)| own.starts_with(&prefix))?;
+    let links = netlink.dump(RTM_GETLINK, &[0; 16]).ok()?;
+    links.iter().filter_map(|(_, body)| parse_link(body)).find(|link| link.index == index).map(|link| link.name)
+}
+
 /// The devices of this network namespace with their addresses, one line for people: `lo 127.0.0.1/8, eth0 10.0.0.2/24 (1 Gbit/s,
 /// MTU 1500), eth1 down`.
 ///
@@ -247,6 +258,13 @@ fn speed(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn device_of_an_address_is_found() {
+        assert_eq!(device_of("192.0.2.77".parse().unwrap()), None);
+        // A namespace may have left it down.
+        assert!(device_of("127.0.0.1".parse().unwrap()).is_none_or(|device| device == "lo"));
+    }
 
     #[test]
     fn every_device_is_named_with_its_addresses() {

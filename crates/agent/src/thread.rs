@@ -1,10 +1,11 @@
 //! One measuring thread at either end: pins itself, makes its ends, trims, measures, and says what it counted.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Dispatch, Stamps};
@@ -188,8 +189,21 @@ impl Outcome {
 /// It may not run there, or there is no such CPU.
 pub fn pin(cpu: Option<u32>) -> Result<(), Unavailable> {
     let Some(cpu) = cpu else { return Ok(()) };
-    affinity::pin(&[cpu]).map_err(|error| affinity::refusal(cpu, &affinity::allowed(), &error))
+    let mut had = HAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let Err(error) = affinity::pin(&[cpu]) else {
+        had.insert(cpu);
+        return Ok(());
+    };
+    let allowed = affinity::allowed();
+    if had.contains(&cpu) && !allowed.contains(&cpu) {
+        return Ok(());
+    }
+    Err(affinity::refusal(cpu, &allowed, &error))
 }
+
+/// CPUs that a thread of this process was kept on before. One that was taken away since, by a cpuset or because it went offline, ends no
+/// run: its threads run where they may, and the counters of the round tell (`taken.cpu1`).
+static HAD: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Runs a thread's part of a round on its channels.
 ///

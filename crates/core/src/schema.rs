@@ -216,6 +216,9 @@ pub struct DataRoute {
     pub found: Option<String>,
     /// Address of the near end as it knows it itself.
     pub near: String,
+    /// The device that has this address; nothing: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_device: Option<String>,
     /// The same as the far end sees it. Where it is another one, something in between translates addresses.
     pub near_seen: String,
     /// Other addresses that the name of the target has.

@@ -54,6 +54,7 @@ pub(crate) fn data(pair: &Pair, local: &str, seen: Option<std::net::IpAddr>) -> 
         far: shown(pair.far.peer?),
         found: pair.far.found.map(|found| found.to_string()),
         near: shown(canonical(near)),
+        near_device: msgpath_agent::route::device_of(near.ip().to_canonical()),
         near_seen: seen
             .map(|seen| if seen == near.ip().to_canonical() { shown(canonical(near)) } else { seen.to_string() })?,
         more: pair.far.more,

@@ -6,14 +6,20 @@ use crate::doctor::cgroup;
 pub(super) type Emit<'a> = &'a mut dyn FnMut(&str, u64);
 
 /// In `/proc/net/snmp`: first word of the line, the kernel's name, ours.
-pub(super) const SNMP: [(&str, &str, &str); 4] = [
+pub(super) const SNMP: [(&str, &str, &str); 7] = [
+    ("Ip:", "FragCreates", "Ip.FragCreates"),
+    ("Ip:", "FragFails", "Ip.FragFails"),
+    ("Ip:", "ReasmFails", "Ip.ReasmFails"),
     ("Tcp:", "RetransSegs", "Tcp.RetransSegs"),
     ("Udp:", "RcvbufErrors", "Udp.RcvbufErrors"),
     ("Udp:", "SndbufErrors", "Udp.SndbufErrors"),
     ("Udp:", "MemErrors", "Udp.MemErrors"),
 ];
 /// In `/proc/net/snmp6`.
-pub(super) const SNMP6: [(&str, &str); 3] = [
+pub(super) const SNMP6: [(&str, &str); 6] = [
+    ("Ip6FragCreates", "Ip6.FragCreates"),
+    ("Ip6FragFails", "Ip6.FragFails"),
+    ("Ip6ReasmFails", "Ip6.ReasmFails"),
     ("Udp6RcvbufErrors", "Udp6.RcvbufErrors"),
     ("Udp6SndbufErrors", "Udp6.SndbufErrors"),
     ("Udp6MemErrors", "Udp6.MemErrors"),
@@ -31,7 +37,7 @@ pub(super) fn pairs(text: &str, first: &str, emit: Emit) {
 }
 
 pub(super) fn snmp(text: &str, emit: Emit) {
-    for line in ["Tcp:", "Udp:"] {
+    for line in ["Ip:", "Tcp:", "Udp:"] {
         pairs(text, line, &mut |name, value| {
             let wanted = SNMP.iter().find(|(first, theirs, _)| *first == line && *theirs == name);
             if let Some((.., ours)) = wanted {

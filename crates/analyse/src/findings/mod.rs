@@ -16,6 +16,7 @@ mod batch_means;
 mod better_or_worse;
 mod capacity;
 mod client_saturated;
+mod clock_changed;
 mod conditions;
 mod control_differed;
 mod copied_zero_copy;
@@ -32,6 +33,7 @@ mod equivalent;
 mod fastest_path;
 mod few_slow_take_the_time;
 mod first_messages;
+mod fragments;
 mod full_core;
 mod generator_late;
 mod headline;
@@ -61,6 +63,7 @@ mod not_redirected;
 mod not_settled;
 mod not_sustained;
 mod one_core;
+mod other_device;
 mod other_size;
 mod oversubscribed;
 mod paced_congestion;
@@ -80,6 +83,7 @@ mod steal;
 mod stood_still;
 mod stretches;
 mod swallowed;
+mod taken_cpus;
 pub mod throttled;
 mod timer_lines;
 mod too_few_to_say;
@@ -133,9 +137,11 @@ pub const DETECTORS: &[Detector] = &[
     slow_start_after_idle::DETECTOR,
     local_route::DETECTOR,
     other_size::DETECTOR,
+    other_device::DETECTOR,
     paced_congestion::DETECTOR,
     delayed_acks::DETECTOR,
     loss_by_place::DETECTOR,
+    fragments::DETECTOR,
     autocorking::DETECTOR,
     limited_stream::DETECTOR,
     not_redirected::DETECTOR,
@@ -147,6 +153,8 @@ pub const DETECTORS: &[Detector] = &[
     steal::DETECTOR,
     throttled::DETECTOR,
     stood_still::DETECTOR,
+    clock_changed::DETECTOR,
+    taken_cpus::DETECTOR,
     cpu_speed::DETECTOR,
     one_core::DETECTOR,
     neighbours::DETECTOR,

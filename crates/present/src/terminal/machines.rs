@@ -34,6 +34,10 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
         };
         line(&mut page, 0, &format!("data  from {near} to {far}{found}{seen}"));
     }
+    let checks = header.doctor.iter().flat_map(|doctor| &doctor.checks);
+    for check in checks.filter(|check| check.name == "route" && !check.what.is_empty()) {
+        line(&mut page, 0, &format!("route of the {} end: {}", check.end, check.what));
+    }
     if let Some(clock) = &summary.far_clock {
         line(&mut page, 0, &words::far_clock(clock));
     }

@@ -1,0 +1,136 @@
+//! W189: messages that were cut into fragments
+//!
+//! ## What it says
+//!
+//! A datagram of a case is larger than one packet of the way: into how many fragments IP cuts it, of how many bytes at most, and how many
+//! fragments the kernel made in its rounds. Of several such cases the one with the most fragments is named.
+//!
+//! ## What it is computed from
+//!
+//! The size of the message or of the reply, whichever is larger, with the header of UDP, over what a packet of the device's MTU carries
+//! behind the header of IP (20 bytes; over IPv6 48 with that of a fragment), in steps of 8 bytes. `Ip.FragCreates` and `Ip6.FragCreates`
+//! during the rounds: they belong to a network namespace, and others may add to them.
+//!
+//! ## When it stays silent
+//!
+//! Where a message fits into a packet, for paths without datagrams over IP, and where the MTU of the way is not known. Over loopback
+//! 64 KiB fit into a packet. A router on the way may have a smaller MTU, which is not known here.
+//!
+//! ## What to do
+//!
+//! One lost fragment loses the whole message, firewalls may drop fragments, and a NIC cannot spread them over its queues by port. Send
+//! messages that fit (`-l`), use jumbo frames at both ends, or TCP.
+
+use std::net::IpAddr;
+
+use msgpath_core::units::size;
+
+use super::counters::rose;
+use super::wording::{affected, measured, prefix, sentence, warning, worst};
+use super::{Detector, Input, Sentence};
+use crate::summary::CaseSummary;
+
+pub(super) const DETECTOR: Detector = Detector { code: "W189", detect };
+
+/// Header of UDP.
+const UDP: u64 = 8;
+
+/// The headers of a packet, and those of a fragment.
+struct Headers {
+    packet: u64,
+    fragment: u64,
+}
+
+/// Fragments of a datagram; 1: it fits into a packet.
+fn fragments(bytes: u64, mtu: u64, headers: &Headers) -> u64 {
+    if bytes + UDP + headers.packet <= mtu {
+        return 1;
+    }
+    // The offset of a fragment is in units of 8 bytes (RFC 791, RFC 8200).
+    let each = mtu.saturating_sub(headers.fragment) & !7;
+    if each == 0 { 1 } else { (bytes + UDP).div_ceil(each) }
+}
+
+fn detect(input: &Input) -> Vec<Sentence> {
+    let Some(route) = input.run.header.floors.as_ref().and_then(|floors| floors.route.as_ref()) else {
+        return Vec::new();
+    };
+    let Some(mtu) = route.mtu else { return Vec::new() };
+    let to = route.to.split('%').next().and_then(|address| address.parse::<IpAddr>().ok());
+    let headers = match to {
+        Some(IpAddr::V6(_)) => Headers { packet: 40, fragment: 48 },
+        _ => Headers { packet: 20, fragment: 20 },
+    };
+    let of_case = |case: &CaseSummary| fragments(case.case.size.max(case.case.reply), mtu, &headers);
+    let datagrams = measured(input).filter(|case| case.case.traits.framed && case.case.traits.inet);
+    let cut = datagrams.map(|case| (of_case(case) as f64, case)).filter(|(count, _)| *count > 1.0);
+    worst(cut).map(|(case, cases)| say(input, case, cases, (of_case(case), mtu, &route.device))).into_iter().collect()
+}
+
+fn say(input: &Input, case: &CaseSummary, cases: usize, (count, mtu, device): (u64, u64, &str)) -> Sentence {
+    let made = rose(input, case, &["Ip.FragCreates", "Ip6.FragCreates"]);
+    let largest = size(case.case.size.max(case.case.reply));
+    let mut text = format!(
+        "{}a message of {largest} is {count} fragments of at most {mtu} B, the MTU of {device}",
+        prefix(input, case)
+    );
+    if let Some(made) = made.filter(|made| *made > 0) {
+        text.push_str(&format!("; the kernel made {made} of them"));
+    }
+    text.push_str(&affected(cases));
+    warning(
+        "W189",
+        sentence(&text),
+        "one lost fragment loses the whole message, and firewalls and queues of a NIC treat fragments unlike other packets",
+        "a smaller -l, jumbo frames at both ends, or tcp:send",
+        [
+            ("fragments", count as f64),
+            ("mtu_bytes", mtu as f64),
+            ("made", made.map_or(f64::NAN, |made| made as f64)),
+            ("cases", cases as f64),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Headers, fragments};
+    use crate::testing::{Build, count, route, sentences};
+    use msgpath_core::schema::DeviceKind;
+    use msgpath_record::Run;
+
+    fn run(path: &str, size: u64, to: &str) -> Run {
+        let mut run = Build::echo(&[path], &[size]).run();
+        route(&mut run, DeviceKind::Nic, "eth0", to);
+        run.header.floors.as_mut().unwrap().route.as_mut().unwrap().mtu = Some(1500);
+        run
+    }
+
+    #[test]
+    fn datagram_is_cut_in_steps_of_eight_bytes() {
+        let v4 = Headers { packet: 20, fragment: 20 };
+        let v6 = Headers { packet: 40, fragment: 48 };
+        assert_eq!([1472, 1473, 65_507].map(|bytes| fragments(bytes, 1500, &v4)), [1, 2, 45]);
+        assert_eq!([1452, 1453, 65_527].map(|bytes| fragments(bytes, 1500, &v6)), [1, 2, 46]);
+        assert_eq!(fragments(65_507, 65_536, &v4), 1, "loopback");
+        assert_eq!(fragments(100, 27, &v4), 1, "no such MTU");
+    }
+
+    #[test]
+    fn speaks_where_a_datagram_is_larger_than_a_packet() {
+        let mut over = run("udp:send", 65_507, "10.0.0.2");
+        count(&mut over, 0, "Ip.FragCreates", 90);
+        let texts = sentences(&over, &super::DETECTOR);
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].contains("is 45 fragments of at most 1500 B, the MTU of eth0"), "{texts:?}");
+        assert!(texts[0].contains("the kernel made 3600 of them"), "{texts:?}");
+        assert!(sentences(&run("udp:send", 1460, "fd00::2"), &super::DETECTOR)[0].contains("is 2 fragments"));
+    }
+
+    #[test]
+    fn is_silent_where_it_fits_or_there_are_no_datagrams() {
+        assert!(sentences(&run("udp:send", 1460, "10.0.0.2"), &super::DETECTOR).is_empty());
+        assert!(sentences(&run("tcp:send", 65_507, "10.0.0.2"), &super::DETECTOR).is_empty());
+        assert!(sentences(&Build::echo(&["udp:send"], &[9_000]).run(), &super::DETECTOR).is_empty(), "no route");
+    }
+}
