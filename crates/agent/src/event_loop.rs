@@ -436,7 +436,7 @@ pub fn open_echo<C: Channel, S: Method<C>, W: Wait<C>>(
         }
         let EventLoop { set, lines, .. } = &mut *event_loop;
         let (end, line) = (&mut ends[at], &mut lines[at]);
-        cut = flow.goes(number, now, generator.until);
+        cut = flow.goes(number, now, generator.limit());
         match hand_over(&mut end.channel, &mut end.method)? {
             true => line.through(delivery),
             false => line.hold(end, Place { set, at }, true)?,

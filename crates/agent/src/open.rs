@@ -196,7 +196,9 @@ pub struct Generator<'a> {
     /// Its flow.
     pub flow: &'a Flow,
     /// The message that goes then or later is the last one, ns after the begin; 0: no limit.
-    pub(crate) until: u64,
+    until: u64,
+    /// Once it is set, the next message is the last one.
+    told: Option<&'a AtomicBool>,
     /// The clock work.
     pub pacer: Pacer,
     /// What was noted on the way.
@@ -206,12 +208,26 @@ pub struct Generator<'a> {
 impl<'a> Generator<'a> {
     /// A generator for the calling thread, whose timer slack it sets to 1 ns.
     pub fn new(flow: &'a Flow) -> Self {
-        Self { flow, until: 0, pacer: Pacer::of_this_thread(flow.shares_cpu), noted: OpenRound::default() }
+        Self { flow, until: 0, told: None, pacer: Pacer::of_this_thread(flow.shares_cpu), noted: OpenRound::default() }
     }
 
     /// The message that goes at `until` or later is the last one, ns after the begin; 0: no limit.
     pub fn until(self, until: u64) -> Self {
         Self { until, ..self }
+    }
+
+    /// Once this is set, the next message is the last one.
+    pub fn told(self, told: &'a AtomicBool) -> Self {
+        Self { told: Some(told), ..self }
+    }
+
+    /// When the message that goes then or later is the last one, ns after the begin; 0: never.
+    #[inline(always)]
+    pub(crate) fn limit(&self) -> u64 {
+        match self.told {
+            Some(told) if told.load(Ordering::Relaxed) => 1,
+            _ => self.until,
+        }
     }
 
     /// What was noted of trimmed messages is forgotten; their debt is not.
@@ -288,7 +304,7 @@ pub fn open_send<C: Channel, S: Method<C>, W: Wait<C>>(
         before = due - start;
         let cwnd = if idle { channel.tcp_info().map(|info| info.snd_cwnd) } else { None };
         let now = generator.pacer.wait_until(due, || channel.limits().look())?;
-        let last = flow.goes(sequence, now, generator.until);
+        let last = flow.goes(sequence, now, generator.limit());
         method.send(channel)?;
         method.flush(channel)?;
         delivery.sent += 1;

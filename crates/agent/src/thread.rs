@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,7 +25,7 @@ use crate::loops::{Answer, Arrivals, FarStamps, Inbox, LoopError, Messages, Row,
 use crate::meter::Meter;
 use crate::open::{Flow, Generator, sender_is_over, settle};
 use crate::payload::{Payload, pattern};
-use crate::wire::{Debt, RoundOrder};
+use crate::wire::{Debt, RoundOrder, UNTIL_TOLD};
 use crate::works;
 
 /// Rows between two foldings into the histogram: bounds the memory of a long round. Folding is not measured.
@@ -450,7 +450,7 @@ impl Job {
         self.begin(ends)?;
         let flow = &*Arc::clone(self.flow.as_ref().expect("an open loop has a flow"));
         let mut arrived = touched(flow.count() as usize);
-        let mut generator = Generator::new(flow).until(self.order.patience_ns);
+        let mut generator = Generator::new(flow).until(self.order.patience_ns).told(&self.finish);
         let mut delivery = Delivery::default();
         let traffic = Traffic { messages, delivery: &mut delivery };
         ends.on_time(traffic, &mut generator, 0..flow.trim(), &mut arrived)?;
@@ -548,11 +548,16 @@ impl Job {
         // so there it is long.
         let chunk = match order.patience_ns {
             0 => segment,
+            UNTIL_TOLD => (self.batch * u64::from(order.inflight)).min(segment),
             _ => (CHUNK * self.batch * u64::from(order.inflight)).min(segment),
         };
         let meter = Meter::start(&self.counting, ends, delivery);
         let (mut begin, mut end, mut elapsed_ns) = (meter.start, meter.start, 0);
-        let is_over = |now: u64| order.patience_ns > 0 && now - meter.start > order.patience_ns;
+        let is_over = |now: u64| match order.patience_ns {
+            0 => false,
+            UNTIL_TOLD => self.finish.load(Ordering::Relaxed),
+            ns => now - meter.start > ns,
+        };
         while next < order.trim + order.messages && !is_over(end) {
             let segment_end = (next + segment).min(order.trim + order.messages);
             rows.clear();
@@ -709,7 +714,7 @@ impl Job {
     ) -> Result<Outcome, LoopError> {
         let order = &*self.order;
         let mut delivery = Delivery::default();
-        let mut generator = Generator::new(flow).until(order.patience_ns);
+        let mut generator = Generator::new(flow).until(order.patience_ns).told(&self.finish);
         ends.send_on_time(Traffic { messages, delivery: &mut delivery }, &mut generator, 0..order.trim)?;
         generator.forget();
         let meter = Meter::start(&self.counting, ends, delivery);

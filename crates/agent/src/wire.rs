@@ -551,8 +551,8 @@ pub struct RoundOrder {
     pub messages: u64,
     /// Messages before them that are not measured.
     pub trim: u64,
-    /// The near end of an echo stops early after this long, ns; 0: never. Then the far end's last message does not
-    /// come, and that is not an error.
+    /// The near end of an echo stops early after this long, ns; 0: never; [`UNTIL_TOLD`]: when it is told to finish. Then the
+    /// far end's last message does not come, and that is not an error.
     pub patience_ns: u64,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
@@ -586,6 +586,9 @@ pub struct RoundOrder {
 
 /// Buffers that a method may keep in flight where the load is open: the schedule decides how many messages are.
 pub const OPEN_BUFFERS: u32 = 64;
+
+/// [`RoundOrder::patience_ns`] of a round that goes on until `Finish` comes: traffic beside the rounds of others.
+pub const UNTIL_TOLD: u64 = u64::MAX;
 
 impl RoundOrder {
     /// Whether never more messages are in flight than `inflight` says: not in a stream, and of a schedule only those below

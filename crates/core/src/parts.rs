@@ -73,6 +73,11 @@ impl Clone for Entry {
 }
 
 impl Parts {
+    /// Adds parts; one of a name that is there already takes its place.
+    pub fn extend(&mut self, others: Parts) {
+        self.0.extend(others.0);
+    }
+
     /// The part of this type; `None`: there is none, or one that this type cannot hold ([`Parts::unread`]).
     pub fn get<T: Part>(&self) -> Option<&T> {
         self.0.get(T::NAME)?.held()

@@ -641,7 +641,7 @@ pub struct Plan {
     /// How long each case is measured. A time is what the user waits for a case ([`Plan::wait_ns`]).
     pub extent: Extent,
     /// Other traffic goes on beside its rounds. It may take their packets, so a round whose connections are not made is tried again; and
-    /// it takes a time to be ready that comes on top of that of the cases.
+    /// it takes a time to be ready, which the pilot has seen: it comes out of that of the cases, but on top of schedules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside: bool,
     /// Of the time of each case what its rounds may take, ns: what pilots, what-ifs and the work around rounds leave of it

@@ -293,8 +293,11 @@ impl Program {
     }
 }
 
-/// The words of a command line.
-fn words(text: &str) -> Result<Vec<String>, BadProgram> {
+/// The words of a command line, as a shell takes them: apart by blanks, together within quotation marks, and nothing else has a meaning.
+///
+/// # Errors
+/// It is too long, or a quotation mark is not closed.
+pub fn words(text: &str) -> Result<Vec<String>, BadProgram> {
     if text.len() > MOST_BYTES {
         return Err(BadProgram::Long);
     }

@@ -69,7 +69,8 @@ impl Plan {
     /// what goes on beside the rounds.
     pub fn wait_ns(&self) -> Option<u64> {
         let Extent::Time(ns) = self.extent else { return None };
-        if self.beside {
+        // Schedules keep their time, and what begins beside their rounds comes on top of it.
+        if self.beside && self.has_schedules() {
             return None;
         }
         let asked = self.cases.iter().filter(|case| case.ablation.is_none() && case.phase == 0).count();

@@ -180,7 +180,7 @@ pub fn goes_on(run: &Run, summary: &Summary) -> Option<String> {
     let header = &run.header;
     let cut = summary.status == Status::Partial && run.damage.is_none() && !run.folder.as_os_str().is_empty();
     let kept = header.plan.options.between.is_none() && !header.pilots.is_empty();
-    let rounds = header.plan.workload.resumes.is_ok();
+    let rounds = header.plan.workload.resumes.is_ok() && !header.plan.beside;
     (cut && kept && rounds).then(|| format!("msgpath resume {}", header.name))
 }
 

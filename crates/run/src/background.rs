@@ -1,17 +1,21 @@
-//! Traffic beside the rounds of another pair of ends: a round of a pair of its own that is begun and ended between theirs, and of
-//! which nobody asks what it has measured.
+//! Traffic beside the rounds of another pair of ends: a round of a pair of its own that is begun and ended between theirs. Where its
+//! messages are timed, it says what became of each when it ends.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use msgpath_agent::wire::{FromEnd, ToEnd};
+use msgpath_agent::loops::{LOST, Row};
+use msgpath_agent::wire::{FromEnd, ToEnd, UNTIL_TOLD};
 use msgpath_core::schema::DataRoute;
 use msgpath_core::{Exit, Plan, Problem, Target};
 use msgpath_paths::registry::traits;
 
 use crate::link::{Pair, Side};
 use crate::orders::Orders;
-use crate::round::{RoundError, make_ready, out_of_turn};
+use crate::round::{RoundError, make_ready, near_report, out_of_turn};
+
+/// Most messages whose times are kept of each thread, the first ones.
+const KEPT: usize = 1 << 19;
 
 /// Two ends that send to each other while others measure.
 pub struct Background {
@@ -19,6 +23,15 @@ pub struct Background {
     plan: Plan,
     messages: u64,
     goes: bool,
+}
+
+/// A message of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When it was sent, or was to be sent by a schedule, ns of the monotonic clock of this machine.
+    pub at_ns: u64,
+    /// How long it took, ns; `None`: it was lost.
+    pub took_ns: Option<u64>,
 }
 
 /// What it began with.
@@ -51,13 +64,16 @@ impl Background {
     pub fn begin(&mut self, stop: &AtomicBool) -> Result<Begun, Problem> {
         let orders = Orders { plan: &self.plan, one_clock: true, spare: &[], stop };
         let case = &self.plan.cases[0];
-        let (order, own) = (orders.round(case, self.messages, 0), orders.own(case, 1, 0, 0));
+        let (mut order, own) = (orders.round(case, self.messages, 0), orders.own(case, 1, KEPT, 0));
+        if self.plan.workload.timed {
+            order.patience_ns = UNTIL_TOLD;
+        }
         let ready = make_ready(&mut self.pair, &order, &own).map_err(|error| match error {
             RoundError::Problem(problem) => problem,
             RoundError::Unavailable(reason) => {
                 Problem::new("E05", Exit::CannotStart, format!("{}: {}", case.path, reason.why)).hint(reason.hint)
             }
-            RoundError::Stopped => Problem::new("E15", Exit::Interrupted, "interrupted"),
+            RoundError::Stopped => interrupted(),
         })?;
         self.pair.near.send(&ToEnd::Go)?;
         self.goes = true;
@@ -86,6 +102,25 @@ impl Background {
         }
     }
 
+    /// Ends it, where its messages are timed: what became of them, those of each thread in turn.
+    ///
+    /// # Errors
+    /// It did not send any more, or an end is gone.
+    pub fn measured(&mut self) -> Result<Vec<Sent>, Problem> {
+        if !std::mem::take(&mut self.goes) {
+            return Ok(Vec::new());
+        }
+        self.pair.near.send(&ToEnd::Finish)?;
+        let report = near_report(&mut self.pair).map_err(|error| match error {
+            RoundError::Problem(problem) => problem,
+            RoundError::Unavailable(reason) => Problem::new("E05", Exit::Unfinished, reason.why).hint(reason.hint),
+            RoundError::Stopped => interrupted(),
+        })?;
+        self.leave(Side::Far)?;
+        let sent = |row: &Row| Sent { at_ns: row.start, took_ns: (row.latency != LOST).then_some(row.latency) };
+        Ok(report.rows.iter().flat_map(|rows| rows.rows.iter().map(sent)).collect())
+    }
+
     /// Ends it: its connections are closed, first where what is under way goes to, so that it is dropped there.
     ///
     /// # Errors
@@ -95,12 +130,18 @@ impl Background {
             return Ok(());
         }
         let sides = if self.plan.reverse { [Side::Near, Side::Far] } else { [Side::Far, Side::Near] };
-        for side in sides {
-            let link = if side == Side::Near { &mut self.pair.near } else { &mut self.pair.far };
-            link.send(&ToEnd::Leave)?;
-            // That its connection broke was said before.
-            while !matches!(self.pair.answer(side)?.0, FromEnd::Left) {}
-        }
+        sides.into_iter().try_for_each(|side| self.leave(side))
+    }
+
+    fn leave(&mut self, side: Side) -> Result<(), Problem> {
+        let link = if side == Side::Near { &mut self.pair.near } else { &mut self.pair.far };
+        link.send(&ToEnd::Leave)?;
+        // That its connection broke was said before.
+        while !matches!(self.pair.answer(side)?.0, FromEnd::Left) {}
         Ok(())
     }
+}
+
+fn interrupted() -> Problem {
+    Problem::new("E15", Exit::Interrupted, "interrupted")
 }

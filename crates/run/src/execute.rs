@@ -488,9 +488,11 @@ impl<'a> Run<'a> {
                 return Err(interrupted());
             }
             progress.warming(&case, done, of);
+            let begun = clock::now();
             if !self.attended(|alive| progress.before(&case, alive))? {
                 return Err(interrupted());
             }
+            let before_ns = clock::now() - begun;
             let orders = Orders { plan: &self.header.plan, one_clock: self.one_clock, spare: &self.spare, stop };
             let model = model(&self.header.plan.cases, &case).map(|at| (&self.header.plan.cases[at], &self.paces[at]));
             let piloted = match model {
@@ -518,9 +520,13 @@ impl<'a> Run<'a> {
                     Ok((if let Some((_, pace)) = model { own.like(pace) } else { own }, case))
                 }),
             };
+            let ended = clock::now();
             progress.after(&case, None)?;
+            // What goes on beside a round begins and ends with it: its time is spent once a round.
+            let beside_ns = if self.header.plan.beside { before_ns + clock::now() - ended } else { 0 };
             match piloted {
                 Ok((pace, case)) => {
+                    let pace = Pace { around_ns: pace.around_ns + beside_ns, ..pace };
                     self.header.plan.cases.push(Case { traits: traits(&case.path), ..case });
                     self.paces.push(pace);
                 }

@@ -72,7 +72,7 @@ mod traces;
 pub mod who;
 pub mod written;
 
-pub use background::{Background, Begun};
+pub use background::{Background, Begun, Sent};
 pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine, examine_alone, floors_alone};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
 pub use link::{Link, Pair, had, until_over, vanished};

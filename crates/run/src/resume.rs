@@ -64,7 +64,8 @@ pub fn check(cut: &CutShort) -> Result<(), Problem> {
             .why("what others recorded is not measured again")
             .hint("msgpath import, once more"));
     }
-    let why = header.plan.workload.resumes.err();
+    let beside = header.plan.beside.then_some("what went on beside its rounds has ended with it");
+    let why = header.plan.workload.resumes.err().or(beside);
     if let Some(why) = why {
         return Err(refused(format!("{name} cannot be resumed: a run of `{}` is made in one go", header.verb))
             .why(why)

@@ -369,16 +369,16 @@ fn go(pair: &mut Pair, until: Option<Instant>, stop: &AtomicBool) -> Result<(), 
 }
 
 /// What the near end reports.
-struct NearReport {
+pub(crate) struct NearReport {
     end: EndRound,
     histograms: [Histogram; 4],
     open: Option<OpenRound>,
     debts: Vec<Debt>,
     parts: Vec<Parts>,
-    rows: Vec<Rows>,
+    pub(crate) rows: Vec<Rows>,
 }
 
-fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
+pub(crate) fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
     let mut all = Vec::new();
     loop {
         match pair.answer(Side::Near)? {
@@ -407,8 +407,8 @@ fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
 }
 
 /// The rows of one thread of the near end.
-struct Rows {
-    rows: Vec<Row>,
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<Row>,
     late: Vec<u64>,
     sent: Vec<u64>,
 }

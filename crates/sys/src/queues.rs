@@ -157,6 +157,10 @@ pub struct Held {
     pub unsent: u32,
     /// Its smoothed round-trip time, µs.
     pub rtt_us: u32,
+    /// Bytes that the other end has acknowledged since it is connected (`tcpi_bytes_acked`).
+    pub acknowledged: u64,
+    /// Bytes that have come since then (`tcpi_bytes_received`).
+    pub received: u64,
 }
 
 /// Sockets of the calling thread's network namespace.
@@ -191,7 +195,13 @@ impl Sockets {
 fn held(body: &[u8], cookies: &[u64]) -> Option<Held> {
     let cookie = u64::from(word(body, COOKIE)?) | u64::from(word(body, COOKIE + 4)?) << 32;
     let info = attributes(body.get(DIAG..)?).find(|(kind, _)| *kind == INET_DIAG_INFO)?.1;
-    let held = Held { unacknowledged: word(body, WRITE_QUEUE)?, unsent: word(info, 144)?, rtt_us: word(info, 68)? };
+    let held = Held {
+        unacknowledged: word(body, WRITE_QUEUE)?,
+        unsent: word(info, 144)?,
+        rtt_us: word(info, 68)?,
+        acknowledged: long(info, 120)?,
+        received: long(info, 128)?,
+    };
     cookies.contains(&cookie).then_some(held)
 }
 

@@ -1,16 +1,18 @@
-//! What a feature measures beside the paths of a run, between its rounds, so that both see the same machine.
+//! What a feature measures beside the paths of a run, between its rounds or beside some of them, so that both see the same machine.
 
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 use msgpath_analyse::Summary;
-use msgpath_core::Problem;
+use msgpath_core::parts::Parts;
 use msgpath_core::plugged::Plugged;
+use msgpath_core::{Problem, Target};
 use msgpath_present::Style;
 use msgpath_record::Run;
 use msgpath_run::Progress;
 
 use crate::added::{Added, Adds};
+use crate::options::Options;
 use crate::request::Request;
 
 /// What a feature measures beside a run.
@@ -21,20 +23,32 @@ pub trait Beside: Sync {
     /// Whether it was asked for.
     fn is_asked(&self, typed: &ArgMatches) -> bool;
 
-    /// Whether it can do anything of what is measured. `elsewhere`: an end is started on another host or in a namespace.
+    /// Whether it can do anything of what is measured, which it may change, with parts of its own for the header of the record.
+    /// `options`: all that was typed.
     ///
     /// # Errors
     /// It cannot.
-    fn fit(&self, request: &Request, elsewhere: bool) -> Result<(), Problem>;
+    fn fit(&self, typed: &ArgMatches, options: &Options, request: &mut Request) -> Result<(), Problem>;
 
-    /// What is shown of the rounds, and its turns between some of them; what it measures goes into the folder of the run.
-    fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, folder: PathBuf) -> Box<dyn Progress>;
+    /// What is shown of the rounds, and its turns between some of them.
+    fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, run: Begins) -> Box<dyn Progress>;
 
     /// What it measured, beside the result of the run in `folder`, as text.
     ///
     /// # Errors
     /// It cannot be read.
     fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem>;
+}
+
+/// The run that it is beside.
+#[derive(Clone, Debug)]
+pub struct Begins {
+    /// Its folder: what is measured beside it goes there.
+    pub folder: PathBuf,
+    /// Its far end.
+    pub target: Target,
+    /// What features added to its request.
+    pub parts: Parts,
 }
 
 /// Adds the options of all features that measure beside a run.

@@ -18,6 +18,7 @@ use msgpath_record::Run;
 use msgpath_run::{Progress, examples};
 use msgpath_sys::say;
 
+use crate::beside::Begins;
 use crate::options::{Look, Options};
 use crate::output::{self, OutputFile};
 use crate::place::Place;
@@ -84,11 +85,14 @@ pub fn measure_with(
     }
     examples::build(&mut request.plan.programs);
     let (options, result) = (&options, &options.result);
-    let MeasuredBy { verb, each, parts, beside } = own;
+    let MeasuredBy { verb, each, mut parts, beside } = own;
+    parts.extend(request.parts.clone());
     let execute = |place: &Place, stop: &AtomicBool| {
         let mut progress = beside(progress::progress(result, metrics), &place.folder);
         for (beside, typed) in options.evidence.besides.asked() {
-            progress = beside.between(typed, progress, place.folder.clone());
+            let begins =
+                Begins { folder: place.folder.clone(), target: request.target.clone(), parts: request.parts.clone() };
+            progress = beside.between(typed, progress, begins);
         }
         msgpath_run::execute(
             msgpath_run::Request {
@@ -247,7 +251,7 @@ pub fn text(run: &Run, summary: &Summary, view: &View<'_>) -> String {
         terminal::ladder(run, summary, style)
     } else if let Some(whole) = view.whole {
         return whole(run, summary, &runs::on_one_clock(run, summary).unwrap_or_default(), style);
-    } else if summary.verb == "compare" {
+    } else if summary.verb == "compare" && !plan.beside {
         terminal::compare(run, summary, style)
     } else if let Some(text) = section::terminal(run, summary, style) {
         text

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use msgpath_core::Workload;
+use msgpath_core::parts::Parts;
 use msgpath_core::schema::RunHeader;
 use msgpath_core::{CaseRole, Plan, Problem, Target};
 
@@ -141,6 +142,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         plan: again(&run.header.plan, &options)?,
         target: target_of(&run.header),
         notes: vec![format!("{} was not traced: the same is measured again, and traced", run.header.name)],
+        parts: Parts::default(),
     };
     measure::measure(TRACED, again, &options, words)
 }

@@ -18,7 +18,9 @@ use msgpath_record::Run;
 use msgpath_run::Progress;
 use msgpath_sys::say;
 
+use msgpath_verbs::beside::Begins;
 use msgpath_verbs::feature::{Feature, NOTHING};
+use msgpath_verbs::options::Options;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::Request;
 
@@ -84,7 +86,8 @@ impl msgpath_verbs::beside::Beside for Beside {
 
     /// # Errors
     /// The far end is not on this machine beside the near one, or no case is one that a tool does.
-    fn fit(&self, request: &Request, elsewhere: bool) -> Result<(), Problem> {
+    fn fit(&self, _: &ArgMatches, options: &Options, request: &mut Request) -> Result<(), Problem> {
+        let elsewhere = options.connection.launch.launch.is_some() || options.connection.places.is_asked();
         if request.target != Target::Local || elsewhere {
             return Err(usage("--tools are started on this machine, on its loopback address")
                 .hint("leave out the target, --launch and --between"));
@@ -97,9 +100,9 @@ impl msgpath_verbs::beside::Beside for Beside {
         Ok(())
     }
 
-    fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, folder: PathBuf) -> Box<dyn Progress> {
+    fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, run: Begins) -> Box<dyn Progress> {
         let named: Vec<Named> = typed_in(typed).cloned().collect();
-        Box::new(Between::new(shown, wanted(&named), folder))
+        Box::new(Between::new(shown, wanted(&named), run.folder))
     }
 
     fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem> {

@@ -5,8 +5,9 @@ mod refused;
 
 use std::ffi::OsString;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use msgpath_core::Problem;
+use msgpath_core::{Plan, Problem};
 
 use crate::problems::usage;
 use crate::verb::{self, AnyVerb, Asked, Planned};
@@ -62,6 +63,39 @@ pub fn planned(words: &[String]) -> Result<Option<Planned>, Problem> {
     let (verb, matches) = parsed(words)
         .map_err(|error| from_clap(&error).unwrap_or_else(|| usage("an option that prints a text is not a run")))?;
     (verb.planned)(&matches)
+}
+
+/// A command line inside another one, of a verb that is one of `verbs` with no options but those of `takes`, by their long names:
+/// its verb, and what it would do.
+///
+/// # Errors
+/// Another verb, an option that has no meaning there, or what the verb itself refuses.
+pub fn within(words: &[String], verbs: &[&str], takes: &[&str]) -> Result<(&'static str, Plan), Problem> {
+    let one_of =
+        |names: &[&str], mark: &str| names.iter().map(|name| format!("{mark}{name}")).collect::<Vec<_>>().join(", ");
+    let first = words.first().map_or("", String::as_str);
+    if !verbs.contains(&first) {
+        let first = msgpath_core::foreign::shown_bytes(first.as_bytes(), 40);
+        return Err(usage(format!("`{first}` is not what can go on here")).hint(one_of(verbs, "")));
+    }
+    let words = std::iter::once("msgpath".into()).chain(words.iter().map(OsString::from)).collect();
+    let (verb, matches) = parsed(words)
+        .map_err(|error| from_clap(&error).unwrap_or_else(|| usage("an option that prints a text measures nothing")))?;
+    let command = (verb.command)();
+    let typed = |arg: &&clap::Arg| {
+        let id = arg.get_id().as_str();
+        matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let refused =
+        command.get_arguments().filter(typed).find(|arg| !arg.get_long().is_some_and(|name| takes.contains(&name)));
+    if let Some(arg) = refused {
+        let name = arg.get_long().map_or_else(|| arg.get_id().as_str().to_uppercase(), |name| format!("--{name}"));
+        return Err(usage(format!("{name} has no meaning here")).hint(one_of(takes, "--")));
+    }
+    match (verb.planned)(&matches)? {
+        Some(Planned::Plan(plan)) => Ok((verb.name, *plan)),
+        _ => Err(usage(format!("{} has no plan", verb.name))),
+    }
 }
 
 /// What a recorded command line asked of its result. Nothing else of it is believed, no name of a file above all.

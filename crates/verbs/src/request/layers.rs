@@ -50,7 +50,7 @@ pub fn layers(options: &Options) -> Result<Request, Problem> {
     let layers = LAYERS.iter().filter(known).map(|layer| PathArg::Spec(layer.parse().expect("a well-formed path")));
     options.message.paths = Some(List(layers.collect()));
     options.message.len.get_or_insert(List(vec![64]));
-    let Request { mut plan, target, notes } = request(Verb::Compare { stream: false }, &options, None)?;
+    let Request { mut plan, target, notes, parts } = request(Verb::Compare { stream: false }, &options, None)?;
     plan.cases.retain(|case| matches!(case.role, CaseRole::Measured | CaseRole::Control));
     let handler = Case {
         id: plan.cases.len() as u32,
@@ -61,7 +61,7 @@ pub fn layers(options: &Options) -> Result<Request, Problem> {
     plan.cases.push(handler);
     let plan = Plan { layers: true, refine: false, try_causes: false, ..plan };
     plan.validate()?;
-    Ok(Request { plan, target, notes })
+    Ok(Request { plan, target, notes, parts })
 }
 
 /// The plan of `compare --layers`: paths with protocols on top, each to be compared with what it stands on. `all`: every one
@@ -86,13 +86,13 @@ pub fn ladder(List(typed): &List<PathArg>, options: &Options, target: Option<&Ta
         path => vec![path.clone()],
     });
     options.message.paths = Some(List(paths.collect()));
-    let Request { mut plan, target, notes } = request(Verb::Compare { stream: false }, &options, target)?;
+    let Request { mut plan, target, notes, parts } = request(Verb::Compare { stream: false }, &options, target)?;
     plan.layers = true;
     plan.declare(msgpath_paths::traits);
     if !plan.is_ladder() {
         return Err(usage("none of these is a layer on top of a path").hint("msgpath compare --layers all"));
     }
-    Ok(Request { plan, target, notes })
+    Ok(Request { plan, target, notes, parts })
 }
 
 /// Every layer that was built in, behind the paths that carry them.

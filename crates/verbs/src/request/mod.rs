@@ -10,6 +10,7 @@ pub use layers::{ladder, layers};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use msgpath_core::Workload;
+use msgpath_core::parts::Parts;
 use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{
     ChannelOptions, DEFAULT_MESSAGE_LOG, DEFAULT_ROUNDS, DEFAULT_TRIM, Dispatch, Extent, FEWEST_ROUNDS, Family, Load,
@@ -103,6 +104,8 @@ pub struct Request {
     pub target: Target,
     /// Choices that the user should know of, one line each.
     pub notes: Vec<String>,
+    /// What features add to the header of the record.
+    pub parts: Parts,
 }
 
 /// Makes a plan of what was typed.
@@ -202,9 +205,9 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
         ..Plan::new(verb.workload(), cases)
     };
     plan.validate()?;
-    let request = Request { plan, target, notes };
-    for (beside, _) in options.evidence.besides.asked() {
-        beside.fit(&request, options.connection.launch.launch.is_some() || options.connection.places.is_asked())?;
+    let mut request = Request { plan, target, notes, parts: Parts::default() };
+    for (beside, typed) in options.evidence.besides.asked() {
+        beside.fit(typed, options, &mut request)?;
     }
     Ok(request)
 }
