@@ -10,6 +10,9 @@ mod chromium;
 #[allow(dead_code)] // the other tests use the rest of it
 #[path = "program/command.rs"]
 mod command;
+#[allow(dead_code)]
+#[path = "program/printed.rs"]
+mod printed;
 #[path = "browser/racks.rs"]
 mod racks;
 #[path = "browser/reading.rs"]

@@ -324,7 +324,7 @@ fn a_mesh_from_one_of_its_hosts_gives_an_address_that_the_others_reach() {
 }
 
 /// The warnings of a result that have a code.
-fn warnings(value: &serde_json::Value, code: &str) -> Vec<String> {
+fn warnings(value: &crate::printed::Value, code: &str) -> Vec<String> {
     let all = value["warnings"].as_array().unwrap().iter().filter(|one| one["code"] == code);
     all.map(|one| one["text"].as_str().unwrap().to_owned()).collect()
 }
