@@ -877,9 +877,9 @@ mod tests {
         let place = |name: &str| msgpath_core::plan::EndPlace { name: name.into(), ..Default::default() };
         let between = Some(msgpath_core::plan::Between { ends: [place("a"), place("b")].into(), ..Default::default() });
         let options = ChannelOptions { between, ..ChannelOptions::default() };
-        let reason = available(&case, &options, false, &[]).unwrap_err();
+        let reason = available(&case, &options, (false, false), &[]).unwrap_err();
         assert!(reason.why.contains("lo does not lead") && reason.hint.contains("--interface"), "{reason:?}");
         let named = ChannelOptions { interface: "mp0".into(), ..options };
-        assert!(available(&case, &named, false, &[]).is_err_and(|reason| !reason.why.contains("does not lead")));
+        assert!(available(&case, &named, (false, false), &[]).is_err_and(|reason| !reason.why.contains("does not lead")));
     }
 }
