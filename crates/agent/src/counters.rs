@@ -168,7 +168,7 @@ fn sources(cpus: &[u32]) -> Vec<Description> {
     let of_cpus = cpus.iter().flat_map(|cpu| ["busy", "steal"].map(|what| format!("cpu{cpu}.{what}")));
     let of_stat = strings(&["steal", "ctxt", "intr"]).into_iter().chain(of_cpus).collect();
     let irq = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
-    let packets = devices().into_iter().chain(["lo".to_owned()]);
+    let packets = devices_with_packets().into_iter().chain(["lo".to_owned()]);
     let packets =
         packets.flat_map(|device| ["rx_packets", "tx_packets"].map(|what| format!("{device}.{what}"))).collect();
     let mut all: Vec<Description> = vec![
@@ -199,6 +199,19 @@ fn sources(cpus: &[u32]) -> Vec<Description> {
         }
     }
     all
+}
+
+/// Devices of this network namespace, NICs first: sysfs may show those of another namespace.
+fn devices_with_packets() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    let here: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
+    let mut found: Vec<String> = devices().into_iter().filter(|device| here.contains(&device.as_str())).collect();
+    for device in here.into_iter().filter(|device| *device != "lo") {
+        if found.len() < MOST_DEVICES && !found.iter().any(|known| known == device) {
+            found.push(device.to_owned());
+        }
+    }
+    found
 }
 
 fn devices() -> Vec<String> {
