@@ -301,6 +301,11 @@ fn the_family_that_is_asked_for_is_the_family_between_namespaces() {
     // Frames need no address, and what needs one says so.
     run("ip -n b link set v1 down; ip -n b link set v1 name v0; ip -n b link set v0 up", "-x eth:send -o device=v0")
         .ends_with(0);
+    let text = format!(
+        "{LINK}ip netns add a; ip link set v0 netns a; ip -n a link set lo up; ip -n a link set v0 up
+        \"$0\" periodic -x eth -n 2 --between a,b -c 20 -q"
+    );
+    in_namespaces(&Home::new(), &text).ends_with(0);
     run("true", "-x tcp:send").ends_with(2).says(&["a has no address, and tcp:send"]);
 }
 

@@ -107,6 +107,24 @@ pub fn device_of(address: IpAddr) -> Option<String> {
     links.iter().filter_map(|(_, body)| parse_link(body)).find(|link| link.index == index).map(|link| link.name)
 }
 
+/// The only device of this network namespace that is up, beside lo.
+///
+/// # Errors
+/// There is none, or there are several.
+pub fn only_device() -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("netlink: {error}");
+    let netlink = Netlink::open(Family::Route).map_err(cannot)?;
+    let links = netlink.dump(RTM_GETLINK, &[0; 16]).map_err(cannot)?;
+    let is_up = |body: &[u8]| body.get(8..12).and_then(number).is_some_and(|flags| flags & IFF_UP != 0);
+    let up = links.iter().filter(|(_, body)| is_up(body)).filter_map(|(_, body)| parse_link(body));
+    let mut up: Vec<String> = up.filter(|link| !link.loopback).map(|link| link.name).collect();
+    match up.len() {
+        1 => Ok(up.remove(0)),
+        0 => Err("no device is up here but lo".into()),
+        _ => Err(format!("no address tells which device is meant: {}", up.join(", "))),
+    }
+}
+
 /// The devices of this network namespace with their addresses, one line for people: `lo 127.0.0.1/8, eth0 10.0.0.2/24 (1 Gbit/s,
 /// MTU 1500), eth1 down`.
 ///

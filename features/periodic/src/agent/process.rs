@@ -122,10 +122,15 @@ impl Drop for Team {
 
 impl Team {
     fn new(mut order: Order, key: [u8; KEY], mut own: Vec<(String, u64)>) -> Result<Self, Unavailable> {
-        if let Some(beyond) = order.beyond.filter(|_| order.path.transport == "eth") {
-            let route = route::to((beyond, 0));
-            order.options.interface =
-                route.map_err(|why| Unavailable::new(format!("no way to {beyond}: {why}"), ""))?.device;
+        if order.options.between.is_some() && order.path.transport == "eth" {
+            order.options.interface = match order.beyond {
+                Some(beyond) => {
+                    let route = route::to((beyond, 0));
+                    route.map_err(|why| Unavailable::new(format!("no way to {beyond}: {why}"), ""))?.device
+                }
+                // Frames need no address; then there is one device that they can go through.
+                None => route::only_device().map_err(|why| Unavailable::new(why, "an address at both places"))?,
+            };
         }
         let ready = (0..order.components).map(|at| set_up(&order, order.number(at), &key, std::mem::take(&mut own)));
         let ready = ready.collect::<Result<Vec<Ready>, _>>()?;
