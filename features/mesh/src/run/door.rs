@@ -128,9 +128,10 @@ impl Door {
         let resolved: Vec<SocketAddr> = place.to_socket_addrs().map_err(cannot)?.collect();
         let address = *resolved.first().ok_or_else(|| cannot(io::ErrorKind::AddrNotAvailable.into()))?;
         let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
-        let listener = match means_itself(place, &resolved) {
-            true => TcpListener::bind(all).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))),
-            false => TcpListener::bind(address),
+        let listener = if means_itself(place, &resolved) {
+            TcpListener::bind(all).or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())))
+        } else {
+            TcpListener::bind(address)
         };
         let listener = listener.map_err(cannot)?;
         set_backlog(listener.as_fd(), BACKLOG).map_err(cannot)?;
