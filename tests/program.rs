@@ -81,6 +81,9 @@ mod loaded;
 #[cfg(feature = "mesh")]
 #[path = "../features/mesh/tests/program/mesh.rs"]
 mod mesh;
+#[cfg(feature = "loaded")]
+#[path = "../features/loaded/tests/program/mix.rs"]
+mod mix;
 #[path = "program/more_paths.rs"]
 mod more_paths;
 #[path = "program/networks.rs"]

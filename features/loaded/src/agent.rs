@@ -140,10 +140,12 @@ impl Reader {
         let held = self.sockets.as_ref().filter(|_| !self.cookies.is_empty());
         let held = held.and_then(|sockets| sockets.held(&self.cookies).ok()).filter(|held| !held.is_empty());
         if let Some(held) = held {
-            let sum = |of: fn(&Held) -> u32| held.iter().map(|held| u64::from(of(held))).sum::<u64>();
-            at.unacknowledged_bytes = Some(sum(|held| held.unacknowledged));
-            at.unsent_bytes = Some(sum(|held| held.unsent));
-            at.rtt_ns = Some(1_000 * sum(|held| held.rtt_us) / held.len() as u64);
+            let sum = |of: fn(&Held) -> u64| held.iter().map(of).sum::<u64>();
+            at.unacknowledged_bytes = Some(sum(|held| held.unacknowledged.into()));
+            at.unsent_bytes = Some(sum(|held| held.unsent.into()));
+            at.rtt_ns = Some(1_000 * sum(|held| held.rtt_us.into()) / held.len() as u64);
+            at.socket_acknowledged = Some(sum(|held| held.acknowledged));
+            at.socket_received = Some(sum(|held| held.received));
         }
         let ring = |file: &PathBuf| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
         at.device_bytes = self.rings.iter().filter_map(ring).reduce(|a, b| a + b);

@@ -8,12 +8,14 @@
 //! | `agent` | a session that reads the queues of its machine, as a role |
 //! | `record` | what was read beside each round |
 //! | `analyse`, `findings` | the time that is added, and where it stands |
+//! | `mix` | echoes and streams beside the cases of any run, each switched off in turn: `--beside`, `--under-load` |
 //! | `present` | the view on a terminal, the figure, the object in the JSON |
 #![forbid(unsafe_code)]
 
 mod agent;
 pub mod analyse;
 pub mod findings;
+pub mod mix;
 pub mod present;
 pub mod record;
 mod run;
@@ -34,5 +36,6 @@ pub static FEATURE: Feature = Feature {
     schema: present::SCHEMA,
     verbs: &[AnyVerb::of::<verb::Arguments>()],
     roles: &[agent::QUEUES],
+    besides: &[&mix::typed::Mix],
     ..NOTHING
 };

@@ -108,6 +108,10 @@ pub struct At {
     pub unsent_bytes: Option<u64>,
     /// Smoothed round trip of the load, mean of its sockets, ns.
     pub rtt_ns: Option<u64>,
+    /// Bytes that the other end has acknowledged to its sockets since they are connected.
+    pub socket_acknowledged: Option<u64>,
+    /// Bytes that have come to them.
+    pub socket_received: Option<u64>,
 }
 
 /// What one end read in a round.

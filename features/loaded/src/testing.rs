@@ -2,13 +2,16 @@
 
 use msgpath_analyse::Logs;
 use msgpath_analyse::testing::Build;
-use msgpath_core::Case;
 use msgpath_core::schema::FAR;
+use msgpath_core::units::Pieces;
+use msgpath_core::{Case, Plan, Workload};
 use msgpath_record::Run;
 
 use crate::analyse::LoadedSummary;
+use crate::mix::record::{MixFacts, MixRound, Other, OtherRound};
+use crate::mix::setting::Setting;
 use crate::record::{At, LoadFacts, LoadedRound, QueueLog};
-use crate::section::{Read, SECTION};
+use crate::section::{Mixed, Read, SECTION};
 use crate::workload::LOADED;
 
 pub const MS: f64 = 1e6;
@@ -87,5 +90,61 @@ impl Bed {
         round.ends = [Some(log.clone()), None];
         round.ends[FAR] = Some(log);
         round
+    }
+}
+
+/// Echoes with a stream beside them: by what each is slower.
+pub struct MixBed {
+    /// The factor of the echo beside the stream.
+    pub slower: f64,
+    /// The part of the stream that is left beside the echo.
+    pub stream_keeps: f64,
+    /// A second path: its time by that of the first, and its factor.
+    pub second: Option<[f64; 2]>,
+    pub noise: f64,
+    pub rounds: u32,
+}
+
+impl Default for MixBed {
+    fn default() -> Self {
+        Self { slower: 1.0, stream_keeps: 1.0, second: None, noise: 0.01, rounds: 10 }
+    }
+}
+
+impl MixBed {
+    pub fn run(&self) -> (Run, Logs) {
+        msgpath_analyse::section::add(&SECTION);
+        let paths: &[&str] = if self.second.is_some() { &["tcp:send", "unix:send"] } else { &["tcp:send"] };
+        let mut build = Build::echo(paths, &[64]).rounds(self.rounds).noise(self.noise);
+        let cases = std::mem::take(&mut build.plan.cases);
+        let settings = |case: Case| {
+            Setting::of(1).into_iter().map(move |setting| Case { label: Some(setting.label()), ..case.clone() })
+        };
+        let cases = cases.into_iter().flat_map(settings).enumerate();
+        build.plan.cases = cases.map(|(id, case)| Case { id: id as u32, ..case }).collect();
+        build.plan.beside = true;
+        let (slower, [begins, second]) = (self.slower, self.second.unwrap_or([1.0, 1.0]));
+        let factors = [1.0, slower, begins, begins * second];
+        let mut run = build.factor(move |case| factors[case.id as usize]).run();
+        let case = Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(16 << 10));
+        let plan = Plan::new(Workload::STREAM, vec![case]);
+        run.header
+            .parts
+            .set(MixFacts { besides: vec![Other { text: "stream -l 16K".into(), name: "stream".into(), plan }] });
+        let others = |keeps: f64, pass: u32| {
+            let wobble = 1.0 + 0.002 * f64::from(pass % 3);
+            let bits = Some(10e6 * keeps * wobble);
+            vec![Some(OtherRound { window_ns: 1_000_000_000, bits, ..OtherRound::default() })]
+        };
+        let round = |case: Option<u32>, keeps: f64, pass: u32| {
+            // The wobble of one pass is not that of the same pass without the echo.
+            let others = others(keeps, pass + case.unwrap_or(0));
+            MixRound { case, pass, steady: true, others }
+        };
+        let mut logs = Logs::default();
+        let passes =
+            (0..self.rounds).flat_map(|pass| [round(None, 1.0, pass), round(Some(1), self.stream_keeps, pass)]);
+        logs.add(Mixed(passes.collect()));
+        (run, logs)
     }
 }

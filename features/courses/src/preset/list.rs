@@ -13,6 +13,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("notify-modes", include_str!("../../../../presets/notify-modes.toml")),
     ("peers", include_str!("../../../../presets/peers.toml")),
     ("rpc-timeline", include_str!("../../../../presets/rpc-timeline.toml")),
+    ("several-at-once", include_str!("../../../../presets/several-at-once.toml")),
     ("threads-and-queues", include_str!("../../../../presets/threads-and-queues.toml")),
     ("vehicles", include_str!("../../../../presets/vehicles.toml")),
     ("write-shape", include_str!("../../../../presets/write-shape.toml")),

@@ -31,4 +31,5 @@ const ALONE: &[&Feature] = &[
     &msgpath_stages::FEATURE,
     &msgpath_namespaces::FEATURE,
     &msgpath_tools::FEATURE,
+    &msgpath_loaded::FEATURE,
 ];

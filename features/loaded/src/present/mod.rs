@@ -7,12 +7,16 @@ mod terminal;
 
 use msgpath_present::section::{NOTHING, Section};
 
+use crate::mix;
+
 /// All of it.
 pub static SECTION: Section = Section {
-    terminal: terminal::view,
-    figures: &[queue::FIGURE],
-    answers: &["loaded-queue"],
-    sentences: &[crate::findings::ANSWER],
+    terminal: |run, summary, style| {
+        terminal::view(run, summary, style).or_else(|| mix::view::terminal(run, summary, style))
+    },
+    figures: &[queue::FIGURE, mix::figure::FIGURE],
+    answers: &["loaded-queue", "mix"],
+    sentences: &[crate::findings::ANSWER, crate::findings::MIX_ANSWERS[0], crate::findings::MIX_ANSWERS[1]],
     ..NOTHING
 };
 

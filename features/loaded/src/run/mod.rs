@@ -1,7 +1,7 @@
 //! Begins the load of a loaded round, waits until it is steady, has the queues read while the round lasts, and ends it.
 
-mod steady;
-mod watcher;
+pub(crate) mod steady;
+pub(crate) mod watcher;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -69,6 +69,9 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("fail-if", Measures),
     ("strict", Measures),
     ("tools", Starts("it starts measuring tools of others")),
+    // What goes on beside is an echo or a stream; its parser refuses what says where, or starts anything.
+    ("beside", Measures),
+    ("under-load", Measures),
     // The connection.
     ("TARGET", ByValue(target)),
     ("RUN", Refused("it measures again what a record says")),

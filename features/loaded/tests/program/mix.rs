@@ -1,0 +1,112 @@
+//! `--beside` and `--under-load`: each of several workloads is switched off in turn, and what it does to the others is known.
+
+use serde_json::Value;
+
+use crate::command::Home;
+
+/// A full queue of 100 packets of 1514 bytes at 10 Mbit/s, ns.
+const FULL_NS: f64 = 100.0 * 1514.0 * 8.0 / 10e6 * 1e9;
+
+fn effect<'a>(run: &'a Value, on: &str, by: &str) -> &'a Value {
+    let effects = run["mix"]["mains"][0]["effects"].as_array().unwrap();
+    effects.iter().find(|effect| effect["on"] == on && effect["by"] == by).expect("an effect")
+}
+
+#[test]
+fn a_stream_beside_an_echo_adds_its_queue_and_takes_it_away_again() {
+    let home = Home::new();
+    let link =
+        "--between lab --link rate=10M,queue=100,offloads=off -r 5 -t 16s -w 100ms --progress none --json --name mix";
+    let mut words: Vec<&str> = vec!["echo", "-l", "64", "--beside", "stream -l 16K -P 2"];
+    words.extend(link.split(' '));
+    let output = home.msgpath(&words);
+    if output.code == Some(3) {
+        return eprintln!("skipped: no lab with a rate here: {}", output.err);
+    }
+    let run = output.ends_with(0).json();
+    let value = |effect: &Value, side: &str| effect[side]["value"].as_f64().unwrap();
+    // TCP lets a queue of this length go down to half of it, and fills it again.
+    let echo = effect(&run, "echo", "stream");
+    let added = value(echo, "with") - value(echo, "without");
+    println!("{added} ns are added, a full queue holds {FULL_NS} ns");
+    assert!((0.3 * FULL_NS..1.05 * FULL_NS).contains(&added), "{echo}");
+    assert_eq!((&echo["confidence"], &echo["of_run"]), (&"sure".into(), &true.into()), "{echo}");
+    // Off again, the queue is empty again: what is left is far below a tenth of it.
+    assert!(value(echo, "without") < FULL_NS / 10.0, "{echo}");
+    let stream = effect(&run, "stream", "echo");
+    let bits = value(stream, "without");
+    assert!((8.5e6..10e6).contains(&bits), "payload of a link of 10 Mbit/s: {stream}");
+    let off = &run["mix"]["besides"][0]["off"];
+    assert!(off["rounds"] == 5 && (off["bits"]["value"].as_f64().unwrap() / bits - 1.0).abs() < 1e-9, "{off}");
+    let shown = home.run("show mix").ends_with(0).out;
+    let head: Vec<&str> = shown.lines().take(8).flat_map(str::split_whitespace).collect();
+    assert!(head.join(" ").contains("beside stream (") && head.join(" ").contains("times slower"), "{shown}");
+    home.run("verify mix").ends_with(0);
+    home.run("report mix -o mix.html").ends_with(0);
+    assert!(std::fs::read_to_string(home.path().join("mix.html")).unwrap().contains("fig-mix"));
+    home.run("diff mix mix").ends_with(0);
+}
+
+#[test]
+fn each_of_several_is_switched_off() {
+    let home = Home::new();
+    let mut words = vec!["stream", "-l", "16K", "--beside", "echo -l 64 --rate 500", "--beside", "echo -x unix -l 64"];
+    words.extend("-r 5 -t 5s -w 50ms --progress none --json --no-save".split(' '));
+    let run = home.msgpath(&words).ends_with(0).json();
+    let labels: Vec<&str> =
+        run["cases"].as_array().unwrap().iter().map(|case| case["case"]["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["alone", "beside", "without 1", "without 2"]);
+    for (on, by) in
+        [("stream", "echo 1"), ("stream", "echo 2"), ("echo 1", "stream"), ("echo 1", "echo 2"), ("echo 2", "stream")]
+    {
+        let effect = effect(&run, on, by);
+        assert!(effect["passes"] == 5 && effect["ratio"]["low"].is_f64(), "{effect}");
+    }
+    let off = &run["mix"]["besides"][0]["off"];
+    assert!(
+        off["rounds"] == 5 && off["lost"] == 0 && off["p99_ns"]["value"].as_f64() > off["p50_ns"]["value"].as_f64(),
+        "{off}"
+    );
+}
+
+#[test]
+fn paths_are_compared_under_load() {
+    let home = Home::new();
+    let words =
+        "compare -x tcp:send,unix:send -l 64 --under-load=stream -r 5 -t 4s -w 50ms --progress none --no-save --json";
+    let run = home.run(words).ends_with(0).json();
+    let mains = run["mix"]["mains"].as_array().unwrap();
+    let names: Vec<&str> = mains.iter().map(|main| main["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tcp:send", "unix:send"]);
+    let least =
+        run["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == "W168").expect("the answer");
+    assert!(least["text"].as_str().unwrap().contains("suffers least under the load"), "{least}");
+}
+
+#[test]
+fn what_has_no_meaning_beside_is_refused_by_name() {
+    let home = Home::new();
+    for (text, said) in [
+        ("periodic", "`periodic` is not what can go on here"),
+        ("", "`` is not what can go on here"),
+        ("echo -t 3s", "--time has no meaning here"),
+        ("stream --launch ssh", "--launch has no meaning here"),
+        ("echo --inflight 4", "--inflight has no meaning here"),
+        ("echo n2", "TARGET has no meaning here"),
+        ("echo --beside echo", "--beside has no meaning here"),
+        ("echo 'x", "quotation"),
+        ("echo -l 64,1K", "one path, one size and one rate"),
+        ("echo --rate 50%", "one path, one size and one rate"),
+        ("stream -x udp:send", "a stream over udp is not counted"),
+        ("echo --nothing", "--nothing"),
+        ("echo -h", "an option that prints a text"),
+    ] {
+        home.msgpath(&["echo", "--beside", text]).ends_with(2).says(&[said]);
+    }
+    for words in ["-c 100", "--stages light", "--each -c 5", "-t 60s -r 10"] {
+        let words: Vec<&str> = ["echo", "--beside", "stream"].into_iter().chain(words.split(' ')).collect();
+        home.msgpath(&words).ends_with(2);
+    }
+    let many: Vec<&str> = std::iter::once("echo").chain(["--beside", "stream"].repeat(5)).collect();
+    home.msgpath(&many).ends_with(2).says(&["5 go on beside, 4 may"]);
+}
