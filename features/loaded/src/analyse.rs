@@ -146,6 +146,7 @@ pub fn summarise(run: &Run, facts: &LoadFacts, read: &[LoadedRound], summary: &S
     let idle = plan.cases.iter().find(|case| Direction::of(case.label.as_deref()).is_none()).map(|case| case.id);
     let idle_rounds = idle.map(of_case).unwrap_or_default();
     let medians = series(plan, Metric::P50, &idle_rounds);
+    let closed = !plan.has_schedules();
     let directions = plan.cases.iter().filter_map(|case| {
         let direction = Direction::of(case.label.as_deref())?;
         let own: BTreeMap<u32, &LoadedRound> =
@@ -153,9 +154,11 @@ pub fn summarise(run: &Run, facts: &LoadFacts, read: &[LoadedRound], summary: &S
         let connect = summary.cases.iter().find(|one| one.case.id == case.id).and_then(|one| one.transit.connect_ns);
         let rounds = of_case(case.id);
         let added = added(&medians, &series(plan, Metric::P50, &rounds));
-        let queues: Vec<EndQueue> = direction.senders().iter().map(|end| end_queue(*end, &own, &medians)).collect();
-        let beyond =
-            added.iter().filter_map(|(pass, ns)| Some(ns - standing(direction, own.get(pass)?, *medians.get(pass)?)?));
+        let queues: Vec<EndQueue> =
+            direction.senders().iter().map(|end| end_queue(*end, &own, (&medians, closed))).collect();
+        let beyond = added
+            .iter()
+            .filter_map(|(pass, ns)| Some(ns - standing(direction, own.get(pass)?, (*medians.get(pass)?, closed))?));
         Some(UnderLoad {
             case: case.id,
             direction,
@@ -241,9 +244,9 @@ fn through(log: &QueueLog, direction: Direction) -> Option<f64> {
 }
 
 /// How long a message of the echo waits in the queues of an end, median, ns: what stands there, by the rate at which it leaves. A
-/// message that waits for its answer comes 1 / (idle + queue) times a second, so a queue is weighed by that
-/// (docs/method/loaded.md#where-it-stands).
-fn queue_ns(log: &QueueLog, idle_ns: f64) -> Option<f64> {
+/// message that waits for its answer comes 1 / (idle + queue) times a second, so a queue is weighed by that in a closed loop; by a schedule
+/// messages come at any moment (docs/method/loaded.md#where-it-stands).
+fn queue_ns(log: &QueueLog, (idle_ns, closed): (f64, bool)) -> Option<f64> {
     let bytes: Vec<u64> = log.samples.iter().filter_map(|at| at.backlog_bytes).collect();
     if bytes.is_empty() || bytes.iter().all(|bytes| *bytes == 0) {
         return bytes.first().map(|_| 0.0);
@@ -251,7 +254,7 @@ fn queue_ns(log: &QueueLog, idle_ns: f64) -> Option<f64> {
     let rate = bits(log, |at| at.left_bytes).filter(|bits| *bits > 0.0)?;
     let mut waits: Vec<f64> = bytes.iter().map(|bytes| 8e9 * *bytes as f64 / rate).collect();
     waits.sort_by(f64::total_cmp);
-    let weight = |wait: &f64| 1.0 / (wait + idle_ns).max(1.0);
+    let weight = |wait: &f64| if closed { 1.0 / (wait + idle_ns).max(1.0) } else { 1.0 };
     let half = waits.iter().map(weight).sum::<f64>() / 2.0;
     let mut below = 0.0;
     waits.iter().copied().find(|wait| {
@@ -265,15 +268,15 @@ fn is_fair(kinds: &[String]) -> bool {
 }
 
 /// What a message waited in the queues of the senders of a round, ns; `None`: nobody knows of one of them.
-fn standing(direction: Direction, round: &LoadedRound, idle_ns: f64) -> Option<f64> {
+fn standing(direction: Direction, round: &LoadedRound, idle: (f64, bool)) -> Option<f64> {
     let at = |end: &usize| {
         let log = round.ends[*end].as_ref()?;
-        if is_fair(&log.kinds) { Some(0.0) } else { queue_ns(log, idle_ns) }
+        if is_fair(&log.kinds) { Some(0.0) } else { queue_ns(log, idle) }
     };
     direction.senders().iter().map(at).sum()
 }
 
-fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>, idle: &Series) -> EndQueue {
+fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>, (idle, closed): (&Series, bool)) -> EndQueue {
     let logs = || rounds.values().filter_map(|round| round.ends[end].as_ref());
     let Some(last) = logs().next_back() else { return EndQueue { end: end_name(end).into(), ..EndQueue::default() } };
     let mean_of = |of: fn(&At) -> Option<u64>| over(rounds, |round| sampled(round.ends[end].as_ref()?, of));
@@ -286,7 +289,7 @@ fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>, idle: &Series) ->
         queued_bytes: mean_of(|at| at.backlog_bytes),
         queued_packets: mean_of(|at| at.backlog_packets),
         left_bits: over(rounds, |round| bits(round.ends[end].as_ref()?, |at| at.left_bytes)),
-        queue_ns: over(rounds, |round| queue_ns(round.ends[end].as_ref()?, *idle.get(&round.pass)?)),
+        queue_ns: over(rounds, |round| queue_ns(round.ends[end].as_ref()?, (*idle.get(&round.pass)?, closed))),
         drops: sum_of(|at| at.drops),
         marks: sum_of(|at| at.marks),
         device_bytes: mean_of(|at| at.device_bytes),
@@ -338,12 +341,18 @@ mod tests {
             ..At::default()
         };
         let mut log = QueueLog { samples: (0..100).map(at).collect(), ..QueueLog::default() };
-        assert!((queue_ns(&log, MS).unwrap() / MS - 10.0).abs() < 1e-6);
+        assert!((queue_ns(&log, (MS, true)).unwrap() / MS - 10.0).abs() < 1e-6);
         // Four times as long it is the longer one that most meet.
         log.samples.iter_mut().filter(|at| at.t_ns % 50_000_000 != 1).for_each(|at| at.backlog_bytes = Some(37_500));
-        assert!((queue_ns(&log, MS).unwrap() / MS - 30.0).abs() < 1e-6);
+        assert!((queue_ns(&log, (MS, true)).unwrap() / MS - 30.0).abs() < 1e-6);
+        // Every third is short: most messages of a closed loop meet those, and most that come at any moment the others.
+        for (n, at) in log.samples.iter_mut().enumerate() {
+            at.backlog_bytes = Some(if n.is_multiple_of(3) { 12_500 } else { 37_500 });
+        }
+        assert!((queue_ns(&log, (MS, true)).unwrap() / MS - 10.0).abs() < 1e-6);
+        assert!((queue_ns(&log, (MS, false)).unwrap() / MS - 30.0).abs() < 1e-6);
         log.samples.iter_mut().for_each(|at| at.backlog_bytes = Some(0));
-        assert_eq!((queue_ns(&log, MS), queue_ns(&QueueLog::default(), MS)), (Some(0.0), None));
+        assert_eq!((queue_ns(&log, (MS, true)), queue_ns(&QueueLog::default(), (MS, true))), (Some(0.0), None));
     }
 
     #[test]

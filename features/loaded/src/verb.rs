@@ -10,10 +10,10 @@ use msgpath_core::plan::Extent;
 use msgpath_core::{Case, Problem, Target, units};
 use msgpath_run::Progress;
 use msgpath_verbs::measure::{self, MeasuredBy};
-use msgpath_verbs::options::{Common, Options};
+use msgpath_verbs::options::{Common, Options, TimedOptions};
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::{self, Request, request};
-use msgpath_verbs::typed;
+use msgpath_verbs::typed::{self, List, Offered};
 use msgpath_verbs::verb::{Asked, Group};
 
 use crate::record::{Direction, LoadFacts};
@@ -22,12 +22,14 @@ use crate::workload::LOADED;
 
 /// What is typed, and the verb of the record.
 pub const NAME: &str = "loaded";
-/// Measuring time of each case when nothing is asked, ns.
-const TIME: u64 = 5_000_000_000;
+/// The time that is waited for each case when nothing is asked, with what the load takes to be ready, ns.
+const TIME: u64 = 20_000_000_000;
 /// Rounds of each case when nothing is asked: the load begins anew in each.
 const ROUNDS: u32 = 10;
 /// Warm-up of each case when nothing is asked, ns.
 const WARMUP: u64 = 500_000_000;
+/// What a run ends with whose connections or messages do not come through.
+const STARVED: [&str; 3] = ["E05", "E17", "E18"];
 /// Most streams in each direction.
 const MOST_STREAMS: u32 = 256;
 
@@ -58,6 +60,10 @@ pub(crate) struct Arguments {
     /// Payload bits a second of all streams of a direction: 5M [default: as much as passes]
     #[arg(long, value_name = "BITS", value_parser = units::parse_count, help_heading = "Load")]
     load_rate: Option<u64>,
+    /// Messages of the echo a second, by a schedule and timed from the intended send: what a message meets that comes at any
+    /// moment [default: each when the last has come back, so that many meet a short queue and few a long one]
+    #[arg(long, value_name = "RATE", value_parser = typed::rates, help_heading = "Message and path")]
+    rate: Option<List<Offered>>,
     #[command(flatten)]
     common: Common,
 }
@@ -114,14 +120,17 @@ impl Arguments {
     }
 
     fn request(&self) -> Result<Request, Problem> {
-        let options = self.common.options();
+        let options = self.options();
         let echo = request::Verb::Echo { each: false, fresh: false };
         let mut request = request(echo, &options, self.target.as_ref())?;
         self.facts()?;
         let plan = &mut request.plan;
         let [probe] = plan.cases.as_slice() else {
-            return Err(usage("one path and one size are measured under load").hint("-x tcp:send -l 64"));
+            return Err(usage("one path, one size and one rate are measured under load").hint("-x tcp:send -l 64"));
         };
+        if probe.of_capacity.is_some() {
+            return Err(usage("what a path takes under load is not looked for").hint("--rate 200"));
+        }
         let labelled = |(id, label): (usize, &str)| Case { id: id as u32, label: Some(label.into()), ..probe.clone() };
         let mut directions: Vec<Direction> = Vec::new();
         for direction in self.direction.iter().map(|direction| Direction::from(*direction)) {
@@ -165,7 +174,24 @@ impl Arguments {
     }
 
     fn options(&self) -> Options {
-        self.common.options()
+        let timed = TimedOptions { rate: self.rate.clone(), ..TimedOptions::default() };
+        Options { timed, ..self.common.options() }
+    }
+
+    /// A load over UDP without a rate takes all that passes.
+    fn starved(&self, error: anyhow::Error) -> anyhow::Error {
+        let unpaced = self.load == LoadArg::Udp && self.load_rate.is_none();
+        match error.downcast::<Problem>() {
+            Ok(problem) if unpaced && STARVED.contains(&problem.code.as_str()) => {
+                let why = "a load over UDP without a rate leaves the echo nothing of the link";
+                problem
+                    .why(why)
+                    .hint("--load-rate, a little below what the link takes: --load-rate 9M for 10 Mbit/s")
+                    .into()
+            }
+            Ok(problem) => problem.into(),
+            Err(error) => error,
+        }
     }
 }
 
@@ -175,10 +201,11 @@ impl msgpath_verbs::verb::Verb for Arguments {
     const BEFORE: Option<&'static str> = Some("stream");
     const BESIDE: Option<&'static str> = Some("there and back, idle and under load");
     const SHORT: Option<(&str, &str)> = Some((
-        "load streams direction load-rate path len time rounds launch between json verbose",
+        "load streams direction load-rate rate path len time rounds launch between json verbose",
         "Examples:
   msgpath loaded HOST --launch ssh           idle, then down and up under load
   msgpath loaded HOST --load-rate 20M        at a load that leaves room
+  msgpath loaded HOST --rate 200             what a message meets at any moment
   msgpath loaded --between lab --link rate=10M,queue=100  a link with a known queue",
     ));
 
@@ -190,7 +217,7 @@ impl msgpath_verbs::verb::Verb for Arguments {
             Box::new(Loading::new(shown, setup))
         };
         let own = MeasuredBy { verb: NAME, each: false, parts: Parts::default().with(facts.clone()), beside: &beside };
-        measure::measure_with(own, request, &self.options(), words)
+        measure::measure_with(own, request, &self.options(), words).map_err(|error| self.starved(error))
     }
 
     fn request(&self) -> Option<Result<Request, Problem>> {

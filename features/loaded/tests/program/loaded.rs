@@ -9,7 +9,7 @@ const FRAME: f64 = 1400.0 + 8.0 + 20.0 + 14.0;
 /// Packets that the queue of the link holds, and its bits a second.
 const PACKETS: f64 = 100.0;
 const RATE: f64 = 10e6;
-const SHORT: &str = "-r 5 -t 3s -w 100ms --progress none";
+const SHORT: &str = "-r 5 -t 6s -w 100ms --progress none";
 
 /// A run on a link of that rate and queue; `None`: no lab here.
 fn on_link(home: &Home, words: &str) -> Option<Value> {
