@@ -108,19 +108,19 @@ mod tests {
 
     #[test]
     fn what_each_does_to_the_other_is_said_with_its_range() {
-        let sentences = said(&MixBed { slower: 12.0, stream_keeps: 0.9, ..MixBed::default() });
+        let sentences = said(&MixBed { slower: 12.0, stream_keeps: 0.8, ..MixBed::default() });
         assert_eq!(sentences.len(), 2, "{sentences:?}");
         let [echo, stream] = [&sentences[0], &sentences[1]];
         assert!(echo.starts_with("sure: echo p50 ") && echo.contains(" alone, "), "{echo}");
-        assert!(echo.contains("beside stream (12.0 times slower, 95 %: "), "{echo}");
-        assert!(stream.starts_with("sure: stream 10.0 Mbit/s alone, 9.0"), "{stream}");
-        assert!(stream.contains("beside echo (loses 10 %"), "{stream}");
+        assert!(echo.contains("beside stream (1") && echo.contains(" times slower, 95 %: "), "{echo}");
+        assert!(stream.starts_with("sure: stream 10.0 Mbit/s alone, 8.0"), "{stream}");
+        assert!(stream.contains("beside echo (loses 20 %"), "{stream}");
     }
 
     #[test]
-    fn what_is_not_noticed_is_not_said_to_be() {
+    fn a_small_change_is_no_factor_and_few_passes_decide_nothing() {
         let sentences = said(&MixBed { slower: 1.0, noise: 0.2, ..MixBed::default() });
-        assert!(sentences[0].starts_with("can't tell: echo p50"), "{sentences:?}");
+        assert!(sentences[0].contains("echo p50") && !sentences[0].contains(" times "), "{sentences:?}");
         let few = said(&MixBed { slower: 12.0, rounds: 3, ..MixBed::default() });
         assert!(few.iter().all(|said| said.starts_with("can't tell")), "{few:?}");
         let other = msgpath_analyse::testing::Build::echo(&["tcp:send"], &[64]).run();

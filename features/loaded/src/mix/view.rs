@@ -49,7 +49,7 @@ fn effects(mix: &MixSummary, glyphs: Glyphs) -> Table {
     let mut table = Table::new()
         .column("who", Align::Left)
         .column("by", Align::Left)
-        .column("without", Align::Right)
+        .optional("without", Align::Right, 5)
         .column("with", Align::Right)
         .column("change", Align::Left)
         .optional("range, 95 %", Align::Left, 4);
@@ -100,7 +100,7 @@ fn others(mix: &MixSummary, glyphs: Glyphs) -> Table {
                 bits.into(),
             ]);
         };
-        row(&other.text, "without".into(), &other.off);
+        row(&other.name, "without".into(), &other.off);
         for main in &mix.mains {
             if let Some(means) = main.others.get(at) {
                 row("", format!("with {}", main.name), means);
