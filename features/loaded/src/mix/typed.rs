@@ -170,10 +170,6 @@ impl msgpath_verbs::beside::Beside for Mix {
         (plan.fewest_rounds, plan.extend, plan.try_causes, plan.events, plan.refine) = (0, false, false, false, false);
         plan.validate()?;
         request.notes.clear();
-        if let Extent::Time(ns) = plan.extent {
-            let seconds = plan.cases.len() as u64 * ns / 1_000_000_000;
-            request.notes.push(format!("{} cases, about {seconds} s", plan.cases.len()));
-        }
         request.parts.set(MixFacts { besides: named(&all) });
         Ok(())
     }

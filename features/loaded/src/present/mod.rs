@@ -14,8 +14,9 @@ pub static SECTION: Section = Section {
     terminal: |run, summary, style| {
         terminal::view(run, summary, style).or_else(|| mix::view::terminal(run, summary, style))
     },
-    figures: &[queue::FIGURE, mix::figure::FIGURE],
-    answers: &["loaded-queue", "mix"],
+    leading: &[mix::figure::FIGURE],
+    figures: &[queue::FIGURE],
+    answers: &["loaded-queue"],
     sentences: &[crate::findings::ANSWER, crate::findings::MIX_ANSWERS[0], crate::findings::MIX_ANSWERS[1]],
     ..NOTHING
 };
