@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::preset::{NOT_ATTEMPTED, PRESETS, PUBLISHED};
 use anyhow::Result;
 use clap::{ArgAction, Args};
-use msgpath_core::foreign::{shown, shown_lines};
+use msgpath_core::foreign::{shell_word, shown, shown_lines};
 use msgpath_core::{Problem, units};
 use msgpath_sys::say;
 
@@ -128,8 +128,9 @@ fn show(found: &Found) -> Result<String> {
     let head = format!("{}: {}", found.name, preset.summary);
     let mut text = format!("{}\n\n{}\n\n", shown(&head), shown_lines(&preset.about));
     for run in &preset.runs {
+        let words: Vec<String> = run.command(&[], &|_| false).iter().map(|word| shell_word(word)).collect();
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&run.command(&[], &|_| false).join(" ")));
+        let _ = writeln!(text, "{:<12} msgpath {}", run.name, shown(&words.join(" ")));
     }
     let _ = writeln!(text, "\n{}", in_words(&presets::estimate(preset, &[], false)?));
     Ok(text)
