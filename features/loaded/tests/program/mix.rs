@@ -25,6 +25,8 @@ fn a_stream_beside_an_echo_adds_its_queue_and_takes_it_away_again() {
     }
     let run = output.ends_with(0).json();
     let value = |effect: &Value, side: &str| effect[side]["value"].as_f64().unwrap();
+    let echo = effect(&run, "echo", "stream");
+    let added = value(echo, "with") - value(echo, "without");
     println!("{added} ns are added, a queue of single packets holds {FULL_NS} ns");
     assert!(added > 0.1 * FULL_NS, "{echo}");
     assert_eq!((&echo["confidence"], &echo["of_run"]), (&"sure".into(), &true.into()), "{echo}");
