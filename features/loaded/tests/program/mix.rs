@@ -1,6 +1,6 @@
 //! `--beside` and `--under-load`: each of several workloads is switched off in turn, and what it does to the others is known.
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::Home;
 
