@@ -5,7 +5,7 @@
 //! is seeded by the caller: the same numbers give the same answer.
 //!
 //! A round is a number or a histogram here, a case a slice of them in the order of time. `describe`, `distributions` and
-//! `estimate` have the small pieces (means, Student's t, a mean with its interval), `robust` means that one bad round does not
+//! `estimate` have the small pieces, `fairness` Jain's index (means, Student's t, a mean with its interval), `robust` means that one bad round does not
 //! move. `pooled` weighs all rounds of a case equally, `quantile` gives the interval of a quantile of theirs, `shape` and `ridge`
 //! the distribution in rows, `dependence` says how many independent rounds those are worth that go together. Comparisons:
 //! `paired`, `tails`, `control`, judged by `verdict`; `resample` draws passes again; `level` is for runs that cannot be paired,
@@ -24,6 +24,7 @@ pub mod dependence;
 pub mod describe;
 pub mod distributions;
 pub mod estimate;
+pub mod fairness;
 pub mod level;
 pub mod order;
 pub mod paired;
