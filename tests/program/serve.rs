@@ -367,6 +367,7 @@ fn round(transport: &dyn msgpath_paths::Transport) -> RoundOrder {
         messages: 1,
         trim: 0,
         patience_ns: 0,
+        timed: None,
         cpus: Vec::new(),
         stamps: Stamps::Near,
         departures: false,

@@ -21,6 +21,7 @@
 //! | `event_loop` | the same for an echo whose thread serves many connections from one epoll set |
 //! | `ahead` | receive calls that ask for more than a message |
 //! | `given_up` | which answers are late and which come twice, of messages that were given up for lost |
+//! | `in_time` | rounds that go on for a time: several near ends begin and end together |
 //! | `open` | the open loop: a sending and a receiving thread for each connection |
 //! | `pacer`, `lateness` | when a sender by a schedule may go on, of messages and of calls; why it was late |
 //! | `meter` | what a thread used and its connections counted, around the measured messages |
@@ -53,6 +54,7 @@ pub mod floors;
 mod given_up;
 pub mod greeting;
 pub mod handshake;
+mod in_time;
 pub mod last_output;
 pub mod lateness;
 pub mod launched;

@@ -197,6 +197,7 @@ pub(crate) mod tests {
             messages: 1,
             trim: 0,
             patience_ns: 0,
+            timed: None,
             cpus: Vec::new(),
             stamps: Stamps::Near,
             departures: false,

@@ -95,6 +95,11 @@ pub fn tcp_since(after: TcpInfo, before: TcpInfo) -> TcpInfo {
         rwnd_limited_us: after.rwnd_limited_us.saturating_sub(before.rwnd_limited_us),
         sndbuf_limited_us: after.sndbuf_limited_us.saturating_sub(before.sndbuf_limited_us),
         out_of_order: after.out_of_order.zip(before.out_of_order).map(|(after, before)| since(after, before)),
+        // 16 bits wide in the kernel.
+        timeouts: after
+            .timeouts
+            .zip(before.timeouts)
+            .map(|(after, before)| (after as u16).wrapping_sub(before as u16).into()),
         ..after
     }
 }

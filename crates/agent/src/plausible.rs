@@ -1,7 +1,7 @@
 //! Whether what a far end reports can be: it is compared with what the near end knows itself. A far end that is broken, or
 //! lies, ends the run; its figures never become results.
 
-use msgpath_core::schema::{EndReport, ThreadRecord};
+use msgpath_core::schema::{EndReport, Slots, ThreadRecord};
 use msgpath_core::{Exit, Problem};
 use msgpath_paths::is_lossy;
 
@@ -10,6 +10,8 @@ use crate::wire::RoundOrder;
 
 /// Clocks of two machines differ, and a thread's CPU time is counted in ticks.
 const TOLERANCE_NS: u64 = 100_000_000;
+/// No clock of a machine that is up shows more, ns: 73 years.
+const LATEST_NS: u64 = 1 << 61;
 /// No memory moves bytes faster than this: a terabyte a second.
 const MOST_BYTES_PER_NS: u128 = 1000;
 
@@ -31,7 +33,8 @@ pub struct Known {
 /// # Errors
 /// E57 with the first figure that cannot be.
 pub fn check(order: &RoundOrder, known: &Known, far: &EndReport, threads: &[ThreadRecord]) -> Result<(), Problem> {
-    match impossible(order, known, far).or_else(|| not_their_sum(order, far, threads)) {
+    let wrong = impossible(order, known, far).or_else(|| not_their_sum(order, far, threads));
+    match wrong.or_else(|| wrong_slots(order, known, threads)) {
         None => Ok(()),
         Some(what) => Err(Problem::new("E57", Exit::Unfinished, format!("the far end reports what cannot be: {what}"))
             .why("a result that rests on a wrong report is worthless, so the run stopped")
@@ -49,7 +52,7 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     let echoed = order.workload.is_echoed();
     let most = if echoed && lossy {
         doubled
-    } else if echoed && known.open {
+    } else if order.timed.is_some() || echoed && known.open {
         ordered
     } else {
         known.sent
@@ -61,6 +64,8 @@ fn impossible(order: &RoundOrder, known: &Known, far: &EndReport) -> Option<Stri
     // What loses nothing has brought whatever was answered here, and all of a stream.
     let least = match role {
         _ if lossy => 0,
+        // What stands in buffers when its time is over does not arrive.
+        Role::Receiver if order.timed.is_some() => 0,
         Role::Receiver => known.sent,
         Role::Sender => 0,
         _ => known.received,
@@ -160,6 +165,24 @@ fn not_their_sum(order: &RoundOrder, far: &EndReport, threads: &[ThreadRecord]) 
     })
 }
 
+/// Slots of time that no receiver of this round counts in.
+fn wrong_slots(order: &RoundOrder, known: &Known, threads: &[ThreadRecord]) -> Option<String> {
+    let width = order.timed.map_or(0, |timed| timed.slot_ns);
+    let span = u128::from(known.span_ns) + u128::from(TOLERANCE_NS);
+    threads.iter().filter_map(|thread| thread.slots.as_ref()).find_map(|slots| {
+        let bytes: u128 = slots.bytes.iter().map(|bytes| u128::from(*bytes)).sum();
+        let shaped = width > 0 && slots.width_ns == width && slots.bytes.len() <= Slots::MOST;
+        let timed = slots.begin_ns <= LATEST_NS && slots.first == slots.begin_ns / width.max(1);
+        if shaped
+            && timed
+            && order.timed.is_some_and(|timed| (timed.lead_ns, timed.ns) == (slots.lead_ns, slots.span_ns))
+        {
+            return (bytes > span * MOST_BYTES_PER_NS).then(|| format!("{bytes} bytes in slots of a round"));
+        }
+        Some(format!("{} slots of {} ns from {} ns on", slots.bytes.len(), slots.width_ns, slots.begin_ns))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +209,30 @@ mod tests {
         let problem = check(&order, &known, &far, &[]).unwrap_err();
         assert_eq!((problem.code.as_str(), problem.exit), ("E57", Exit::Unfinished));
         assert!(problem.to_string().contains(says), "{problem}");
+    }
+
+    #[test]
+    fn slots_are_those_of_the_round() {
+        use crate::wire::Timed;
+        let (order, known, _) = honest(Workload::STREAM);
+        let timed = Timed { ns: 640_000_000, lead_ns: 64_000_000, slot_ns: 10_000_000 };
+        let order = RoundOrder { timed: Some(timed), ..order };
+        let good = Slots { bytes: vec![5; 64], ..Slots::new(timed.slot_ns, 77, (timed.lead_ns, timed.ns)) };
+        let wrong = |order: &RoundOrder, slots: Slots| {
+            wrong_slots(order, &known, &[ThreadRecord { slots: Some(slots), ..ThreadRecord::default() }])
+        };
+        assert_eq!(wrong(&order, good.clone()), None);
+        assert!(wrong(&RoundOrder { timed: None, ..order.clone() }, good.clone()).is_some(), "of no such round");
+        for slots in [
+            Slots { bytes: vec![1; Slots::MOST + 1], ..good.clone() },
+            Slots { first: u64::MAX, ..good.clone() },
+            Slots { begin_ns: u64::MAX, first: u64::MAX / timed.slot_ns, ..good.clone() },
+            Slots { width_ns: 0, ..good.clone() },
+            Slots { bytes: vec![u64::MAX; 3], ..good.clone() },
+            Slots { span_ns: 1, ..good.clone() },
+        ] {
+            assert!(wrong(&order, slots.clone()).is_some(), "{slots:?}");
+        }
     }
 
     #[test]

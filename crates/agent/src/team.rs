@@ -328,8 +328,17 @@ pub fn thread_problem(error: &std::io::Error) -> Problem {
 
 /// What each thread of an end brought home, where there are several.
 pub fn thread_records(outcomes: &[Outcome]) -> Vec<ThreadRecord> {
-    let record = |one: &Outcome| ThreadRecord { cpu: one.cpu, report: one.report, events: one.events.clone() };
-    if outcomes.len() > 1 { outcomes.iter().map(record).collect() } else { Vec::new() }
+    let record = |one: &Outcome| ThreadRecord {
+        cpu: one.cpu,
+        report: one.report,
+        events: one.events.clone(),
+        slots: one.slots.clone(),
+    };
+    if outcomes.len() > 1 || outcomes.iter().any(|one| one.slots.is_some()) {
+        outcomes.iter().map(record).collect()
+    } else {
+        Vec::new()
+    }
 }
 
 /// What one thread gets.

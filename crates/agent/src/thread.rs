@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Dispatch, Stamps};
-use msgpath_core::schema::{EndReport, EventCounts, Granted, OpenRound, TracedThread};
+use msgpath_core::schema::{EndReport, EventCounts, Granted, OpenRound, Slots, TracedThread};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Delivery, Histogram, Unavailable};
 use msgpath_paths::{
@@ -159,6 +159,8 @@ pub struct Outcome {
     pub events: EventCounts,
     /// What the workload of a feature has to say besides.
     pub parts: Parts,
+    /// What came, in slots of time, in a round that goes on for a time.
+    pub slots: Option<Slots>,
 }
 
 impl Outcome {
@@ -179,6 +181,7 @@ impl Outcome {
             cpu: None,
             events: EventCounts::new(),
             parts: Parts::default(),
+            slots: None,
         }
     }
 }
@@ -273,12 +276,12 @@ fn touched(count: usize) -> Vec<u64> {
     times
 }
 
-fn fold(rows: &[Row], into: &mut Histogram) {
+pub(crate) fn fold(rows: &[Row], into: &mut Histogram) {
     rows.iter().for_each(|row| record(into, row.latency));
 }
 
 /// Whether the other end has closed, or this one was told to stop waiting.
-fn is_the_end(error: &std::io::Error) -> bool {
+pub(crate) fn is_the_end(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionAborted | ConnectionReset | BrokenPipe)
 }
@@ -413,7 +416,10 @@ impl Job {
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let mut inbox = self.begin(ends)?;
         let mut outcome = match self.role {
-            Role::EchoNear => self.echo_near(ends, &messages, &mut inbox),
+            Role::EchoNear => match self.order.timed {
+                Some(timed) => self.echo_in_time(ends, &messages, &mut inbox, timed),
+                None => self.echo_near(ends, &messages, &mut inbox),
+            },
             _ => self.echo_far(ends, &messages, &mut inbox),
         }?;
         if !incoming.is_compared() {
@@ -427,7 +433,10 @@ impl Job {
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let mut inbox = self.begin(ends)?;
         let outcome = match self.role {
-            Role::Sender => self.sender(ends, &messages, &mut inbox),
+            Role::Sender => match self.order.timed {
+                Some(timed) => self.send_in_time(ends, &messages, timed),
+                None => self.sender(ends, &messages, &mut inbox),
+            },
             _ => self.open_sender(ends, &messages),
         }?;
         Ok(self.finished(outcome))
@@ -438,7 +447,10 @@ impl Job {
         let messages = Messages { outgoing: &outgoing, incoming: &incoming, lossy };
         let mut inbox = self.begin(ends)?;
         let outcome = match self.role {
-            Role::Receiver => self.receiver(ends, &messages, &mut inbox),
+            Role::Receiver => match self.order.timed {
+                Some(timed) => self.receive_in_time(ends, &messages, &mut inbox, timed),
+                None => self.receiver(ends, &messages, &mut inbox),
+            },
             _ => self.open_receiver(ends, &messages, &mut inbox),
         }?;
         Ok(self.finished(outcome))
@@ -756,7 +768,7 @@ impl Job {
 
     /// Waits for the buffers the kernel still holds and counts what it said of them, trimmed messages included: a
     /// notification may answer sends on both sides of the border. Not measured.
-    fn settle(&self, ends: &mut dyn Ends, report: &mut EndReport) -> Result<(), LoopError> {
+    pub(crate) fn settle(&self, ends: &mut dyn Ends, report: &mut EndReport) -> Result<(), LoopError> {
         for at in 0..ends.count() {
             report.zerocopy.add(&ends.end(at).drain()?);
         }

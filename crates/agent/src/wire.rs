@@ -16,7 +16,7 @@ use msgpath_core::program::ProgramFacts;
 use msgpath_core::program::{Program, Talk};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
-    ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
+    ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound, Slots,
     ThreadRecord, TracedThread, Tracing,
 };
 use msgpath_core::units::Pieces;
@@ -554,6 +554,9 @@ pub struct RoundOrder {
     /// The near end of an echo stops early after this long, ns; 0: never; [`UNTIL_TOLD`]: when it is told to finish. Then the
     /// far end's last message does not come, and that is not an error.
     pub patience_ns: u64,
+    /// The round goes on for a time instead of a number of messages: there are several near ends, and each is to send all the while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed: Option<Timed>,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
     /// Stamps.
@@ -582,6 +585,26 @@ pub struct RoundOrder {
     /// What the workload of a feature must know besides.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
     pub parts: Parts,
+}
+
+/// A round that goes on for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timed {
+    /// From its first message to its end, ns.
+    pub ns: u64,
+    /// At its begin, not measured, ns.
+    pub lead_ns: u64,
+    /// Length of the slots in which a receiver counts, ns.
+    pub slot_ns: u64,
+}
+
+impl Timed {
+    /// The longest of such rounds, ns.
+    pub const MOST_NS: u64 = 600_000_000_000;
+
+    fn is_possible(self) -> bool {
+        (1..=Self::MOST_NS).contains(&self.ns) && self.lead_ns < self.ns && self.slot_ns >= self.ns / Slots::MOST as u64
+    }
 }
 
 /// Buffers that a method may keep in flight where the load is open: the schedule decides how many messages are.
@@ -637,6 +660,11 @@ impl RoundOrder {
             || self.working_set > MAX_WORKING_SET
         {
             return Err("service time or working set out of range");
+        }
+        if self.timed.is_some_and(|timed| !timed.is_possible())
+            || self.timed.is_some() && (self.dispatch == Dispatch::EventLoop || self.traced || self.program.is_some())
+        {
+            return Err("a round that goes on for a time as no round can");
         }
         if self.options.read_size.is_some_and(|bytes| !(1..=MAX_READ_SIZE).contains(&bytes)) {
             return Err("bytes of a receive call out of range");

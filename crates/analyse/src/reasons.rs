@@ -125,6 +125,7 @@ impl Explained for EndSummary {
             "tcp" => "TCP_INFO was not read: the transport is not TCP, or the kernel refused",
             "tcp.pacing_bytes_per_s" => "not paced",
             "tcp.out_of_order" => "not counted by the kernel (before Linux 5.4)",
+            "tcp.timeouts" => "not counted by the kernel (before Linux 6.7)",
             "events.per_message" => "not counted: why stands beside it",
             "events.user_share" => "not counted apart from the kernel's part",
             "events.running_share" => "not counted, or on cores that no thread ran on",

@@ -347,7 +347,7 @@ pub mod testing {
             };
             own.threads = (0..threads)
                 .filter(|_| threads > 1)
-                .map(|_| ThreadRecord { cpu: Some(end as u32), report, events: Default::default() })
+                .map(|_| ThreadRecord { cpu: Some(end as u32), report, ..ThreadRecord::default() })
                 .collect();
         }
     }

@@ -533,6 +533,13 @@ pub struct ChannelOptions {
     pub queued_signals: bool,
     /// Most bytes that a receive call asks for, where message boundaries are not preserved; `None`: those of the message.
     pub read_size: Option<u64>,
+    /// Near ends of each round where there are several, each a process of its own: its place, or nothing where it runs where the user is.
+    /// Empty: one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<EndPlace>,
+    /// The far end listens on a socket for each of its threads at one port (SO_REUSEPORT), and the kernel chooses among them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reuse_port: bool,
 }
 
 /// Whether a text is an address, perhaps with the device of its link.
@@ -574,6 +581,8 @@ impl Default for ChannelOptions {
             mac_address: None,
             queued_signals: false,
             read_size: None,
+            clients: Vec::new(),
+            reuse_port: false,
         }
     }
 }

@@ -757,6 +757,9 @@ pub struct TcpInfo {
     /// Segments received out of order; `None`: the kernel does not count them (before Linux 5.4).
     #[serde(default)]
     pub out_of_order: Option<u64>,
+    /// Retransmission timeouts; `None`: the kernel does not count them for a connection (before Linux 6.7).
+    #[serde(default)]
+    pub timeouts: Option<u64>,
 }
 
 impl TcpInfo {
@@ -775,6 +778,7 @@ impl TcpInfo {
             sndbuf_limited_us: self.sndbuf_limited_us + next.sndbuf_limited_us,
             min_rtt_us: self.min_rtt_us.min(next.min_rtt_us),
             out_of_order: self.out_of_order.zip(next.out_of_order).map(|(own, next)| own + next),
+            timeouts: self.timeouts.zip(next.timeouts).map(|(own, next)| own + next),
             ..next
         }
     }
@@ -929,6 +933,105 @@ pub struct ThreadRecord {
     /// Events that it counted.
     #[serde(default)]
     pub events: EventCounts,
+    /// What it received, slot by slot, in a round that goes on for a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<Slots>,
+}
+
+/// What came in equal slots of time, by the clock of the end that counted it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct Slots {
+    /// Length of a slot, ns.
+    pub width_ns: u64,
+    /// When the first message came, ns of that clock.
+    pub begin_ns: u64,
+    /// From then on so long is not measured, ns.
+    pub lead_ns: u64,
+    /// From then on the round goes on for so long, ns.
+    pub span_ns: u64,
+    /// Number of the first slot: slot n begins at n times the length.
+    pub first: u64,
+    /// Payload bytes that came in each; of an echo those of the replies.
+    pub bytes: Vec<u64>,
+}
+
+impl Slots {
+    /// Most slots of a round.
+    pub const MOST: usize = 128;
+
+    /// Slots of this length of a round that begins now.
+    pub fn new(width_ns: u64, begin_ns: u64, (lead_ns, span_ns): (u64, u64)) -> Self {
+        let width_ns = width_ns.max(1);
+        let first = begin_ns / width_ns;
+        Self { width_ns, begin_ns, lead_ns, span_ns, first, bytes: Vec::with_capacity(Self::MOST) }
+    }
+
+    /// Adds what came at `ns`; what came before the first slot or after the last one that there may be is left out.
+    pub fn add(&mut self, ns: u64, bytes: u64) {
+        let at = ns.checked_div(self.width_ns).and_then(|at| at.checked_sub(self.first));
+        let Some(at) = at.filter(|at| *at < Self::MOST as u64) else { return };
+        if self.bytes.len() <= at as usize {
+            self.bytes.resize(at as usize + 1, 0);
+        }
+        self.bytes[at as usize] += bytes;
+    }
+
+    /// Adds what another receiver of the same clock counted in slots of the same length.
+    pub fn merge(&mut self, other: &Slots) {
+        if self.width_ns == 0 {
+            return self.clone_from(other);
+        }
+        if other.width_ns != self.width_ns {
+            return;
+        }
+        let first = self.first.min(other.first);
+        let end = |slots: &Slots| slots.first + slots.bytes.len() as u64;
+        let length = (end(self).max(end(other)) - first).min(Self::MOST as u64) as usize;
+        let mut bytes = vec![0; length];
+        for slots in [&*self, other] {
+            let from = (slots.first - first) as usize;
+            bytes.iter_mut().skip(from).zip(&slots.bytes).for_each(|(sum, bytes)| *sum += bytes);
+        }
+        (self.first, self.bytes, self.begin_ns) = (first, bytes, self.begin_ns.min(other.begin_ns));
+    }
+}
+
+/// One of several near ends in a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientRound {
+    /// Messages that it sent, received and lost, measured ones only; those that it sends in a stream as its receiver counted them.
+    pub delivery: Delivery,
+    /// How long it measured, ns of its clock.
+    pub elapsed_ns: u64,
+    /// The slowest of its connects, ns.
+    pub connect_ns: u64,
+    /// What its receiver counted in slots of time: the far end, or itself in an echo and where the far end sends.
+    pub slots: Slots,
+    /// Retransmission timeouts of the sender of its connections, of both ends in an echo; `None`: not TCP, or the kernel does not count.
+    #[serde(default)]
+    pub timeouts: Option<u64>,
+    /// Segments that they retransmitted; `None`: not TCP.
+    #[serde(default)]
+    pub retransmitted: Option<u64>,
+    /// TCP's retransmission timeouts of its whole network namespace meanwhile (`TcpExt.TCPTimeouts`); `None`: not read there.
+    #[serde(default)]
+    pub namespace_timeouts: Option<u64>,
+    /// Round trips of an echo, ns: 64 quantiles at equal distances, and how many messages they are of.
+    #[serde(default)]
+    pub latency: KeptQuantiles,
+}
+
+/// A distribution by its quantiles.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct KeptQuantiles {
+    /// Values that it is of, lost ones included.
+    pub count: u64,
+    /// The quantiles (n + 0.5) / length, ns; `None`: the message was lost.
+    pub quantiles_ns: Vec<Option<u64>>,
+    /// The quantile 0.5, ns.
+    pub p50_ns: Option<u64>,
+    /// The quantile 0.99, ns; `None`: fewer than 100 messages, or it was lost.
+    pub p99_ns: Option<u64>,
 }
 
 /// What one end reports of a round, and what was read there.
@@ -1042,6 +1145,9 @@ pub struct RoundRecord {
     /// What the workload of a feature has to say of the round, one for each thread of the near end; empty for other workloads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Parts>,
+    /// The near ends one by one, where there are several (`ChannelOptions::clients`). What `ends` has of the near end is all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientRound>,
     /// Latency, ns: from the send (closed loop) or from the intended send (open loop) to the reply. Stored apart from
     /// the JSON, like the four below.
     #[serde(skip)]
@@ -1230,6 +1336,29 @@ impl RunEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_of_two_receivers_are_added_slot_by_slot() {
+        let slots = |begin_ns: u64, at: &[(u64, u64)]| {
+            let mut slots = Slots::new(10, begin_ns, (0, 100));
+            at.iter().for_each(|(ns, bytes)| slots.add(*ns, *bytes));
+            slots
+        };
+        let mut early = slots(1_003, &[(1_003, 1), (1_009, 2), (1_031, 4), (900, 8), (9_999, 16)]);
+        assert_eq!((early.first, early.bytes.as_slice()), (100, &[3, 0, 0, 4][..]), "what is outside is left out");
+        let late = slots(1_025, &[(1_025, 5), (1_049, 7)]);
+        let mut other = late.clone();
+        other.merge(&early);
+        early.merge(&late);
+        assert_eq!((early.first, early.begin_ns, early.bytes.as_slice()), (100, 1_003, &[3, 0, 5, 4, 7][..]));
+        assert_eq!(other.bytes, early.bytes, "in either order");
+        let mut none = Slots::default();
+        none.add(5, 7);
+        none.merge(&late);
+        assert_eq!(none, late);
+        early.merge(&Slots::new(20, 0, (0, 1)));
+        assert_eq!(early.bytes.len(), 5, "of another length nothing is added");
+    }
 
     #[test]
     fn a_clock_is_shared_within_one_boot_and_one_time_namespace() {

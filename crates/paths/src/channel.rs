@@ -333,6 +333,13 @@ impl Channel for Socket {
             if let Ok(on) = sockopt::tcp_nodelay(&self.fd) {
                 list.push(grant(end, "TCP_NODELAY", Some(options.nodelay.to_string()), on.to_string()));
             }
+            // Accepted sockets have it from the one that listened.
+            if let Some(on) =
+                sockopt::socket_reuseport(&self.fd).ok().filter(|on| *on || options.reuse_port && end == "far")
+            {
+                let asked = (options.reuse_port && end == "far").then(|| "true".to_owned());
+                list.push(grant(end, "SO_REUSEPORT", asked, on.to_string()));
+            }
             if let Ok(name) = sockopt::tcp_congestion(&self.fd) {
                 list.push(grant(end, "TCP_CONGESTION", options.congestion.clone(), name));
             }
@@ -760,6 +767,7 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> Option<TcpInfo> {
         rwnd_limited_us: info.rwnd_limited,
         sndbuf_limited_us: info.sndbuf_limited,
         out_of_order: info.rcv_ooopack.map(u64::from),
+        timeouts: info.total_rto.map(u64::from),
         pacing_rate: Some(info.pacing_rate).filter(|rate| *rate != u64::MAX),
     })
 }

@@ -134,8 +134,7 @@ impl Background {
     }
 
     fn leave(&mut self, side: Side) -> Result<(), Problem> {
-        let link = if side == Side::Near { &mut self.pair.near } else { &mut self.pair.far };
-        link.send(&ToEnd::Leave)?;
+        self.pair.link(side).send(&ToEnd::Leave)?;
         // That its connection broke was said before.
         while !matches!(self.pair.answer(side)?.0, FromEnd::Left) {}
         Ok(())

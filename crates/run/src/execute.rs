@@ -35,7 +35,7 @@ use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
 use crate::settling::kind;
 use crate::written::{self, carrier, flags, held, leave_out, renumber};
-use crate::{budget, capacity, places, program, reach, replicas, simulate, suspects, traces};
+use crate::{budget, capacity, clients, places, program, reach, replicas, simulate, suspects, traces};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -691,7 +691,11 @@ impl<'a> Run<'a> {
         let (case, pace) = (&plan.cases[case], &self.paces[case]);
         let messages = pace.messages(plan, case, place.pass);
         let debts = self.debts.get(&case.id).cloned().unwrap_or_default();
-        let (messages, trim) = measured_of(case, (messages, pace.trim(plan, case, messages)), &debts);
+        let timed = clients::timed(plan, case, pace);
+        let (messages, trim) = match timed {
+            Some(timed) => (clients::messages(timed), 0),
+            None => measured_of(case, (messages, pace.trim(plan, case, messages)), &debts),
+        };
         // An ablation explains a case; its messages are nobody's, unless they are to be split into stages.
         let room = match (Plan::traced(case), &case.ablation) {
             (Some(_), _) => messages * u64::from(case.connections),
@@ -703,7 +707,8 @@ impl<'a> Run<'a> {
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
         let orders = Orders { plan, one_clock: self.one_clock, spare: &self.spare, stop };
         let mut round_order = orders.round(case, messages, trim);
-        round_order.patience_ns = patience(plan, case, messages + trim);
+        round_order.patience_ns = timed.map_or_else(|| patience(plan, case, messages + trim), |timed| timed.ns);
+        round_order.timed = timed;
         let mut own = orders.own(case, pace.batch, rows, place.pass);
         if let Some(load) = &mut own.load {
             load.debts = debts;
@@ -752,9 +757,10 @@ impl<'a> Run<'a> {
             open: measured.open.clone(),
             trace,
             parts: std::mem::take(&mut measured.parts),
+            clients: std::mem::take(&mut measured.clients),
         };
         held(&record)?;
-        record.flags = flags(&record, sent < messages * u64::from(case.connections));
+        record.flags = flags(&record, timed.is_none() && sent < messages * u64::from(case.connections));
         let numbering = Numbering { first: trim, step: pace.batch };
         let messages = self.message_rows(case, place.pass, numbering, &measured, keep);
         match record.trace {

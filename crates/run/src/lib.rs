@@ -13,6 +13,7 @@
 //! | `link`, `placement` | the coordinator's end of the stream to an agent; which CPUs the ends use |
 //! | `program` | a far end of others: where it is, whether it is the same one, what is made of its CPU time |
 //! | `round` | one round: an order to each end, a report of each, brought together |
+//! | `clients` | several near ends of one round: what each is told of it, and what they report together |
 //! | `written` | what every run writes alike, those of features as well: header, conditions of a round, its end |
 //! | `background` | traffic of another pair of ends beside the rounds, begun and ended between them |
 //! | `others` | who else used the CPUs during a round |
@@ -50,6 +51,7 @@
 mod background;
 mod budget;
 mod capacity;
+mod clients;
 mod diagnose;
 pub mod examples;
 mod execute;

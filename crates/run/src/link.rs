@@ -12,11 +12,11 @@ use msgpath_agent::last_output::LastOutput;
 use msgpath_agent::role::FoundBy;
 use msgpath_agent::seal::{Sealing, Seals, Veil};
 use msgpath_agent::team::no_thread;
-use msgpath_agent::wire::{self, FromEnd, Incoming, ToEnd};
+use msgpath_agent::wire::{self, FromEnd, Incoming, RoundOrder, ToEnd};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plan::{ChannelOptions, EndPlace};
 use msgpath_core::program::ProgramFacts;
-use msgpath_core::schema::{DataRoute, Environment, EventFacts};
+use msgpath_core::schema::{DataRoute, Environment, EventFacts, FAR};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
 use serde::Serialize;
@@ -142,6 +142,18 @@ impl Link {
     /// As [`Link::open`].
     pub fn near_here() -> Result<Self, Problem> {
         Self::near(launch::local::Local { end: "near end" }.launch()?, ANSWER)
+    }
+
+    /// One of several near ends, started here in its place.
+    ///
+    /// # Errors
+    /// As [`Link::open`].
+    fn client(place: &EndPlace, options: &ChannelOptions) -> Result<Self, Problem> {
+        if place.namespace.is_empty() {
+            return Self::near_here();
+        }
+        let far = options.between.as_ref().map(|between| between.of(FAR).clone()).unwrap_or_default();
+        Self::near(launch::local::end("near end", Some([place.clone(), far]))?, ANSWER)
     }
 
     /// A near end that was started, and takes this long at most to greet.
@@ -396,6 +408,8 @@ pub enum Side {
     Near,
     /// The one that answers.
     Far,
+    /// Another one that begins, by its number.
+    More(usize),
 }
 
 /// Both ends of a pair.
@@ -404,6 +418,8 @@ pub struct Pair {
     pub near: Link,
     /// The end that answers.
     pub far: Link,
+    /// Further ends that begin, where there are several.
+    pub more: Vec<Link>,
     /// Programs of others at the far end, as they were started first.
     pub programs: BTreeMap<String, ProgramFacts>,
     /// The far end is a program on another machine, for which an agent on this one stands.
@@ -419,12 +435,39 @@ impl Pair {
     /// As [`Link::open`].
     pub fn open(target: &Target, options: &ChannelOptions) -> Result<Self, Problem> {
         let far = Link::open(target, options)?;
-        Ok(Self::of(Link::near_here()?, far))
+        let mut nears = options
+            .clients
+            .iter()
+            .map(|place| Link::client(place, options))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter();
+        let near = nears.next().map_or_else(Link::near_here, Ok)?;
+        Ok(Self { more: nears.collect(), ..Self::of(near, far) })
     }
 
     /// Two agents that run.
     pub fn of(near: Link, far: Link) -> Self {
-        Self { near, far, programs: BTreeMap::new(), away: false, data: None }
+        Self { near, far, more: Vec::new(), programs: BTreeMap::new(), away: false, data: None }
+    }
+
+    /// The ends that begin a round: all that there are, or the first where a round has no connection for each, as a probe has.
+    pub(crate) fn nears(&self, order: &RoundOrder) -> Vec<Side> {
+        let all = 1 + self.more.len();
+        let share = |count: u32| (count as usize).is_multiple_of(all) && count > 0;
+        let more = if share(order.connections) && share(order.threads) { self.more.len() } else { 0 };
+        std::iter::once(Side::Near).chain((0..more).map(Side::More)).collect()
+    }
+
+    /// An end.
+    ///
+    /// # Panics
+    /// There is none of that number.
+    pub(crate) fn link(&mut self, side: Side) -> &mut Link {
+        match side {
+            Side::Near => &mut self.near,
+            Side::Far => &mut self.far,
+            Side::More(at) => &mut self.more[at],
+        }
     }
 
     /// Whether both ends answer, as far as is known without waiting.
@@ -448,6 +491,7 @@ impl Pair {
     /// E17 where one is gone.
     pub fn keep_alive(&mut self) -> Result<(), Problem> {
         self.near.keep_alive()?;
+        self.more.iter_mut().try_for_each(Link::keep_alive)?;
         self.far.keep_alive()
     }
 
@@ -459,11 +503,7 @@ impl Pair {
     pub fn answer(&mut self, from: Side) -> Result<(FromEnd, Vec<u8>), Problem> {
         let start = Instant::now();
         loop {
-            let heard = match from {
-                Side::Near => self.near.hear(LOOK)?,
-                Side::Far => self.far.hear(LOOK)?,
-            };
-            match heard {
+            match self.link(from).hear(LOOK)? {
                 Some(frame) => return Ok(frame),
                 None if from == Side::Far && start.elapsed() > ANSWER => return Err(self.far.late(ANSWER)),
                 None => self.keep_alive()?,

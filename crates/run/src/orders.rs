@@ -50,6 +50,7 @@ impl Orders<'_> {
             messages,
             trim,
             patience_ns: 0,
+            timed: None,
             cpus: plan.placement_of(case).of(FAR).to_vec(),
             stamps: if traced { Stamps::Both } else { plan.stamps },
             departures: traced || !self.one_clock,
@@ -57,7 +58,7 @@ impl Orders<'_> {
             urgent: Plan::urgent(case),
             events: Plan::counted(case),
             // What starts the ends and lets them in is not theirs to know.
-            options: ChannelOptions { launch: None, token_file: None, ..plan.options_of(case) },
+            options: ChannelOptions { launch: None, token_file: None, clients: Vec::new(), ..plan.options_of(case) },
             service_time: plan.service_time_of(case),
             seed: seed(plan.seed, case.id, 0, u32::MAX),
             working_set: plan.working_set_of(case),

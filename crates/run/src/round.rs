@@ -1,5 +1,6 @@
 //! One round: an order to each end, and a report of each, brought together. Nothing is measured here.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,16 @@ use msgpath_agent::observe::{self, Incoming, Traced, Tracer};
 use msgpath_agent::plausible::{self, Known};
 use msgpath_agent::wire::{Debt, Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
 use msgpath_core::parts::Parts;
-use msgpath_core::schema::{EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread};
+use msgpath_core::schema::{
+    ClientRound, EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread,
+};
 use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::channel::NAPI;
 use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
 
 use crate::link::{Pair, Side};
-use crate::{program, reach};
+use crate::{clients, program, reach};
 
 /// Bytes differ from what they must be.
 const DIFFERENT: &str = "E06";
@@ -33,8 +36,10 @@ pub struct Round {
     pub start: u64,
     /// The slowest connect, ns.
     pub connect_ns: u64,
-    /// What the near end and the far end report, and what was read there.
+    /// What the near end and the far end report, and what was read there; of several near ends what they report together.
     pub ends: [EndRound; 2],
+    /// The near ends one by one, where there are several.
+    pub clients: Vec<ClientRound>,
     /// Round trips.
     pub latency: Histogram,
     /// One way by the same clock; empty without stamps at both ends, and without a common clock.
@@ -134,31 +139,38 @@ pub fn round(
     mut tracer: Option<&mut Tracer>,
     stop: &AtomicBool,
 ) -> Result<Round, RoundError> {
+    let sides = pair.nears(order);
     let ready = make_ready(pair, order, own)?;
-    let Ready { begun, connect_ns, mut granted, near_threads, far_threads } = ready;
+    let Ready { begun, connects_ns, mut granted, near_threads, far_threads } = ready;
     let traced_here = if same_clock { far_threads.as_slice() } else { &[] };
     if let Some(tracer) = tracer.as_deref_mut()
         && let Err(error) = tracer.begin(&near_threads, traced_here, observe::least_packet(order))
     {
-        pair.near.send(&ToEnd::Leave)?;
-        pair.answer(Side::Near)?;
+        for side in sides {
+            pair.link(side).send(&ToEnd::Leave)?;
+            pair.answer(side)?;
+        }
         finish_far(pair)?;
         return Err(observe::refused(&error).into());
     }
     let start = clock::now();
-    let went = go(pair, None, stop);
+    let went = go(pair, &sides, None, stop);
     let traced = tracer.map(Tracer::end).transpose();
     went.map_err(|error| program::named(order, error))?;
     // What a program took is asked for while its connections are open: some start a process for each, which ends with it.
     let watched = order.program.as_ref().map(|_| far_report(pair)).transpose()?;
-    pair.near.send(&ToEnd::Finish)?;
-    let near = near_report(pair);
+    for side in &sides {
+        pair.link(*side).send(&ToEnd::Finish)?;
+    }
+    // All have answered before anything is made of one of them.
+    let nears: Vec<Result<NearReport, RoundError>> = sides.iter().map(|side| near_report(pair, *side)).collect();
+    let near = nears.into_iter().collect::<Result<Vec<NearReport>, RoundError>>();
     let reported = match watched {
         Some(reported) => reported,
         None => far_report(pair)?,
     };
     let Reported { far, far_trace } = reported;
-    let (far, stamps, bytes) = match far {
+    let (mut far, stamps, bytes) = match far {
         (FromEnd::Done { report, kernel, watched_ns, speed_ns, events, mut threads, stamps, .. }, bytes) => {
             let events = events::plausible(events, &pair.far.events);
             for thread in &mut threads {
@@ -178,16 +190,16 @@ pub fn round(
         _ => return Err(out_of_turn().into()),
     };
     let span_ns = clock::now() - begun;
-    let near = near.map_err(|error| program::named(order, error))?;
+    let nears = near.map_err(|error| program::named(order, error))?;
+    let clients = clients::of(order, &nears, &far, &connects_ns);
+    far.threads.iter_mut().for_each(|thread| thread.slots = None);
+    let mut near = clients::together(nears).ok_or_else(out_of_turn)?;
     let sent = near.end.report.delivery;
     let known = Known { sent: sent.sent, received: sent.received, open: own.load.is_some(), span_ns };
-    let far = match &order.program {
-        Some(_) => program::shared_out(order, far, sent.sent),
-        None => {
-            plausible::check(order, &known, &far.report, &far.threads)?;
-            far
-        }
-    };
+    match &order.program {
+        Some(_) => far = program::shared_out(order, far, sent.sent),
+        None => plausible::check(order, &known, &far.report, &far.threads)?,
+    }
     let lossless = sent.lost == 0 && far.report.delivery.received == sent.sent;
     let far_stamps = if lossless && own.batch == 1 { split(&stamps, &bytes, order.departures) } else { Vec::new() };
     let mut one_way = Histogram::new();
@@ -198,6 +210,9 @@ pub fn round(
             false => rows.beside(far_stamps.get(thread)),
         })
         .collect();
+    if order.timed.is_some() {
+        clients::settle(order, &mut near.end.report, &mut far.report);
+    }
     let traced = traced.map_err(|error| observe::unreadable(&error))?;
     // Where the far end alone is traced, its threads are told all the same.
     let traced = traced.or_else(|| far_trace.is_some().then(Traced::default));
@@ -209,8 +224,9 @@ pub fn round(
     let [latency, first, service, lateness] = near.histograms;
     Ok(Round {
         start,
-        connect_ns,
+        connect_ns: connects_ns.into_iter().max().unwrap_or(0),
         ends: [near.end, far],
+        clients,
         latency,
         one_way,
         first,
@@ -240,7 +256,8 @@ fn name_polled_queues(granted: &mut [Granted], ends: [&EndReport; 2]) {
 pub(crate) struct Ready {
     /// When the far end was told to begin.
     begun: u64,
-    connect_ns: u64,
+    /// The slowest connect of each near end, ns.
+    connects_ns: Vec<u64>,
     granted: Vec<Granted>,
     pub(crate) near_threads: Vec<TracedThread>,
     pub(crate) far_threads: Vec<TracedThread>,
@@ -258,21 +275,37 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
         }
         _ => return Err(out_of_turn().into()),
     };
-    let dial = Dial { order: order.clone(), own: own.clone(), peer: pair.far.peer, addresses };
-    pair.near.send(&ToEnd::Dial(Box::new(dial)))?;
-    let (locals, connect_ns) = match answer(pair, Side::Near) {
-        Ok(FromEnd::Connected { locals, connect_ns }) => (locals, connect_ns),
-        Ok(_) => return Err(out_of_turn().into()),
-        Err(RoundError::Unavailable(reason)) => {
-            // The end of the control channel may be noticed a little later than that of a listening socket.
-            std::thread::sleep(Duration::from_millis(50));
-            return Err(match pair.far.is_gone() {
-                true => pair.far.vanished(reason.why).into(),
-                false => reason.into(),
-            });
+    let sides = pair.nears(order);
+    let nears = sides.len();
+    let share = addresses.len() / nears;
+    let each = RoundOrder { connections: share as u32, threads: order.threads / nears as u32, ..order.clone() };
+    let peer = pair.far.peer;
+    for (at, side) in sides.iter().copied().enumerate() {
+        let addresses = addresses[at * share..(at + 1) * share].to_vec();
+        let dial = Dial { order: each.clone(), own: clients::own(own, (at, nears), each.threads), peer, addresses };
+        pair.link(side).send(&ToEnd::Dial(Box::new(dial)))?;
+    }
+    let (mut locals, mut connects_ns) = (Vec::new(), Vec::new());
+    for side in sides.iter().copied() {
+        match answer(pair, side) {
+            Ok(FromEnd::Connected { locals: own, connect_ns }) => {
+                locals.extend(own);
+                connects_ns.push(connect_ns);
+            }
+            Ok(_) => return Err(out_of_turn().into()),
+            Err(RoundError::Unavailable(reason)) => {
+                // The end of the control channel may be noticed a little later than that of a listening socket.
+                std::thread::sleep(Duration::from_millis(50));
+                let gone = pair.far.is_gone();
+                leave(pair, &sides, side)?;
+                return Err(match gone {
+                    true => pair.far.vanished(reason.why).into(),
+                    false => reason.into(),
+                });
+            }
+            Err(other) => return Err(other),
         }
-        Err(other) => return Err(other),
-    };
+    }
     let begun = clock::now();
     let local = locals.first().cloned().unwrap_or_default();
     pair.far.send(&ToEnd::Connect { locals })?;
@@ -289,19 +322,44 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
     if own.load.is_none() && !is_lossy(&order.path.transport) {
         deadlock_check(order, room)?;
     }
-    pair.near.send(&ToEnd::Start)?;
-    match answer(pair, Side::Near) {
-        Ok(FromEnd::Ready { granted: own, threads: near_threads, .. }) => {
-            granted.splice(0..0, own);
-            Ok(Ready { begun, connect_ns, granted, near_threads, far_threads })
-        }
-        Ok(_) => Err(out_of_turn().into()),
-        Err(reason) => {
-            // The far end has begun: its threads see the connections close.
-            finish_far(pair)?;
-            Err(reason)
+    for side in &sides {
+        pair.link(*side).send(&ToEnd::Start)?;
+    }
+    let (mut first, mut near_threads) = (None, Vec::new());
+    for side in sides.iter().copied() {
+        match answer(pair, side) {
+            Ok(FromEnd::Ready { granted, threads, .. }) => {
+                first.get_or_insert(granted);
+                near_threads.extend(threads);
+            }
+            Ok(_) => return Err(out_of_turn().into()),
+            Err(reason) => {
+                leave(pair, &sides, side)?;
+                // The far end has begun: its threads see the connections close.
+                finish_far(pair)?;
+                return Err(reason);
+            }
         }
     }
+    granted.splice(0..0, first.unwrap_or_default());
+    Ok(Ready { begun, connects_ns, granted, near_threads, far_threads })
+}
+
+/// The other near ends leave a round that one of them, `but`, cannot take part in. Those behind it have not answered yet.
+fn leave(pair: &mut Pair, sides: &[Side], but: Side) -> Result<(), RoundError> {
+    let mut behind = false;
+    for side in sides.iter().copied() {
+        if side == but {
+            behind = true;
+            continue;
+        }
+        if behind {
+            pair.answer(side)?;
+        }
+        pair.link(side).send(&ToEnd::Leave)?;
+        pair.answer(side)?;
+    }
+    Ok(())
 }
 
 /// The far end's answer to [`ToEnd::Finish`].
@@ -335,13 +393,22 @@ fn finish_far(pair: &mut Pair) -> Result<(), RoundError> {
 }
 
 /// Lets the near end's threads begin and waits until their part is over.
-fn go(pair: &mut Pair, until: Option<Instant>, stop: &AtomicBool) -> Result<(), RoundError> {
+fn go(pair: &mut Pair, sides: &[Side], until: Option<Instant>, stop: &AtomicBool) -> Result<(), RoundError> {
     let start = clock::now();
-    pair.near.send(&ToEnd::Go)?;
+    let mut going: VecDeque<Side> = sides.iter().copied().collect();
+    for side in sides {
+        pair.link(*side).send(&ToEnd::Go)?;
+    }
     loop {
-        let heard = pair.near.hear(Duration::from_millis(250));
+        let Some(side) = going.front().copied() else { return Ok(()) };
+        let heard = pair.link(side).hear(Duration::from_millis(250));
+        // What one of several says is heard while another goes on.
+        going.rotate_left(1);
         let ended = match heard {
-            Ok(Some((FromEnd::Over, _))) => return Ok(()),
+            Ok(Some((FromEnd::Over, _))) => {
+                going.pop_back();
+                None
+            }
             Ok(Some((FromEnd::Failed(failure), _))) => Some(failure.into()),
             Ok(Some((FromEnd::Unavailable(reason), _))) => {
                 finish_far(pair)?;
@@ -370,18 +437,18 @@ fn go(pair: &mut Pair, until: Option<Instant>, stop: &AtomicBool) -> Result<(), 
 
 /// What the near end reports.
 pub(crate) struct NearReport {
-    end: EndRound,
-    histograms: [Histogram; 4],
+    pub(crate) end: EndRound,
+    pub(crate) histograms: [Histogram; 4],
     open: Option<OpenRound>,
     debts: Vec<Debt>,
     parts: Vec<Parts>,
     pub(crate) rows: Vec<Rows>,
 }
 
-pub(crate) fn near_report(pair: &mut Pair) -> Result<NearReport, RoundError> {
+pub(crate) fn near_report(pair: &mut Pair, side: Side) -> Result<NearReport, RoundError> {
     let mut all = Vec::new();
     loop {
-        match pair.answer(Side::Near)? {
+        match pair.answer(side)? {
             (FromEnd::Rows { counts }, bytes) => all.push(Rows::read(counts, &bytes).ok_or_else(out_of_turn)?),
             (
                 FromEnd::Done { report, kernel, watched_ns, speed_ns, events, threads, times: Some(times), .. },
@@ -485,7 +552,7 @@ pub fn carry_out(
     stop: &AtomicBool,
 ) -> Result<(), RoundError> {
     make_ready(pair, order, own)?;
-    go(pair, Some(until), stop)?;
+    go(pair, &pair.nears(order), Some(until), stop)?;
     pair.far.send(&ToEnd::Finish)?;
     answer(pair, Side::Far).map(drop)
 }

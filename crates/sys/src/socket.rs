@@ -208,6 +208,7 @@ pub struct TcpInfo {
     pub rwnd_limited: u64,
     pub sndbuf_limited: u64,
     pub rcv_ooopack: Option<u32>,
+    pub total_rto: Option<u16>,
     /// Of the oldest segment that is not acknowledged, in a row.
     pub retransmits: u8,
     pub unacked: u32,
@@ -249,6 +250,8 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         sndbuf_limited: u64_at(184),
         // Since Linux 5.4.
         rcv_ooopack: (length >= 228).then(|| u32_at(224)),
+        // Since Linux 6.7.
+        total_rto: (length >= 248).then(|| u16::from_ne_bytes(raw[240..242].try_into().expect("two bytes"))),
         retransmits: raw[2],
         unacked: u32_at(24),
         pmtu: u32_at(60),

@@ -1,4 +1,5 @@
-//! What a feature measures beside the paths of a run, between its rounds or beside some of them, so that both see the same machine.
+//! What a feature adds to the verbs that measure by an option of its own: it changes what is measured, or measures beside the paths of a
+//! run, between its rounds or beside some of them, so that both see the same machine.
 
 use std::path::{Path, PathBuf};
 
@@ -31,13 +32,17 @@ pub trait Beside: Sync {
     fn fit(&self, typed: &ArgMatches, options: &Options, request: &mut Request) -> Result<(), Problem>;
 
     /// What is shown of the rounds, and its turns between some of them.
-    fn between(&self, typed: &ArgMatches, shown: Box<dyn Progress>, run: Begins) -> Box<dyn Progress>;
+    fn between(&self, _typed: &ArgMatches, shown: Box<dyn Progress>, _run: Begins) -> Box<dyn Progress> {
+        shown
+    }
 
     /// What it measured, beside the result of the run in `folder`, as text.
     ///
     /// # Errors
     /// It cannot be read.
-    fn text(&self, run: &Run, summary: &Summary, folder: &Path, style: Style) -> Result<String, Problem>;
+    fn text(&self, _run: &Run, _summary: &Summary, _folder: &Path, _style: Style) -> Result<String, Problem> {
+        Ok(String::new())
+    }
 }
 
 /// The run that it is beside.

@@ -24,7 +24,7 @@ use crate::output::{self, OutputFile};
 use crate::place::Place;
 use crate::places::Places;
 use crate::request::{Request, Verb};
-use crate::{gates, looks, problems, progress, runs, verdict};
+use crate::{gates, looks, places, problems, progress, runs, verdict};
 
 /// Measures, prints the result and says with which code the program ends.
 ///
@@ -72,6 +72,7 @@ pub fn measure_with(
     options.result.look.json |= options.result.jsonl;
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;
+    places::of_clients(&mut request.plan.options.clients)?;
     // Before there is any other thread: threads stay where they were started.
     let mut places = options.connection.places.find()?;
     request.plan.options.between = places.as_mut().map(|places| {

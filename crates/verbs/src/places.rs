@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use msgpath_core::plan::Between;
+use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::plugged::Plugged;
 use msgpath_core::{Exit, Problem};
 
@@ -25,6 +25,12 @@ pub trait Maker: Sync {
     /// # Errors
     /// They are not there and cannot be made.
     fn find(&self, named: &str, typed: &ArgMatches) -> Result<Places, Problem>;
+
+    /// The place of one more near end; this process stays where it is.
+    ///
+    /// # Errors
+    /// It is not there.
+    fn place(&self, named: &str) -> Result<EndPlace, Problem>;
 
     /// Places for another run like those of a record: what ended with that run is made again.
     ///
@@ -105,6 +111,21 @@ impl<T> Asked<T> {
             (None, None) => Ok(None),
         }
     }
+}
+
+/// Finds the places of near ends that have a name and none yet. Called before the process may move itself.
+///
+/// # Errors
+/// As [`Maker::place`]; E40 where no feature makes places.
+pub fn of_clients(clients: &mut [EndPlace]) -> Result<(), Problem> {
+    for client in clients.iter_mut().filter(|client| !client.name.is_empty() && client.namespace.is_empty()) {
+        let maker = maker().ok_or_else(|| {
+            Problem::new("E40", Exit::CannotStart, format!("the place {} cannot be entered", client.name))
+                .why("this msgpath was built without what makes places for the ends of a run")
+        })?;
+        *client = maker.place(&client.name)?;
+    }
+    Ok(())
 }
 
 /// The places of a run that goes on. Moves this process, as [`Asked::find`] does.

@@ -125,7 +125,7 @@ impl std::fmt::Debug for Key {
 }
 
 /// All of them, those of sockets and paths first.
-pub static KEYS: [Key; 33] = [
+pub static KEYS: [Key; 34] = [
     Key {
         name: "nodelay",
         value: "yes|no",
@@ -173,6 +173,14 @@ pub static KEYS: [Key; 33] = [
               message]",
         paths: Some(|_, traits| !traits.framed),
         set: |settings, text| put(&mut settings.channel.read_size, size(text).map(Some)),
+    },
+    Key {
+        name: "reuseport",
+        value: "yes|no",
+        doc: "The far end listens on a socket for each connection at one port (SO_REUSEPORT), among which the kernel chooses, \
+              instead of on one [default: no]",
+        paths: Some(segments),
+        set: |settings, text| put(&mut settings.channel.reuse_port, yes(text)),
     },
     Key {
         name: "poll-time",

@@ -38,6 +38,10 @@ impl Maker for Labs {
         places(named, typed.try_get_one::<Shape>("link").ok().flatten())
     }
 
+    fn place(&self, named: &str) -> Result<EndPlace, Problem> {
+        place(named)
+    }
+
     fn alike(&self, between: &Between) -> Result<Places, Problem> {
         if between.is_kept() {
             return entered(joined(&between.of(NEAR).name, &between.of(FAR).name)?);

@@ -120,7 +120,8 @@ impl Keys {
 
 /// The connections of an offer that come to a listening socket, as far as they have come.
 pub struct Admission {
-    listener: OwnedFd,
+    /// Several where they share a port, among which the kernel chooses.
+    listeners: Vec<OwnedFd>,
     keys: Keys,
     waiting: Waiting,
     /// In the order of the keys.
@@ -134,15 +135,15 @@ pub struct Admission {
 impl Admission {
     /// The socket that listens, once more.
     pub(crate) fn listening(&self) -> io::Result<OwnedFd> {
-        self.listener.try_clone()
+        self.listeners[0].try_clone()
     }
 
     /// For so many connections.
-    pub(crate) fn new(listener: OwnedFd, connections: u32, may: fn(&OwnedFd) -> bool) -> io::Result<Self> {
-        msgpath_sys::set_nonblocking(listener.as_fd(), true)?;
-        let (keys, waiting) = (Keys::new(connections)?, Waiting::new(listener.as_fd())?);
+    pub(crate) fn new(listeners: Vec<OwnedFd>, connections: u32, may: fn(&OwnedFd) -> bool) -> io::Result<Self> {
+        listeners.iter().try_for_each(|listener| msgpath_sys::set_nonblocking(listener.as_fd(), true))?;
+        let (keys, waiting) = (Keys::new(connections)?, Waiting::new(&listeners)?);
         let joined = keys.0.iter().map(|_| None).collect();
-        Ok(Self { listener, keys, waiting, joined, missing: connections as usize, may, broken: None })
+        Ok(Self { listeners, keys, waiting, joined, missing: connections as usize, may, broken: None })
     }
 
     /// What the near end is told: the place of the socket with each key.
@@ -165,7 +166,7 @@ impl Admission {
     }
 
     fn look(&mut self, left: Duration) -> io::Result<()> {
-        for (bytes, fd) in self.waiting.news(self.listener.as_fd(), left, self.may)? {
+        for (bytes, fd) in self.waiting.news(&self.listeners, left, self.may)? {
             // A key serves once: whoever comes with it again is a stranger.
             if let Some(slot) = self.keys.position(&bytes).map(|at| &mut self.joined[at]).filter(|slot| slot.is_none())
             {
@@ -210,23 +211,23 @@ struct Waiting {
 impl Waiting {
     const LISTENER: u64 = 0;
 
-    fn new(listener: BorrowedFd<'_>) -> io::Result<Self> {
+    fn new(listeners: &[OwnedFd]) -> io::Result<Self> {
         let set = ReadySet::new()?;
-        set.watch(listener, Direction::Input, Self::LISTENER)?;
+        listeners.iter().try_for_each(|listener| set.watch(listener.as_fd(), Direction::Input, Self::LISTENER))?;
         Ok(Self { set, events: Events::new(64), each: VecDeque::new(), next: 1 })
     }
 
     /// Waits for something to happen; the connections whose key is whole now.
     fn news(
         &mut self,
-        listener: BorrowedFd<'_>,
+        listeners: &[OwnedFd],
         left: Duration,
         may: fn(&OwnedFd) -> bool,
     ) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
         let wait_ms = if left.is_zero() { 0 } else { left.as_millis().max(1) as i32 };
         self.set.wait(&mut self.events, wait_ms)?;
         let mut touched: Vec<u64> = self.events.iter().map(|event| event.token).collect();
-        if touched.contains(&Self::LISTENER) {
+        for listener in listeners.iter().filter(|_| touched.contains(&Self::LISTENER)).collect::<Vec<_>>() {
             // As many as came, but not for ever: those that wait are looked at between, and those of this look must not
             // push out the one that came just before them.
             for _ in 0..WAITING / 2 {

@@ -108,15 +108,15 @@ impl<F> Listening<F>
 where
     F: Fn(OwnedFd, &Need) -> io::Result<AnyChannel> + Send,
 {
-    /// At a socket that listens at `place`. `may`: whether whoever connected may at all.
+    /// At sockets that listen at `place`, one unless they share the port. `may`: whether whoever connected may at all.
     pub(crate) fn at(
-        fd: OwnedFd,
+        listeners: Vec<OwnedFd>,
         place: String,
         need: &Need,
         may: fn(&OwnedFd) -> bool,
         channel: F,
     ) -> io::Result<Self> {
-        Ok(Self { admission: Admission::new(fd, need.connections, may)?, place, need: need.clone(), channel })
+        Ok(Self { admission: Admission::new(listeners, need.connections, may)?, place, need: need.clone(), channel })
     }
 
     /// At a socket of the Unix family that listens under an abstract name: nothing is left in the file system, whatever
@@ -126,7 +126,7 @@ where
         let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         net::bind(&fd, &net::SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         net::listen(&fd, BACKLOG)?;
-        Self::at(fd, name, need, |fd| msgpath_sys::socket::is_own(fd.as_fd()), channel)
+        Self::at(vec![fd], name, need, |fd| msgpath_sys::socket::is_own(fd.as_fd()), channel)
     }
 }
 

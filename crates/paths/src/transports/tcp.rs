@@ -96,6 +96,9 @@ fn socket_of(
     Ok(fd)
 }
 
+/// Sockets that listen at one port, at most.
+const MOST_LISTENERS: u32 = 256;
+
 /// The address of `-o bind`, port chosen by the kernel.
 pub(crate) fn bind_address(need: &Need) -> io::Result<Option<SocketAddr>> {
     let Some(text) = &need.options.bind else { return Ok(None) };
@@ -212,23 +215,30 @@ impl Transport for Tcp {
 
 /// [`Transport::offer`] over TCP (`protocol`: `None`) or over a protocol with its sockets and options.
 pub(super) fn offer(need: &Need, protocol: Option<Protocol>) -> io::Result<Box<dyn Offer>> {
-    let fd = at_data_port(need, |address| {
+    let listen = |address: SocketAddr| {
         let fd = socket_of(address, SocketType::STREAM, protocol, None)?;
         set_buffers(fd.as_fd(), &need.options)?; // before listen: the window scale is fixed at the handshake
         mark(fd.as_fd(), &need.options, false)?;
         // Connections of the round before may be in TIME_WAIT at this port. A port on which another socket listens stays taken.
         sockopt::set_socket_reuseaddr(&fd, need.data_ports.is_some())?;
+        sockopt::set_socket_reuseport(&fd, need.options.reuse_port)?;
         net::bind(&fd, &address).map_err(ports::explained)?;
         net::listen(&fd, BACKLOG)?;
         Ok(fd)
-    })?;
-    let place = local_address(&fd)?.to_string();
+    };
+    let mut listeners = vec![at_data_port(need, listen)?];
+    let place = local_address(&listeners[0])?;
+    let more = if need.options.reuse_port { need.connections.min(MOST_LISTENERS) - 1 } else { 0 };
+    for _ in 0..more {
+        listeners.push(listen(place)?);
+    }
+    let place = place.to_string();
     let channel = |fd: OwnedFd, need: &Need| {
         tune(&fd, need)?;
         let class = need.options.traffic_class.and_then(|_| traffic_class_of_handshake(fd.as_fd()).ok().flatten());
         Ok(AnyChannel::Socket(Socket::new(fd, false, need.limits.clone())?.with_arrived(class)))
     };
-    Ok(Box::new(Listening::at(fd, place, need, |_| true, channel)?))
+    Ok(Box::new(Listening::at(listeners, place, need, |_| true, channel)?))
 }
 
 /// [`Transport::connect`] over the same.

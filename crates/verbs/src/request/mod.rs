@@ -208,6 +208,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
     let mut request = Request { plan, target, notes, parts: Parts::default() };
     for (beside, typed) in options.evidence.besides.asked() {
         beside.fit(typed, options, &mut request)?;
+        request.plan.validate()?;
     }
     Ok(request)
 }

@@ -152,6 +152,7 @@ const KEYS: &[(&str, Verdict)] = &[
     ("sndbuf", Measures),
     ("rcvbuf", Measures),
     ("read-size", Measures),
+    ("reuseport", Measures),
     ("poll-time", Measures),
     ("queued-signals", Measures),
     ("ip", Measures),
