@@ -28,6 +28,8 @@ const FEATURES: &[&Feature] = &[
     &msgpath_tools::FEATURE,
     #[cfg(feature = "loaded")]
     &msgpath_loaded::FEATURE,
+    #[cfg(feature = "fan")]
+    &msgpath_fan::FEATURE,
     #[cfg(feature = "courses")]
     &msgpath_courses::FEATURE,
     #[cfg(feature = "watch")]

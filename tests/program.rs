@@ -44,6 +44,9 @@ mod eth;
 mod events;
 #[path = "program/exhaustion.rs"]
 mod exhaustion;
+#[cfg(all(feature = "fan", feature = "namespaces"))]
+#[path = "../features/fan/tests/program/fan.rs"]
+mod fan;
 #[path = "program/far.rs"]
 mod far;
 #[path = "program/findings.rs"]

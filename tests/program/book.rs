@@ -80,6 +80,7 @@ fn every_figure_is_explained() {
         &msgpath_calls::present::SECTION,
         &msgpath_periodic::present::SECTION,
         &msgpath_loaded::present::SECTION,
+        &msgpath_fan::present::SECTION,
     ];
     let figures = sections.into_iter().flat_map(|section| section.leading);
     let figures = figures.chain(msgpath_present::html::figures::FIGURES);

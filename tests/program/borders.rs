@@ -112,7 +112,7 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 24] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
@@ -120,6 +120,7 @@ const NAMES: [(&str, &str); 23] = [
     ("features/periodic/", "programs of courses"),
     ("features/connect/", "the paths that connect(2) makes"),
     ("features/loaded/", "what its load is made of"),
+    ("features/fan/", "transports whose servers take several clients"),
     ("features/tools/", "what tools can do"),
     ("features/courses/", "programs of courses, names of options"),
     ("crates/present/src/terminal/stream.rs", "numbers of a course's write shapes"),

@@ -111,7 +111,7 @@ impl Background {
             return Ok(Vec::new());
         }
         self.pair.near.send(&ToEnd::Finish)?;
-        let report = near_report(&mut self.pair).map_err(|error| match error {
+        let report = near_report(&mut self.pair, Side::Near).map_err(|error| match error {
             RoundError::Problem(problem) => problem,
             RoundError::Unavailable(reason) => Problem::new("E05", Exit::Unfinished, reason.why).hint(reason.hint),
             RoundError::Stopped => interrupted(),

@@ -886,6 +886,8 @@ mod tests {
         let reason = available(&case, &options, (false, false), &[]).unwrap_err();
         assert!(reason.why.contains("lo does not lead") && reason.hint.contains("--interface"), "{reason:?}");
         let named = ChannelOptions { interface: "mp0".into(), ..options };
-        assert!(available(&case, &named, (false, false), &[]).is_err_and(|reason| !reason.why.contains("does not lead")));
+        assert!(
+            available(&case, &named, (false, false), &[]).is_err_and(|reason| !reason.why.contains("does not lead"))
+        );
     }
 }

@@ -48,6 +48,7 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("reply", Measures),
     ("pieces", Measures),
     ("connections", Measures),
+    ("clients", Measures),
     ("threads", Measures),
     ("event-loop", Measures),
     ("inflight", Measures),

@@ -1,0 +1,20 @@
+//! Several clients on a terminal, in the report, in the JSON.
+
+#[cfg(test)]
+mod json;
+mod multiples;
+mod terminal;
+
+use msgpath_present::section::{NOTHING, Section};
+
+/// All of it.
+pub static SECTION: Section = Section {
+    terminal: terminal::view,
+    figures: &[multiples::FIGURE],
+    answers: &["clients"],
+    sentences: crate::findings::ANSWERS,
+    ..NOTHING
+};
+
+/// What it adds to the schema of `--json`.
+pub const SCHEMA: &str = include_str!("schema.json");
