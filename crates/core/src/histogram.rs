@@ -392,6 +392,35 @@ impl SparseHistogram {
     }
 }
 
+/// A histogram as a text: its bytes, two digits each.
+pub mod hex {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::SparseHistogram;
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<S: Serializer>(histogram: &SparseHistogram, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = histogram.to_bytes();
+        serializer.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// No histogram.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SparseHistogram, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |digit: u8| (digit as char).to_digit(16).map(|digit| digit as u8);
+        let pairs = text.as_bytes().as_chunks::<2>().0.iter();
+        let bytes: Option<Vec<u8>> = pairs.map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+        bytes.and_then(|bytes| SparseHistogram::from_bytes(&bytes)).ok_or_else(|| D::Error::custom("no histogram"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

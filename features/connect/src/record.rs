@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use msgpath_core::parts::Part;
 use msgpath_core::{Histogram, SparseHistogram};
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Most requests on a connection.
 pub const MOST_REQUESTS: u32 = 1_000_000;
@@ -49,10 +48,10 @@ pub enum Close {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Made {
     /// From just before socket(2) until the connection was there, ns.
-    #[serde(with = "hex")]
+    #[serde(with = "msgpath_core::histogram::hex")]
     pub connect: SparseHistogram,
     /// Requests after the first of a connection: from just before the send until the first byte of the reply, ns.
-    #[serde(with = "hex")]
+    #[serde(with = "msgpath_core::histogram::hex")]
     pub kept: SparseHistogram,
     /// Connections whose SYN went again.
     pub retried: u64,
@@ -114,24 +113,6 @@ impl Made {
         };
         threads.iter().for_each(|made| all.add_counts(made));
         Some(all)
-    }
-}
-
-/// A histogram as a text: its bytes, two digits each.
-mod hex {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(histogram: &SparseHistogram, serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes = histogram.to_bytes();
-        serializer.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SparseHistogram, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digit = |digit: u8| (digit as char).to_digit(16).map(|digit| digit as u8);
-        let pairs = text.as_bytes().as_chunks::<2>().0.iter();
-        let bytes: Option<Vec<u8>> = pairs.map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
-        bytes.and_then(|bytes| SparseHistogram::from_bytes(&bytes)).ok_or_else(|| D::Error::custom("no histogram"))
     }
 }
 
