@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::Home;
 use crate::lab::Lab;
