@@ -1,27 +1,19 @@
 //! W190: a clock changed during the run
 //!
-//! ## What it says
+//! * **The clock source**: the kernel took another one during the run; in how many rounds that was seen.
+//! * **The wall clock**: the time of day was set, and by how much.
 //!
-//! **The clock source**: The kernel took another clock source during the run, and in how many rounds that was seen.
+//! ## What it rests on
 //!
-//! **The wall clock**: The time of day was set during the run, and by how much.
-//!
-//! ## What it is computed from
-//!
-//! `current_clocksource` of the machine, and the distance of `CLOCK_REALTIME` from `CLOCK_MONOTONIC`, before and after every round. A
-//! distance that grows by more than 1 ms and 1000 ppm of the time is a step; a clock that is adjusted (NTP) moves by at most 500 ppm.
-//!
-//! ## When it stays silent
-//!
-//! Where neither changed, and where they could not be read (`current_clocksource` is hidden in some containers).
+//! `current_clocksource`, and the distance of CLOCK_REALTIME from CLOCK_MONOTONIC, around every round. A step is more
+//! than 1 ms and 1000 ppm of the time; NTP moves a clock by at most 500 ppm.
 //!
 //! ## What to do
 //!
-//! **The clock source**: A reading costs 20 to 30 ns with `tsc` and up to 1 µs with `hpet` or `acpi_pm`: rounds before and after it are of
-//! two machines. The kernel says why in its log (`dmesg | grep -i clocksource`); measure again.
-//!
-//! **The wall clock**: Durations are of `CLOCK_MONOTONIC`, which is never set: no number of the run depends on it. Times of day do: when the
-//! run began, logs of the RPC lab, stamps that are compared with those of another machine.
+//! * **The clock source**: a reading costs 20 to 30 ns with `tsc`, up to 1 µs with `hpet` or `acpi_pm`. See `dmesg |
+//!   grep -i clocksource`; measure again.
+//! * **The wall clock**: no duration depends on it. Times of day do: the begin of the run, logs of the RPC lab, stamps
+//!   of other machines.
 
 use msgpath_core::units::Glyphs;
 

@@ -1,25 +1,18 @@
 //! W189: messages that were cut into fragments
 //!
-//! ## What it says
+//! A datagram is larger than a packet of the way: into how many fragments IP cuts it, of how many bytes, and how many
+//! the kernel made. The case with the most is named.
 //!
-//! A datagram of a case is larger than one packet of the way: into how many fragments IP cuts it, of how many bytes at most, and how many
-//! fragments the kernel made in its rounds. Of several such cases the one with the most fragments is named.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! The size of the message or of the reply, whichever is larger, with the header of UDP, over what a packet of the device's MTU carries
-//! behind the header of IP (20 bytes; over IPv6 48 with that of a fragment), in steps of 8 bytes. `Ip.FragCreates` and `Ip6.FragCreates`
-//! during the rounds: they belong to a network namespace, and others may add to them.
-//!
-//! ## When it stays silent
-//!
-//! Where a message fits into a packet, for paths without datagrams over IP, and where the MTU of the way is not known. Over loopback
-//! 64 KiB fit into a packet. A router on the way may have a smaller MTU, which is not known here.
+//! The larger of message and reply with UDP's header, over what a packet of the device's MTU carries behind IP's (20
+//! bytes; IPv6 48 with that of a fragment). `Ip.FragCreates`, `Ip6.FragCreates`: others in the network namespace may
+//! add to them. A smaller MTU of a router is not known here.
 //!
 //! ## What to do
 //!
-//! One lost fragment loses the whole message, firewalls may drop fragments, and a NIC cannot spread them over its queues by port. Send
-//! messages that fit (`-l`), use jumbo frames at both ends, or TCP.
+//! One lost fragment loses the message, and firewalls may drop fragments. Send messages that fit (`-l`), use jumbo
+//! frames at both ends, or TCP.
 
 use std::net::IpAddr;
 

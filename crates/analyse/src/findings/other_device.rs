@@ -1,25 +1,18 @@
 //! W191: another device carried the packets
 //!
-//! ## What it says
+//! `-o bind` named an address of one network device, and the client's packets went through another: two NICs in one
+//! subnet, or a device of a VRF.
 //!
-//! `-o bind` named an address of one network device, and the packets of the client went through another one: two NICs in one subnet, or
-//! a device of a VRF.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! The device that has the address (`data.near_device` of the record) against the packets that each device of the client's network
-//! namespace sent during the rounds (`dev.DEVICE.tx_packets`): the one that sent most of them carried the messages. With `-o device` that
-//! device is meant, whichever has the address.
-//!
-//! ## When it stays silent
-//!
-//! Without `-o bind`; where the device with the address sent at least half as many packets as the one that sent most; where that sent fewer
-//! packets than half of the messages, as nothing counted them.
+//! The device of the address (`data.near_device`; with `-o device` that one) against the packets that each device sent
+//! in the rounds (`dev.DEVICE.tx_packets`). Silent where it sent half as many as the busiest or more, and where that
+//! sent fewer than half of the messages.
 //!
 //! ## What to do
 //!
-//! The kernel chooses the device by the address of the other end alone. `-o device=NAME` binds to a device (SO_BINDTODEVICE); else rules by
-//! source address: `ip rule add from ADDRESS table N`, `ip route add default via GATEWAY dev NAME table N`.
+//! `-o device=NAME` (SO_BINDTODEVICE), or rules by source address: `ip rule add from ADDRESS table N`, `ip route add
+//! default via GATEWAY dev NAME table N`. By itself the kernel chooses by the other end's address alone.
 
 use std::collections::BTreeMap;
 

@@ -1,23 +1,14 @@
 //! W192: CPUs were taken away during the run
 //!
-//! ## What it says
+//! Which CPUs an end might use at the begin and not later, in how many rounds, and whether threads were pinned to them.
 //!
-//! Which CPUs an end might use when the run began and not later, in how many rounds, and whether threads were pinned to them: these ran
-//! where they may since.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! The CPUs that the process of each end may run on (sched_getaffinity), after every round, against those of its start (`taken.cpu1` among
-//! the kernel's counts of a round).
-//!
-//! ## When it stays silent
-//!
-//! Where all CPUs stayed.
+//! sched_getaffinity of each end after every round, against that of its start (`taken.cpu1`).
 //!
 //! ## What to do
 //!
-//! A control group that is made narrower (`cpuset.cpus`), `taskset -p` or a CPU that goes offline takes CPUs away: see who does that, and
-//! measure again. Rounds before and after it are of two machines.
+//! See who narrows the control group (`cpuset.cpus`), runs `taskset -p` or takes a CPU offline, and measure again.
 
 use std::collections::BTreeSet;
 

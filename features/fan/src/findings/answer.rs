@@ -1,23 +1,16 @@
 //! W172: what several clients have together
 //!
-//! ## What it says
+//! What all clients of a server have together, and how evenly: an echo's median round trip of all and of the slowest
+//! client, a stream's joint goodput and the slowest client's part of an equal share; Jain's index of fairness. *Sure*:
+//! all have an interval; else *can't tell*.
 //!
-//! What all clients of a server have together, and how evenly: of an echo the median round trip of all clients and the slowest client's by
-//! it, of a stream the joint goodput and the slowest client's part of an equal share; Jain's index of fairness for both. *Sure*: all have an
-//! interval over rounds. *Can't tell*: too few rounds.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! What the receivers counted in the time of each round in which all clients send ([method](docs/method/fan.md)); of an echo the medians of
-//! the clients in each round.
-//!
-//! ## When it stays silent
-//!
-//! Where the run has one client, or no round has such a time.
+//! What the receivers counted while all clients send, in each round ([method](docs/method/fan.md)).
 //!
 //! ## What to do
 //!
-//! More rounds make it surer: `-r 40`. Which client is slow, and whether TCP waited for timeouts, W173 and W174 say.
+//! More rounds: `-r 40`. Which client is slow: W173. Whether TCP waited for timeouts: W174.
 
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};

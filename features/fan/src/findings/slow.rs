@@ -1,25 +1,17 @@
 //! W173: a client that is slower than the others
 //!
-//! ## What it says
+//! Which client has less than its share, and how much. *Sure*: it was the slowest in every round of six or more.
+//! *Likely*: in most.
 //!
-//! Which client has less than its share, and how much: of a stream its part of an equal share, of an echo its median round trip by that of the
-//! median client. *Sure*: it was the slowest in every round of six or more. *Likely*: in most of them.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! The rates of the clients in the time of each round in which all send, the medians of an echo ([method](docs/method/fan.md)). Of many
-//! clients one is the slowest by chance alone, so the whole interval must lie beyond the limit: below 0.8 of an equal share, or above 1.25
-//! times the median client.
-//!
-//! ## When it stays silent
-//!
-//! Where no interval lies beyond the limit, or the slowest client changes from round to round.
+//! Rates of the clients (echo: medians) while all send ([method](docs/method/fan.md)). The whole interval lies below
+//! 0.8 of an equal share, or above 1.25 times the median client.
 //!
 //! ## What to do
 //!
-//! Measure that client alone, from the same place. Where it is as slow, its link or its machine is; where it is not, what it shares with the
-//! others treats it worse: a longer way to the server (TCP shares by round trip), another congestion control, a queue that is full
-//! when its packets come.
+//! Measure that client alone. As slow: its link or machine. Else what it shares treats it worse: a longer way (TCP
+//! shares by round trip), another congestion control, a queue that is full when its packets come.
 
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};

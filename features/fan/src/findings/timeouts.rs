@@ -1,25 +1,18 @@
 //! W174: TCP waited for retransmission timeouts (incast)
 //!
-//! ## What it says
+//! How many retransmission timeouts the clients' connections had, in how many rounds: at least 200 ms each without a
+//! packet. Senders that meet at one receiver fill its queue at one moment and lose whole windows. *Sure*: connections
+//! counted them. *Likely*: network namespaces did.
 //!
-//! How many retransmission timeouts the clients' connections had, and in how many rounds. A timeout is at least 200 ms in which a connection
-//! sends nothing. Where several senders meet at one receiver, their bursts fill the queue before it at one moment, whole windows are lost, and
-//! nothing is left that would tell of the loss sooner: incast. *Sure*: the connections counted them. *Likely*: the network
-//! namespaces did, with whatever else goes on in them.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! `tcpi_total_rto` of TCP_INFO (Linux 6.7 and later) of the ends that send, from the connection's first segment on; before that
-//! `TcpExtTCPTimeouts` of the clients' namespaces ([method](docs/method/fan.md)).
-//!
-//! ## When it stays silent
-//!
-//! Where there was none, and where none can be counted.
+//! `tcpi_total_rto` of the sending ends (Linux 6.7), before that `TcpExtTCPTimeouts` of the clients' namespaces
+//! ([method](docs/method/fan.md)).
 //!
 //! ## What to do
 //!
-//! A larger queue before the receiver, or one that marks (ECN with DCTCP), or fewer senders at once; smaller requests, or a little time
-//! between their begins. `ss -ti` shows the connections, `tc -s qdisc` where packets are dropped.
+//! A larger queue before the receiver, or one that marks (ECN with DCTCP); fewer senders at once, smaller requests, a
+//! little time between them. `ss -ti`, `tc -s qdisc`.
 
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};

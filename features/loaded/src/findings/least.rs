@@ -1,22 +1,16 @@
 //! W168: which path suffers least under load
 //!
-//! ## What it says
+//! Of the paths of `compare --under-load`: whose median grows by the smallest factor, and whose is the smallest under
+//! load. *Sure*: its interval lies below all others; else *can't tell*.
 //!
-//! Of the paths of `compare --under-load` the one whose median grows by the smallest factor while the load goes on, and the one whose
-//! median is the smallest then: they need not be the same. *Sure*: its interval lies below those of all others. *Can't tell*: it does not.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! Of each path the ratio of the round under load to the one alone in the same pass ([method](docs/method/mix.md)).
-//!
-//! ## When it stays silent
-//!
-//! In runs without `--under-load`, and where one path alone was measured.
+//! The ratio of the round under load to the one alone in the same pass ([method](docs/method/mix.md)).
 //!
 //! ## What to do
 //!
-//! A path that stays on a machine shares CPUs and caches with the load, one over a link its queue as well: compare those that your program can
-//! choose from, over the link that it will have (`--between lab --link rate=10M,queue=100`, or a target).
+//! Compare over the link that your program will have (`--between lab --link rate=10M,queue=100`, or a target): a path
+//! that stays on a machine shares CPUs and caches with the load, one over a link its queue as well.
 
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};

@@ -1,22 +1,16 @@
 //! W167: what each of a mix does to the other
 //!
-//! ## What it says
+//! What an echo or a stream loses by another beside it: its median or throughput with the other switched off and with
+//! everything. *Sure*: the interval of the ratio excludes 1; else, or below five passes, *can't tell*.
 //!
-//! What an echo or a stream loses by another that goes on beside it: its median, or its throughput, while the other is switched off and
-//! while everything goes on. One sentence for each that is switched off and each that notices it. *Sure*: the interval of the ratio of rounds of one pass
-//! excludes 1. *Can't tell*: it does not, or there are fewer than five passes.
+//! ## What it rests on
 //!
-//! ## What it is computed from
-//!
-//! Rounds with everything, and in the same pass rounds in which one is switched off, in random order ([method](docs/method/mix.md)).
-//!
-//! ## When it stays silent
-//!
-//! In runs without `--beside`, and in comparisons of paths, of which W168 says which suffers least.
+//! Rounds with everything and, in the same pass, with one switched off, in random order ([method](docs/method/mix.md)).
+//! Comparisons: W168.
 //!
 //! ## What to do
 //!
-//! Where a stream makes an echo wait, `msgpath loaded` says in which queue. A load that is paced leaves room: `msgpath loaded --load-rate`.
+//! `msgpath loaded` says in which queue an echo waits; `msgpath loaded --load-rate` leaves room.
 
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
