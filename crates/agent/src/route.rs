@@ -19,6 +19,7 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
 const RTA_PREFSRC: u16 = 7;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
@@ -74,6 +75,13 @@ pub(crate) fn to_peer(peer: SocketAddr) -> Result<(Route, Link), String> {
     Ok((route, link))
 }
 
+/// The router that packets to `peer` go to first; `None`: none, it is on a link of this network namespace, or no route is known.
+pub fn router(peer: impl Into<SocketAddr>) -> Option<IpAddr> {
+    let answers = Netlink::open(Family::Route).ok()?.get(RTM_GETROUTE, &route_request(canonical(peer.into()))).ok()?;
+    let (_, body) = answers.iter().find(|(kind, _)| *kind == RTM_NEWROUTE)?;
+    attributes(body.get(12..)?).find(|(kind, _)| *kind == RTA_GATEWAY).and_then(|(_, value)| address(value))
+}
+
 /// Its folder, if sysfs shows the devices of this network namespace: it may show those of another.
 pub(crate) fn in_sysfs(link: &Link) -> Option<String> {
     let folder = format!("/sys/class/net/{}", link.name);
@@ -87,6 +95,16 @@ pub fn folder(device: &str) -> Option<String> {
     let links = netlink.dump(RTM_GETLINK, &[0; 16]).ok()?;
     let link = links.iter().filter_map(|(_, body)| parse_link(body)).find(|link| link.name == device)?;
     in_sysfs(&link)
+}
+
+/// The devices of this network namespace but loopback, by name. sysfs may show those of another one.
+pub fn devices() -> Vec<String> {
+    let Ok(netlink) = Netlink::open(Family::Route) else { return Vec::new() };
+    let answers = netlink.dump(RTM_GETLINK, &[0; 16]).unwrap_or_default();
+    let links = answers.iter().filter(|(kind, _)| *kind == RTM_NEWLINK).filter_map(|(_, body)| parse_link(body));
+    let mut names: Vec<String> = links.filter(|link| !link.loopback).map(|link| link.name).take(LISTED).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The addresses of this network namespace that others can reach it by, as far as its own devices tell.

@@ -51,8 +51,12 @@ pub fn scope(address: SocketAddr) -> u32 {
 
 /// The device that an address of a link belongs to; empty: it belongs to all, or the device is gone.
 pub fn device(address: SocketAddr) -> String {
-    let name = |scope| index_to_name(any_socket()?, scope).ok();
-    Some(scope(address)).filter(|scope| *scope > 0).and_then(name).unwrap_or_default()
+    Some(scope(address)).filter(|scope| *scope > 0).map_or_else(String::new, device_name)
+}
+
+/// The name of a device of this network namespace; empty: there is none of this number.
+pub fn device_name(index: u32) -> String {
+    any_socket().and_then(|socket| index_to_name(socket, index).ok()).unwrap_or_default()
 }
 
 /// An address for people, without its port: `fe80::1%eth0`.

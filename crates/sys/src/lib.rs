@@ -30,6 +30,7 @@ pub mod mark;
 pub mod memory;
 pub mod mqueue;
 pub mod msg;
+pub mod multicast;
 pub mod multishot;
 pub mod netlink;
 pub mod netns;

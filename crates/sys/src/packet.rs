@@ -68,6 +68,8 @@ pub struct Interface {
     pub running: bool,
     /// IFF_LOOPBACK.
     pub loopback: bool,
+    /// IFF_MULTICAST.
+    pub multicast: bool,
     /// Whether its frames have an Ethernet header (ARPHRD_ETHER, or loopback).
     pub ethernet: bool,
 }
@@ -117,6 +119,7 @@ impl Interface {
             up: flags & libc::IFF_UP != 0,
             running: flags & libc::IFF_RUNNING != 0,
             loopback,
+            multicast: flags & libc::IFF_MULTICAST != 0,
             ethernet: loopback || hardware.sa_family == libc::ARPHRD_ETHER,
         })
     }

@@ -49,7 +49,12 @@ pub fn set(fd: BorrowedFd<'_>, option: IntOption, value: i32) -> io::Result<()> 
 }
 
 /// setsockopt(2) with an int.
-fn set_option(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+pub(crate) fn set_option(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`.
     check_int(unsafe {
         libc::setsockopt(
