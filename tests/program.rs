@@ -89,6 +89,9 @@ mod mesh;
 mod mix;
 #[path = "program/more_paths.rs"]
 mod more_paths;
+#[cfg(feature = "periodic")]
+#[path = "../features/periodic/tests/program/multicast.rs"]
+mod multicast;
 #[path = "program/networks.rs"]
 mod networks;
 #[path = "program/notation.rs"]

@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use msgpath_core::group::Group;
 use msgpath_core::path::nearest;
 use msgpath_core::units::{self, MAX_LIST, MAX_PIECES};
 use msgpath_core::{PathName, PathSpec, Target, target};
@@ -14,6 +15,10 @@ fuzz_target!(|text: &str| {
     let _ = nearest(text, ["tcp:send", "tcp:writev", "shm:ring/spin"]);
     if let Ok(target) = text.parse::<Target>() {
         let _ = target.to_string();
+    }
+    if let Ok(group) = text.parse::<Group>() {
+        assert!(text.parse::<Target>().is_err(), "a group is no peer");
+        assert_eq!(group.to_string().parse(), Ok(group));
     }
     let _ = target::parse_port(text);
     for parse in [units::parse_size, units::parse_count, units::parse_time, units::parse_time_or_seconds] {

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod explained;
 pub mod foreign;
 pub mod gate;
+pub mod group;
 pub mod histogram;
 pub mod launch;
 pub mod parts;

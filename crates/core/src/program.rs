@@ -6,8 +6,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::group::check_one_peer;
 use crate::launch::joined;
 use crate::path::is_end_name;
+use crate::target::BadTarget;
 
 /// The scheme of a program that runs already.
 const RAW: &str = "raw://";
@@ -196,6 +198,9 @@ pub enum BadProgram {
     /// `raw://` without host and port.
     #[error("{RAW} is followed by HOST:PORT")]
     Address,
+    /// `raw://` with an address that stands for many.
+    #[error(transparent)]
+    Peer(#[from] BadTarget),
 }
 
 impl Source {
@@ -209,7 +214,11 @@ impl Source {
             let port = address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then_some(port));
             let known = port.and_then(|port| port.parse::<u16>().ok()).is_some_and(|port| port > 0);
             let plain = address.len() <= 300 && !address.chars().any(|c| c.is_whitespace() || c == '/');
-            return if known && plain { Ok(Source::Address(address.into())) } else { Err(BadProgram::Address) };
+            if !known || !plain {
+                return Err(BadProgram::Address);
+            }
+            check_one_peer(address.rsplit_once(':').map_or(address, |(host, _)| host))?;
+            return Ok(Source::Address(address.into()));
         }
         if let Some(path) = text.strip_prefix(RAW_UNIX) {
             let path = path.strip_prefix("//").unwrap_or(path);
@@ -348,6 +357,9 @@ mod tests {
         assert_eq!(Source::parse("raw://[::1]:7").unwrap().to_string(), "raw://[::1]:7");
         for bad in ["raw://", "raw://host", "raw://:7", "raw://host:0", "raw://host:70000", "raw://h/x:7"] {
             assert_eq!(Source::parse(bad), Err(BadProgram::Address), "{bad}");
+        }
+        for group in ["raw://239.1.1.1:7", "raw://[ff15::1%eth0]:7", "raw://255.255.255.255:7"] {
+            assert!(matches!(Source::parse(group), Err(BadProgram::Peer(BadTarget::Group { .. }))), "{group}");
         }
         assert_eq!(Source::parse("raw+unix:///run/x"), Ok(Source::Socket("/run/x".into())));
         for bad in ["raw+unix:", "raw+unix:x", "raw+unix://x"] {

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::program::Source;
+use crate::group::check_one_peer;
+use crate::program::{BadProgram, Source};
 
 /// The port of `msgpath serve`.
 pub const DEFAULT_PORT: u16 = 5210;
@@ -59,6 +60,14 @@ pub enum BadTarget {
         typed: u64,
         /// What a program that keeps 16 bits would have used.
         wraps_to: u16,
+    },
+    /// An address that stands for many.
+    #[error("{host} is {}, not one peer", if *broadcast { "the broadcast address" } else { "a multicast group" })]
+    Group {
+        /// As typed, without a port.
+        host: String,
+        /// The limited broadcast address of IPv4; else a multicast group.
+        broadcast: bool,
     },
     /// Anything else.
     #[error("{0:?} is not a target")]
@@ -136,6 +145,7 @@ impl FromStr for Target {
                     Ok(source @ Source::Address(_)) => {
                         Ok(Target::Program { source, transport: scheme.strip_prefix("raw+").map(Into::into) })
                     }
+                    Err(BadProgram::Peer(group)) => Err(group),
                     _ => Err(bad()),
                 },
                 _ => program_at_socket(scheme, rest).ok_or_else(bad),
@@ -173,7 +183,8 @@ fn program_at_socket(scheme: &str, path: &str) -> Option<Target> {
     Some(Target::Program { source, transport: Some(transport.into()) })
 }
 
-fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
+/// Host and port of `HOST[:PORT]`, the port as typed, empty where there is none; `None`: it cannot be one.
+pub(crate) fn split_host(text: &str) -> Option<(&str, &str)> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']')?;
         (host, rest.strip_prefix(':').or(if rest.is_empty() { Some("") } else { None })?)
@@ -186,6 +197,14 @@ fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
     };
     if host.is_empty() || host.starts_with('-') || !host.chars().all(|c| c.is_alphanumeric() || ".-_:%@".contains(c)) {
         return None;
+    }
+    Some((host, port))
+}
+
+fn host(text: &str, scheme: Option<&str>) -> Option<Result<Target, BadTarget>> {
+    let (host, port) = split_host(text)?;
+    if let Err(group) = check_one_peer(host) {
+        return Some(Err(group));
     }
     if host.chars().all(|c| c.is_ascii_digit()) {
         // `server 12345` means a port; a resolver would read the address 0.0.48.57 into it.
@@ -272,6 +291,21 @@ mod tests {
             "host:port",
         ] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_stand_for_many_are_named() {
+        for (text, host, broadcast) in [
+            ("239.1.1.1", "239.1.1.1", false),
+            ("udp://239.1.1.1:7", "239.1.1.1", false),
+            ("ff15::1%eth0", "ff15::1%eth0", false),
+            ("tcp://[ff02::1]:7", "ff02::1", false),
+            ("255.255.255.255", "255.255.255.255", true),
+            ("raw://224.0.0.1:7", "224.0.0.1", false),
+            ("raw+udp://[ff15::1]:7", "ff15::1", false),
+        ] {
+            assert_eq!(text.parse::<Target>(), Err(BadTarget::Group { host: host.into(), broadcast }), "{text}");
         }
     }
 

@@ -8,6 +8,8 @@ use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::plugged::Plugged;
 use msgpath_core::{Exit, Problem};
 
+use crate::problems;
+
 /// The option.
 pub const OPTION: &str = "between";
 
@@ -74,6 +76,8 @@ pub trait Terms {
     const HELP: (&'static str, &'static str);
     /// Options that exclude it.
     const EXCLUDES: &'static [&'static str];
+    /// Most places that may be named.
+    const MOST: usize = 2;
 }
 
 /// The places that a run is asked to have.
@@ -99,12 +103,20 @@ impl<T> Asked<T> {
     pub fn is_asked(&self) -> bool {
         self.named().is_some() || self.alike.is_some()
     }
+}
 
+impl<T: Terms> Asked<T> {
     /// Finds or makes them, and moves this process to the near end's place. Called before it has any other thread.
     ///
     /// # Errors
-    /// As [`Maker::find`].
+    /// As [`Maker::find`]; E11: too many.
     pub fn find(&self) -> Result<Option<Places>, Problem> {
+        let count = self.named().map_or(0, |named| named.split(',').count());
+        if count > T::MOST {
+            return Err(
+                problems::usage(format!("{count} places, and this verb has {} ends", T::MOST)).hint("--between A,B")
+            );
+        }
         match (&self.alike, self.named()) {
             (Some(between), _) => maker_of(between)?.alike(between).map(Some),
             (None, Some(named)) => maker().map(|maker| maker.find(named, &self.typed)).transpose(),

@@ -38,6 +38,7 @@ pub fn count_is_a_host(host: &str) -> Problem {
 pub fn bad_target(text: &str, error: &BadTarget) -> Problem {
     let problem = usage(error.to_string());
     match error {
+        BadTarget::Group { host, broadcast } => many_peers(host, *broadcast),
         BadTarget::Port { typed, wraps_to } if *typed > 65_535 => problem
             .why(format!("a program that keeps 16 bits of it would silently use port {wraps_to}"))
             .hint(format!("{wraps_to} if that is what the other side really uses, or another port")),
@@ -48,6 +49,43 @@ pub fn bad_target(text: &str, error: &BadTarget) -> Problem {
         BadTarget::Text(_) if text.contains("://") => problem.hint("tcp://HOST:PORT or udp://HOST:PORT"),
         BadTarget::Text(_) => problem.hint("a host such as hostB or 10.0.0.2:5210, or unix:/path, shm:name, pipe:name"),
     }
+}
+
+/// What a verb calls its operand that is a multicast group.
+const GROUP_OPERAND: &str = "GROUP";
+
+/// E116: an address that stands for many where one peer is meant.
+fn many_peers(host: &str, broadcast: bool) -> Problem {
+    let problem = |what: String| Problem::new("E116", Exit::Usage, what);
+    if broadcast {
+        return problem(format!("{host} is the broadcast address: no single peer is there"))
+            .why("connections, replies and a server need one address of one host")
+            .hint("the address of one host");
+    }
+    let group = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    problem(format!("{host} is a multicast group: no single peer is there"))
+        .why("connections, replies and a server need one address of one host; to a group one sends, and many receive")
+        .hint(match takes_groups() {
+            Some(verb) => format!("msgpath {verb} udp://{group}"),
+            None => "the address of one host".into(),
+        })
+}
+
+/// The verb of a feature that measures multicast groups: its operand is called so.
+fn takes_groups() -> Option<String> {
+    let named = |verb: &clap::Command| {
+        let names = verb.get_positionals().filter_map(clap::Arg::get_value_names).flatten();
+        names.into_iter().any(|name| name.as_str() == GROUP_OPERAND)
+    };
+    crate::command::bare().get_subcommands().find(|verb| named(verb)).map(|verb| verb.get_name().to_owned())
+}
+
+/// A host, as it is typed where no other grammar reads it, is one peer.
+///
+/// # Errors
+/// E116.
+pub fn check_one_peer(host: &str) -> Result<(), Problem> {
+    msgpath_core::group::check_one_peer(host).map_err(|error| bad_target(host, &error))
 }
 
 /// E09 for a text that does not even have the form of a path.

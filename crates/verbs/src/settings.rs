@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use msgpath_core::group::check_one_peer;
 use msgpath_core::path::nearest;
 use msgpath_core::plan::{ChannelOptions, Distribution, Family, ServiceTime, Stamps};
 use msgpath_core::program::Framing;
@@ -213,6 +214,7 @@ pub static KEYS: [Key; 34] = [
         doc: "Local address of the client's sockets",
         paths: Some(|_, traits| traits.inet),
         set: |settings, text| {
+            check_one_peer(text).map_err(|error| format!("the address of one device: {error}"))?;
             let address = msgpath_sys::address::parse(text)
                 .ok_or("an IP address, with a device of this machine if it is link-local (fe80::1%eth0)")?;
             settings.channel.bind = Some(msgpath_sys::address::shown(address));

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
 use msgpath_core::gate::Gate;
 use msgpath_core::path::PathSpec;
 use msgpath_core::plan::{Expectation, Metric, Placement};
-use msgpath_core::program::Program;
+use msgpath_core::program::{BadProgram, Program};
 use msgpath_core::schedule::Rate;
 use msgpath_core::target::{BadTarget, PortRange, parse_port};
 use msgpath_core::units::{self, Pieces};
@@ -67,6 +67,7 @@ pub fn port(text: &str) -> Result<u16, Problem> {
 
 /// `-B`: an address, with the device of its link if it has one.
 pub fn local_address(text: &str) -> Result<String, Problem> {
+    problems::check_one_peer(text)?;
     let none = || problems::bad_value("-B", format!("an address such as 10.0.0.2 or fe80::1%eth0, got {text:?}"));
     msgpath_sys::address::parse(text).map(msgpath_sys::address::shown).ok_or_else(none)
 }
@@ -263,9 +264,10 @@ pub fn expectation(text: &str) -> Result<Expectation, Problem> {
 
 /// `--server`.
 pub fn program(text: &str) -> Result<Program, Problem> {
-    Program::parse(text).map_err(|error| {
-        problems::bad_value("--server", format!("a program: {error}, got {text:?}"))
-            .hint("--server './server {port}', --server 'new=./server {port}' or --server raw://HOST:PORT")
+    Program::parse(text).map_err(|error| match error {
+        BadProgram::Peer(error) => problems::bad_target(text, &error),
+        error => problems::bad_value("--server", format!("a program: {error}, got {text:?}"))
+            .hint("--server './server {port}', --server 'new=./server {port}' or --server raw://HOST:PORT"),
     })
 }
 

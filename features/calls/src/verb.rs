@@ -192,7 +192,7 @@ enum HistogramArg {
 
 fn target(text: &str) -> Result<RpcTarget, Problem> {
     text.parse().map_err(|error: BadTarget| match &error {
-        BadTarget::Port { .. } => problems::bad_target(text, &error),
+        BadTarget::Port { .. } | BadTarget::Group { .. } => problems::bad_target(text, &error),
         BadTarget::Text(_) if ["https://", "rediss://"].iter().any(|scheme| text.starts_with(scheme)) => {
             usage("rpc speaks no TLS: neither https:// nor rediss://")
                 .why("what TLS costs on top of a path is measured by itself: msgpath explain --layers tls")

@@ -113,7 +113,7 @@ fn plain(transport: &dyn msgpath_paths::Transport) -> bool {
 impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "connect";
     const GROUP: Group = Group::Measure;
-    const BESIDE: Option<&str> = Some("messages by clock, connections a second");
+    const BESIDE: Option<&str> = Some("by clock, to a group; connections");
     const SHORT: Option<(&str, &str)> = Some((
         "path len time rounds connections rate requests close launch between json verbose",
         "Examples:

@@ -12,7 +12,7 @@ use msgpath_core::foreign::shell_word;
 use msgpath_core::target::DEFAULT_PORT;
 use msgpath_core::{Exit, Problem, units};
 use msgpath_verbs::again::Typed;
-use msgpath_verbs::problems::usage;
+use msgpath_verbs::problems::{check_one_peer, usage};
 use msgpath_verbs::typed;
 use serde_json::{Value, json};
 
@@ -125,6 +125,7 @@ fn of(header: &MeshHeader) -> Vec<String> {
 }
 
 fn opened(gang: &Gang, place: &str, expected: Expected, say: Say<'_>, stop: &AtomicBool) -> Result<Door, Problem> {
+    check_one_peer(place.rsplit_once(':').map_or(place, |(host, _)| host))?;
     let Some(file) = &gang.token_file else { return Err(usage("--listen takes --token-file FILE")) };
     if Token::make(file)? {
         say(&format!("note: made a token: {}", file.display()));

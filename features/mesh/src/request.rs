@@ -9,7 +9,7 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, Launch, Plan, Problem};
 use msgpath_paths::traits;
 use msgpath_verbs::input;
-use msgpath_verbs::problems::{bad_value, usage};
+use msgpath_verbs::problems::{bad_value, check_one_peer, usage};
 use msgpath_verbs::request::random_seed;
 use msgpath_verbs::typed::{self, List, PathArg, launch};
 
@@ -50,6 +50,7 @@ pub(crate) fn mesh(
         Some(came) => came.into_iter().map(known).collect(),
         None => chosen(arguments, &file, allocated.as_deref())?,
     };
+    check_hosts(&hosts)?;
     if let Some(from) = &arguments.hosts_file {
         obeyed(arguments, &file, from)?;
     }
@@ -147,6 +148,14 @@ fn chosen(arguments: &Arguments, file: &HostsFile, allocated: Option<&str>) -> R
         None => Err(usage(format!("{name} is not in the file of hosts"))),
     };
     names.into_iter().map(of).collect()
+}
+
+/// A host is one peer, by its name and by its address.
+fn check_hosts(hosts: &[HostSpec]) -> Result<(), Problem> {
+    hosts.iter().try_for_each(|host| {
+        check_one_peer(&host.name)?;
+        host.address.map_or(Ok(()), |address| check_one_peer(&address.to_string()))
+    })
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Problem> {

@@ -86,7 +86,7 @@ impl Held for HeldLab {
 /// E11: a link for a lab that has links of its own. E40, E41.
 fn places(named: &str, link: Option<&Shape>) -> Result<Places, Problem> {
     let kept = match named.split_once(',') {
-        Some((near, far)) => Some(joined(near.trim(), far.trim())?),
+        Some(_) => Some(all_joined(&named.split(',').map(str::trim).collect::<Vec<_>>())?),
         None => KeptLab::find(named).map(|lab| lab.between(None, None)).transpose()?,
     };
     match (kept, link) {
@@ -111,6 +111,18 @@ fn entered(between: Between) -> Result<Places, Problem> {
 fn held(link: Option<Shape>) -> Result<Places, Problem> {
     let lab = HeldLab::make(&LabSpec { shape: link.unwrap_or_default(), ..LabSpec::default() })?;
     Ok(Places { between: lab.between().clone(), notes: lab.notes().to_vec(), held: Some(Box::new(lab)) })
+}
+
+/// Places that were named: the near one, and those that each have a link to it.
+fn all_joined(names: &[&str]) -> Result<Between, Problem> {
+    let [near, far, more @ ..] = names else {
+        return Err(Problem::new("E11", Exit::Usage, "one place has no other").hint("--between A,B"));
+    };
+    let mut between = joined(near, far)?;
+    for name in more {
+        between.ends.extend(joined(near, name)?.ends.pop());
+    }
+    Ok(between)
 }
 
 /// Two places that were named.

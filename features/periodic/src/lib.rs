@@ -6,7 +6,7 @@
 //! | `agent` | one of the processes |
 //! | `run` | starts them, and makes a record of what they say |
 //! | `workload`, `record` | what its messages do, what the header of its runs has |
-//! | `section`, `analyse`, `findings` | times of each engine, what the processes did beside |
+//! | `section`, `log`, `analyse`, `findings` | times of each engine, what the processes did beside |
 //! | `present` | the view on a terminal, the figures, the object in the JSON |
 //! | `verb` | what is typed |
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@
 pub mod agent;
 pub mod analyse;
 pub mod findings;
+pub mod log;
 pub mod present;
 pub mod record;
 pub mod run;

@@ -29,8 +29,75 @@ pub struct PeriodicFacts {
     pub mac: String,
     /// CPUs that all of them share.
     pub cpus: u32,
+    /// The multicast group, where there is one: then the first component sends alone, and the others receive alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupFacts>,
     /// One entry per engine and restart, in the order in which they ran.
     pub sessions: Vec<PeriodicSession>,
+}
+
+impl PeriodicFacts {
+    /// What people call a component: its number from 1; the receivers of a group are counted without the sender.
+    pub fn called(&self, component: u32) -> u32 {
+        if self.group.is_some() { component } else { component + 1 }
+    }
+}
+
+/// The multicast group of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupFacts {
+    /// As typed, with its port: `udp://239.1.1.1%eth0:5210`.
+    pub group: String,
+    /// TTL (IPv4) or hop limit (IPv6) that was asked for.
+    pub hops: u8,
+    /// The device that receivers were told to join on; `None`: that of the group, or of their route.
+    pub join: Option<String>,
+}
+
+/// How the component that sends to a group sends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendsToGroup {
+    /// The device that its datagrams leave by.
+    pub device: String,
+    /// Its place (`--between`); empty: that of the run.
+    pub place: String,
+    /// TTL or hop limit as the kernel granted it.
+    pub hops: u32,
+    /// Whether receivers in the same network namespace hear it (IP_MULTICAST_LOOP), as granted.
+    pub looped: bool,
+}
+
+/// What a component that receives from a group saw of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedGroup {
+    /// The device on which it joined.
+    pub device: String,
+    /// Its place (`--between`); empty: that of the run.
+    pub place: String,
+    /// SO_RCVBUF as granted, bytes with the kernel's own part.
+    pub buffer: u64,
+    /// Datagrams that its socket had no room for; `None`: the kernel does not count them.
+    pub overflowed: Option<u64>,
+    /// Smallest and largest TTL or hop limit that arrived; `None`: nothing arrived.
+    pub hops: Option<(u8, u8)>,
+    /// The device by which the last datagram came, where it is another.
+    pub came_by: Option<String>,
+    /// Whether the kernel listed the membership when the last message was due; `None`: its list could not be read.
+    pub member: Option<bool>,
+    /// The version of IGMP that the kernel speaks on the device (`V3`); `None`: IPv6, or not listed.
+    pub igmp: Option<String>,
+    /// The router on its way back to the sender; `None`: none, or no way is known.
+    pub router: Option<String>,
+    /// Messages that arrived, each once.
+    pub delivered: u64,
+    /// Messages that did not arrive.
+    pub lost: u64,
+    /// Most of them in a row.
+    pub lost_in_a_row: u64,
+    /// Messages that came behind a newer one.
+    pub reordered: u64,
+    /// Messages that came again.
+    pub duplicated: u64,
 }
 
 /// All processes of one engine, from their start to their end.
@@ -87,4 +154,10 @@ pub struct Component {
     pub sender_delay_ns: Option<u64>,
     /// The same of the receiver.
     pub receiver_delay_ns: Option<u64>,
+    /// How it sends to the group; `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sends: Option<SendsToGroup>,
+    /// What it saw of the group; `None`: it did not join one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<JoinedGroup>,
 }

@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
-use crate::run::{Mac, Periodic, Request, Start};
+use crate::run::{Mac, Periodic, Request, SendTo, Start};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
+use msgpath_core::group::Group;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
+use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Pieces};
 use msgpath_core::{Case, Plan, Problem};
 use msgpath_sys::say;
@@ -17,26 +19,34 @@ use msgpath_verbs::places::{Asked, Terms};
 use msgpath_verbs::request::{channel_of, random_seed, resolve};
 use msgpath_verbs::settings::Set;
 use msgpath_verbs::typed::{self, List, PathArg};
-use msgpath_verbs::verb::{Group, Planned};
+use msgpath_verbs::verb::{self, Planned};
 use msgpath_verbs::{gates, looks, measure, progress};
 
 /// Messages every period, from each to all
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Arguments {
-    /// Engines, comma separated: eth, udp (waits block, spin, poll, epoll, sigio) and shm (futex, spin)
-    #[arg(
-        short = 'x',
-        long = "path",
-        value_name = "PATHS",
-        default_value = "eth/sigio,shm",
-        hide_possible_values = true
-    )]
-    paths: List<PathArg>,
-    /// Processes
-    #[arg(short = 'n', long, value_name = "N", value_parser = typed::number, default_value_t = 15)]
-    processes: u32,
+    /// A multicast group, which one process sends to and the others receive from: udp://239.1.1.1, 239.1.1.1%eth0:5999,
+    /// udp://[ff15::1%eth0]
+    #[arg(value_name = "GROUP", value_parser = group)]
+    group: Option<Group>,
+    /// Engines, comma separated: eth, udp (waits block, spin, poll, epoll, sigio) and shm (futex, spin) [default: eth/sigio,shm; of a
+    /// group udp]
+    #[arg(short = 'x', long = "path", value_name = "PATHS", hide_possible_values = true)]
+    paths: Option<List<PathArg>>,
+    /// Processes [default: 15]
+    #[arg(short = 'n', long, value_name = "N", value_parser = typed::number, conflicts_with = "group")]
+    processes: Option<u32>,
+    /// Receivers of the group [default: 4]
+    #[arg(long, value_name = "N", value_parser = typed::number, requires = "group")]
+    receivers: Option<u32>,
+    /// TTL (IPv4) or hop limit (IPv6) of what is sent to the group: each router on the way takes one away [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), requires = "group")]
+    ttl: Option<u8>,
+    /// Device on which the receivers join the group, where it is not the one named behind the group
+    #[arg(long, value_name = "DEVICE", requires = "group")]
+    join: Option<String>,
     /// Components in each process, each with a sending and a receiving thread
-    #[arg(short = 'T', long, value_name = "N", value_parser = typed::number, default_value_t = 1)]
+    #[arg(short = 'T', long, value_name = "N", value_parser = typed::number, default_value_t = 1, conflicts_with = "group")]
     threads: u32,
     /// Time between two messages of a component
     #[arg(long, value_name = "TIME", value_parser = units::parse_time, default_value = "10ms")]
@@ -71,6 +81,25 @@ pub(crate) struct Arguments {
     set: Set,
     #[command(flatten)]
     result: ResultOptions,
+}
+
+/// Processes, unless they are counted.
+const PROCESSES: u32 = 15;
+/// Receivers of a group, unless they are counted.
+const RECEIVERS: u32 = 4;
+/// Keys of `-o` that say nothing of a group.
+const NOT_OF_GROUPS: [&str; 3] = ["device", "ethertype", "mac"];
+
+/// `GROUP`.
+fn group(text: &str) -> Result<Group, Problem> {
+    text.parse().map_err(|error: BadTarget| {
+        let problem = match error {
+            BadTarget::Port { .. } => msgpath_verbs::problems::bad_target(text, &error),
+            _ => msgpath_verbs::problems::usage(format!("{text:?} is not a multicast group"))
+                .why("groups are 224.0.0.0 to 239.255.255.255 and ff00::/8; the processes of a run without one are started here"),
+        };
+        problem.hint("udp://239.1.1.1, udp://239.1.1.1%eth0:5999 or udp://[ff15::1%eth0]")
+    })
 }
 
 /// Keys of `-o` that it takes.
@@ -108,7 +137,15 @@ fn jitter(text: &str) -> Result<u64, units::ParseError> {
 impl Arguments {
     fn periodic(&self) -> Periodic {
         Periodic {
-            processes: self.processes,
+            processes: match &self.group {
+                Some(_) => self.receivers.unwrap_or(RECEIVERS).saturating_add(1),
+                None => self.processes.unwrap_or(PROCESSES),
+            },
+            group: self.group.clone().map(|group| SendTo {
+                group,
+                hops: self.ttl.unwrap_or(1),
+                join: self.join.clone(),
+            }),
             components: self.threads,
             period_ns: self.period,
             jitter_ns: self.jitter,
@@ -131,9 +168,19 @@ impl Arguments {
 
     /// What it is planned for.
     pub(super) fn planned(&self) -> Planned {
-        let cases = self.paths.0.len() as u64;
+        let cases = self.engines().len() as u64;
         let session = (self.period.saturating_mul(self.count)).saturating_add(1_000_000_000);
         Planned::Time { cases, ns: cases * u64::from(self.set.settings().restarts) * session }
+    }
+
+    /// The engines, as typed.
+    fn engines(&self) -> Vec<PathArg> {
+        let named = |text: &str| PathArg::Spec(text.parse().expect("a path"));
+        match (&self.paths, &self.group) {
+            (Some(List(paths)), _) => paths.clone(),
+            (None, Some(_)) => vec![named("udp:send/block")],
+            (None, None) => ["eth/sigio", "shm"].map(named).into(),
+        }
     }
 
     /// The options that other verbs have as well, where the shared code looks for them.
@@ -155,7 +202,12 @@ impl Arguments {
         }
         let size = u32::try_from(self.len).map_err(|_| msgpath_verbs::problems::usage("a message is at most 1 MiB"))?;
         let mut cases: Vec<Case> = Vec::new();
-        for path in &self.paths.0 {
+        if let (true, Some(key)) = (self.group.is_some(), NOT_OF_GROUPS.iter().find(|key| settings.is_typed(key))) {
+            return Err(msgpath_verbs::problems::usage(format!("-o {key} has no meaning for a multicast group"))
+                .why("the device stands behind the group: udp://239.1.1.1%eth0")
+                .hint(format!("leave out -o {key}")));
+        }
+        for path in &self.engines() {
             let PathArg::Spec(spec) = path else {
                 return Err(msgpath_verbs::problems::usage("periodic takes engines by their names")
                     .hint("-x eth/sigio,shm,udp"));
@@ -164,7 +216,7 @@ impl Arguments {
             if cases.iter().any(|case| case.path == path) {
                 continue;
             }
-            let of = self.processes * self.threads;
+            let of = periodic.processes * self.threads;
             let label = Some(path.transport.clone());
             cases.push(Case {
                 id: cases.len() as u32,
@@ -203,19 +255,22 @@ struct Processes;
 impl Terms for Processes {
     const HELP: (&'static str, &'static str) = (
         "Network namespaces of the two halves of the processes: ",
-        ". Frames of eth cross the link between them; shm knows no network",
+        ". Frames of eth cross the link between them; shm knows no network. Of a group: the sender's, and those of the receivers, as many as \
+         there are",
     );
     const EXCLUDES: &'static [&'static str] = &[];
+    const MOST: usize = 64;
 }
 
 impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "periodic";
-    const GROUP: Group = Group::Measure;
+    const GROUP: verb::Group = verb::Group::Measure;
     const SHORT: Option<(&str, &str)> = Some((
-        "path processes period len count first start mac rounds between json verbose",
+        "group path processes receivers ttl join period len count first start mac rounds between json verbose",
         "Examples:
   msgpath periodic                           15 processes: eth/sigio and shm
   msgpath periodic -x eth,udp -n 8           two engines, 8 processes
+  msgpath periodic udp://239.1.1.1 --receivers 4 --between lab   a multicast group
   msgpath periodic --start storm --first 50  the start, and what is steady",
     ));
 
@@ -238,6 +293,10 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
     }
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;
+    let named = arguments.places.named().map_or(0, |named| named.split(',').count());
+    if named > 2 && periodic.group.is_none() {
+        return Err(msgpath_verbs::problems::usage("a run without a group has two sides").hint("--between A,B").into());
+    }
     // Before there is any other thread.
     let places = arguments.places.find()?;
     if let Some(places) = &places {
@@ -245,6 +304,12 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
             say!("note: {}", shown(note));
         }
         plan.options.between = Some(places.between.clone());
+    }
+    if let Some(caution) = arguments.group.as_ref().and_then(Group::caution) {
+        say!(
+            "note: {}: {caution}",
+            arguments.group.as_ref().map_or_else(String::new, |group| group.address.to_string())
+        );
     }
     let quiet = options.result.quiet > 0 || options.result.look.json;
     let glyphs = looks::glyphs();

@@ -566,6 +566,7 @@ fn launch_of(typed: &LaunchOptions, target: &Target) -> Result<Option<Launch>, P
             .why(format!("--launch {by} gives a pipe to the far end"))
             .hint(format!("{host}, without a port")));
     }
+    typed.address.map_or(Ok(()), |address| problems::check_one_peer(&address.to_string()))?;
     let launch = Launch { program: typed.program.clone(), address: typed.address, ..launch.clone() };
     launch.on(host).map(Some).map_err(|error| usage(error.to_string()))
 }

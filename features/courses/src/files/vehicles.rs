@@ -60,7 +60,7 @@ fn time(ns: f64) -> String {
 fn arrivals<'a>(driven: &Driven<'a>) -> Vec<(u32, &'a MessageRow)> {
     let Some(facts) = driven.part.run.header.parts.get::<PeriodicFacts>() else { return Vec::new() };
     let of = (facts.processes * facts.components).max(1);
-    let own = msgpath_periodic::section::log(driven.part.logs)
+    let own = msgpath_periodic::log::log(driven.part.logs)
         .sample()
         .iter()
         .filter(|row| row.case == driven.engine.case && row.connection / of == 0 && row.latency_ns.is_some());

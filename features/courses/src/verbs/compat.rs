@@ -21,7 +21,7 @@ use msgpath_sys::say;
 use msgpath_verbs::log::Log;
 use msgpath_verbs::options::Look;
 use msgpath_verbs::output;
-use msgpath_verbs::problems::{bad_target, bad_value, usage};
+use msgpath_verbs::problems::{bad_target, bad_value, check_one_peer, usage};
 use msgpath_verbs::servers::{self, Usual, reached_by_others};
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{looks, typed};
@@ -78,6 +78,7 @@ struct Common {
 
 impl Common {
     fn target(&self, host: &str, port: &str) -> Result<Target, Problem> {
+        check_one_peer(host)?;
         let port = match parse_port(port) {
             Ok(port) => port,
             Err(BadTarget::Port { typed, wraps_to }) if self.wrap_port && typed > 65_535 && wraps_to > 0 => {

@@ -13,7 +13,9 @@ use msgpath_paths::{Limits, NewWait};
 use msgpath_sys::area::{Area, Reader, Writer};
 use msgpath_sys::packet::{self, BROADCAST, Destination, Head, Wanted};
 
+use super::group;
 use super::orders::Order;
+use crate::record::JoinedGroup;
 
 /// How long a receiver waits before it looks around.
 const SLICE: Duration = Duration::from_millis(50);
@@ -45,6 +47,10 @@ pub enum Outgoing {
     Udp(UdpSocket, Vec<SocketAddrV4>),
     /// Written once, read by all.
     Shm(Writer),
+    /// One datagram to a multicast group.
+    Group(group::Sender),
+    /// Sends nothing.
+    Nothing,
 }
 
 impl Outgoing {
@@ -71,6 +77,11 @@ impl Outgoing {
                 calls.send_calls = writer.wakes();
                 Ok(())
             }
+            Outgoing::Group(sender) => {
+                calls.send_calls += 1;
+                sender.send(message)
+            }
+            Outgoing::Nothing => Ok(()),
         }
     }
 }
@@ -83,6 +94,10 @@ pub enum Incoming {
     Udp(Socket),
     /// The slots of the others.
     Shm(Reader),
+    /// A socket that has joined a multicast group.
+    Group(Box<group::Receiver>),
+    /// Receives nothing.
+    Nothing,
 }
 
 /// Both sides of one component.
@@ -91,6 +106,12 @@ pub enum Incoming {
 /// What this machine does not offer, and the cure.
 pub fn open(order: &Order, number: u32) -> Result<(Outgoing, Incoming), Unavailable> {
     let failed = |error: io::Error| Unavailable::new(format!("{}: {error}", order.path), "");
+    if let Some(to) = &order.group {
+        return Ok(match order.sends(number) {
+            true => (Outgoing::Group(group::sender(order, to)?), Incoming::Nothing),
+            false => (Outgoing::Nothing, Incoming::Group(Box::new(group::receiver(order, to, limits())?))),
+        });
+    }
     match order.path.transport.as_str() {
         "eth" => {
             let found = interface(&order.options, u64::from(order.size))?;
@@ -130,7 +151,7 @@ pub fn open(order: &Order, number: u32) -> Result<(Outgoing, Incoming), Unavaila
 
 /// The buffers that were asked for, or room for a burst of everybody: a receiver that is off its CPU for a while must not
 /// lose what it would have read.
-fn buffers(fd: std::os::fd::BorrowedFd<'_>, order: &Order) -> io::Result<()> {
+pub(super) fn buffers(fd: std::os::fd::BorrowedFd<'_>, order: &Order) -> io::Result<()> {
     use msgpath_sys::socket::{self, IntOption};
     let bytes = order.options.receive_buffer.unwrap_or(4 << 20);
     // Beyond net.core.rmem_max with CAP_NET_ADMIN only; without it the kernel grants what it grants.
@@ -161,23 +182,39 @@ pub enum Next {
     End,
 }
 
-/// Receives until [`Deliver::next`] ends it. Returns what was counted, and what was overwritten before it was read.
+/// What a receiver has at its end.
+#[derive(Default)]
+pub struct Received {
+    /// What was counted.
+    pub calls: CallCounts,
+    /// Slots that were overwritten before they were read.
+    pub overrun: u64,
+    /// What it saw of the multicast group.
+    pub joined: Option<JoinedGroup>,
+}
+
+/// Receives until [`Deliver::next`] ends it.
 ///
 /// # Errors
 /// What the wait cannot have here, or a receive call that failed.
-pub fn receive(
-    incoming: Incoming,
-    order: &Order,
-    deliver: &mut impl Deliver,
-) -> Result<(CallCounts, u64), Unavailable> {
+pub fn receive(incoming: Incoming, order: &Order, deliver: &mut impl Deliver) -> Result<Received, Unavailable> {
+    let of_socket = |calls| Received { calls, ..Received::default() };
     match incoming {
-        Incoming::Eth(channel) => by_wait(channel, order, deliver),
-        Incoming::Udp(channel) => by_wait(channel, order, deliver),
-        Incoming::Shm(reader) => shared(reader, order, deliver),
+        Incoming::Eth(channel) => by_wait(channel, order, deliver).map(|(_, calls)| of_socket(calls)),
+        Incoming::Udp(channel) => by_wait(channel, order, deliver).map(|(_, calls)| of_socket(calls)),
+        Incoming::Group(channel) => {
+            let (channel, calls) = by_wait(*channel, order, deliver)?;
+            Ok(Received { joined: Some(channel.facts()), ..of_socket(calls) })
+        }
+        Incoming::Shm(reader) => {
+            let (calls, overrun) = shared(reader, order, deliver)?;
+            Ok(Received { calls, overrun, joined: None })
+        }
+        Incoming::Nothing => Ok(Received::default()),
     }
 }
 
-fn by_wait<C: Polled>(channel: C, order: &Order, deliver: &mut impl Deliver) -> Result<(CallCounts, u64), Unavailable> {
+fn by_wait<C: Polled>(channel: C, order: &Order, deliver: &mut impl Deliver) -> Result<(C, CallCounts), Unavailable> {
     match order.path.wait.as_str() {
         "block" => socket::<C, Block>(channel, order, deliver),
         "poll" => socket::<C, Poll>(channel, order, deliver),
@@ -191,7 +228,7 @@ fn socket<C: Receive, W: NewWait<C>>(
     mut channel: C,
     order: &Order,
     deliver: &mut impl Deliver,
-) -> Result<(CallCounts, u64), Unavailable> {
+) -> Result<(C, CallCounts), Unavailable> {
     let mut wait = W::new(&mut channel, &order.options)?;
     let mut buffer = vec![0; order.size as usize];
     while let next @ (Next::Wait | Next::Drain) = deliver.next() {
@@ -206,7 +243,8 @@ fn socket<C: Receive, W: NewWait<C>>(
         }
     }
     channel.settle_counts();
-    Ok((*channel.counts(), 0))
+    let calls = *channel.counts();
+    Ok((channel, calls))
 }
 
 fn shared(mut reader: Reader, order: &Order, deliver: &mut impl Deliver) -> Result<(CallCounts, u64), Unavailable> {
@@ -261,6 +299,7 @@ pub(super) mod tests {
             beyond: None,
             border: 0,
             area: None,
+            group: None,
             spawned_ns: 0,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use msgpath_core::group::Group;
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{CallCounts, PathName};
 use msgpath_sys::usage::Usage;
@@ -86,8 +87,25 @@ pub struct Order {
     pub border: u32,
     /// Shared memory: where the parent's descriptor can be opened.
     pub area: Option<String>,
+    /// The multicast group: then component 0 sends to it alone, and the others receive alone.
+    pub group: Option<GroupOrder>,
     /// When the process was started, ns of the monotonic clock.
     pub spawned_ns: u64,
+}
+
+/// What a process does with a multicast group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupOrder {
+    /// The group, with the sender's device.
+    pub group: Group,
+    /// TTL or hop limit.
+    pub hops: u8,
+    /// Receivers are in the sender's network namespace.
+    pub looped: bool,
+    /// The device that receivers join on, where it is another.
+    pub join: Option<String>,
+    /// The place of this process; empty: that of the run.
+    pub place: String,
 }
 
 impl Order {
@@ -98,7 +116,13 @@ impl Order {
 
     /// How many components are heard by component `number`.
     pub fn heard_by(&self, number: u32) -> u64 {
-        (0..self.of).filter(|other| *other != number && crosses(self.border, *other, number)).count() as u64
+        let heard = |other: &u32| *other != number && self.sends(*other) && crosses(self.border, *other, number);
+        (0..self.of).filter(heard).count() as u64
+    }
+
+    /// Whether component `number` sends.
+    pub fn sends(&self, number: u32) -> bool {
+        self.group.is_none() || number == 0
     }
 
     /// Number of the process's component `at` among all.

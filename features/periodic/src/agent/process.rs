@@ -12,7 +12,7 @@ use msgpath_core::{CallCounts, Unavailable};
 use msgpath_sys::schedstat::RunDelay;
 use msgpath_sys::{affinity, clock, sigio, timer};
 
-use super::engine::{self, Deliver, Incoming, Next, Outgoing};
+use super::engine::{self, Deliver, Incoming, Next, Outgoing, Received};
 use super::mac::{KEY, Mac};
 use super::orders::{FromProcess, HEAD, Order, ROLE, Reading, ReceivedRow, Report, SentRow, Start, ToProcess};
 use crate::record::Component;
@@ -27,6 +27,9 @@ const TIMED_CALLS: usize = 17;
 const LOOK: Duration = Duration::from_millis(20);
 /// How much after the last send of all a message may still arrive: what has not by then is lost.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Messages that come again and are kept.
+const DUPLICATES: usize = 1024;
 
 /// As a session has it.
 pub const SESSION: ListedRole = ListedRole { name: ROLE, begin: || Box::new(Process::default()) };
@@ -229,8 +232,10 @@ fn set_up(order: &Order, number: u32, key: &[u8; KEY], own: Vec<(String, u64)>) 
     let mut stages = Stages { since: clock::now(), list: own };
     let peers = order.heard_by(number);
     // Touched here: a page fault belongs to the set-up, not to a message.
-    let mut sent = vec![SentRow { due: 1, ..SentRow::default() }; order.messages as usize];
-    let mut received = vec![ReceivedRow { made: 1, ..ReceivedRow::default() }; (order.messages * peers) as usize];
+    let messages = if order.sends(number) { order.messages as usize } else { 0 };
+    let mut sent = vec![SentRow { due: 1, ..SentRow::default() }; messages];
+    let rows = (order.messages * peers) as usize + DUPLICATES;
+    let mut received = vec![ReceivedRow { made: 1, ..ReceivedRow::default() }; rows];
     sent.clear();
     received.clear();
     let mut message = vec![0; order.size as usize];
@@ -274,6 +279,14 @@ impl Ready {
         let Ready { number, setup, mac_calls, outgoing, incoming, message, sent, received, ready } = self;
         let (receiver, delay) = (affinity::thread_id(), RunDelay::open().ok());
         let sender = AtomicI32::new(0);
+        // Who receives alone has no sender beside it that reads how long it was runnable.
+        let (delay, own_delay) = if order.sends(number) { (delay, None) } else { (None, delay) };
+        let runnable = || own_delay.as_ref().and_then(|delay| delay.ns().ok());
+        let runnable_before = runnable();
+        let sends_to = match &outgoing {
+            Outgoing::Group(sender) => Some(sender.facts.clone()),
+            _ => None,
+        };
         let sent_last = AtomicBool::new(false);
         let mut inbox = Inbox {
             order,
@@ -281,7 +294,9 @@ impl Ready {
             stop,
             sent: &sent_last,
             own: number,
-            expected: received.capacity(),
+            expected: (order.messages * order.heard_by(number)) as usize,
+            arrived: 0,
+            seen: vec![0; (u64::from(order.of) * order.messages).div_ceil(64) as usize],
             rows: received,
             readings: Vec::with_capacity(order.slices as usize + 1),
             slice: 0,
@@ -292,9 +307,13 @@ impl Ready {
         let (sending, received) = std::thread::scope(|scope| {
             let (thread, sent_last) = (&sender, &sent_last);
             let sends = move || {
-                thread.store(affinity::thread_id(), Ordering::Relaxed);
                 let start = begins.recv().unwrap_or(0);
-                let sending = send(order, Sends { number, key, outgoing, message, rows: sent }, start, delay, stop);
+                let sending = if order.sends(number) {
+                    thread.store(affinity::thread_id(), Ordering::Relaxed);
+                    send(order, Sends { number, key, outgoing, message, rows: sent }, start, delay, stop)
+                } else {
+                    Ok(Sending::default())
+                };
                 sent_last.store(true, Ordering::Relaxed);
                 let _ = sent_all.send(());
                 sending
@@ -306,7 +325,8 @@ impl Ready {
             }
             Ok::<_, Unavailable>((sending.join(), received))
         })?;
-        let (calls, overrun) = received?;
+        let Received { calls, overrun, joined } = received?;
+        let runnable_for = runnable().zip(runnable_before).map(|(after, before)| after.saturating_sub(before));
         let Sending { rows: sent, readings: sending, delays } =
             sending.map_err(|_| Unavailable::new("a sender panicked", ""))??;
         inbox.readings.push(Reading::now(calls));
@@ -332,7 +352,9 @@ impl Ready {
             overrun,
             handled: inbox.handled,
             sender_delay_ns: run_delay(|pair| pair.0),
-            receiver_delay_ns: run_delay(|pair| pair.1),
+            receiver_delay_ns: runnable_for.or_else(|| run_delay(|pair| pair.1)),
+            sends: sends_to,
+            joined,
         };
         let report = Report {
             component,
@@ -354,7 +376,11 @@ struct Inbox<'a> {
     /// The component has sent its last message. Its socket ends with the receiver, so the receiver stays until then.
     sent: &'a AtomicBool,
     own: u32,
+    /// Messages that are to come, and those that have.
     expected: usize,
+    arrived: usize,
+    /// A bit for each of them.
+    seen: Vec<u64>,
     rows: Vec<ReceivedRow>,
     readings: Vec<Reading>,
     slice: u32,
@@ -362,11 +388,12 @@ struct Inbox<'a> {
     handled: (u64, u64),
 }
 
-/// Numbers in the head of a message: when made, sender and number from 0. `None`: no message of this run.
-fn head(bytes: &[u8], of: u32) -> Option<(u64, u32, u32)> {
+/// Numbers in the head of a message: when made, sender and number from 0. `None`: no message of this session, which has `of` components and
+/// this tag: another run may send to the same group.
+fn head(bytes: &[u8], of: u32, tag: u32) -> Option<(u64, u32, u32)> {
     let made = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
     let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
-    let (sender, number) = (word(8)?.checked_sub(1)?, word(12)?.checked_sub(1)?);
+    let (sender, number) = ((word(8)? ^ tag).checked_sub(1)?, word(12)?.checked_sub(1)?);
     (sender < of).then_some((made, sender, number))
 }
 
@@ -374,7 +401,7 @@ impl Deliver for Inbox<'_> {
     #[inline]
     fn message(&mut self, bytes: &[u8], calls: &CallCounts) {
         let received = clock::now();
-        let Some((made, sender, number)) = head(bytes, self.order.of) else { return };
+        let Some((made, sender, number)) = head(bytes, self.order.of, self.order.tag) else { return };
         if sender == self.own
             || !super::orders::crosses(self.order.border, sender, self.own)
             || u64::from(number) >= self.order.messages
@@ -390,7 +417,11 @@ impl Deliver for Inbox<'_> {
             }
             delivered = clock::now();
         }
-        if self.rows.len() < self.expected {
+        let bit = u64::from(sender) * self.order.messages + u64::from(number);
+        let (word, mask) = ((bit / 64) as usize, 1 << (bit % 64));
+        self.arrived += usize::from(self.seen[word] & mask == 0);
+        self.seen[word] |= mask;
+        if self.rows.len() < self.rows.capacity() {
             self.rows.push(ReceivedRow { sender, number, made, received, delivered });
         }
         let signal = sigio::handled();
@@ -407,7 +438,7 @@ impl Deliver for Inbox<'_> {
 
     #[inline]
     fn next(&self) -> Next {
-        match (self.sent.load(Ordering::Relaxed), self.rows.len() < self.expected) {
+        match (self.sent.load(Ordering::Relaxed), self.arrived < self.expected) {
             (true, false) => Next::End,
             (true, true) if self.stop.load(Ordering::Relaxed) => Next::Drain,
             _ => Next::Wait,
@@ -415,6 +446,7 @@ impl Deliver for Inbox<'_> {
     }
 }
 
+#[derive(Default)]
 struct Sending {
     rows: Vec<SentRow>,
     readings: Vec<Reading>,
@@ -458,7 +490,7 @@ fn send(
         let ns = |delay: &Option<RunDelay>| delay.as_ref()?.ns().ok();
         delays.extend(ns(&own).zip(ns(&receiver)));
     };
-    message[8..12].copy_from_slice(&(number + 1).to_le_bytes());
+    message[8..12].copy_from_slice(&((number + 1) ^ order.tag).to_le_bytes());
     readings.push(Reading::now(calls));
     read_delays(&mut delays);
     let mut slice = 0;
@@ -510,7 +542,7 @@ mod tests {
     use msgpath_agent::wire::ToEnd;
 
     use super::super::engine::tests::order;
-    use super::super::orders::ROW;
+    use super::super::orders::{GroupOrder, ROW};
     use super::*;
 
     static ROLES: [ListedRole; 1] = [SESSION];
@@ -539,6 +571,34 @@ mod tests {
     }
 
     #[test]
+    fn of_a_group_one_component_sends_and_the_others_receive() {
+        let (mut control, ended) = session(&ROLES, Reach::Own);
+        let plain = order("epoll");
+        let group = format!("239.255.78.1%lo:{}", plain.port).parse().unwrap();
+        let group = Some(GroupOrder { group, hops: 1, looped: true, join: None, place: String::new() });
+        let own = Order { components: 3, border: 1, tag: 77, group, ..plain };
+        let told = ToEnd::role(ROLE, &ToProcess::Order(Box::new(own))).unwrap();
+        match asks(&mut control, &told).0 {
+            FromEnd::Unavailable(reason) => return println!("skipped: {reason}"),
+            said => assert_eq!(said, FromEnd::ready()),
+        }
+        assert_eq!(asks(&mut control, &ToEnd::Go).0, FromEnd::Over);
+        let (said, rows) = asks(&mut control, &ToEnd::Finish);
+        let Ok(FromProcess::Done(reports)) = said.of_role() else { panic!("no report") };
+        let counted: Vec<_> = reports.iter().map(|one| (one.sent, one.received)).collect();
+        assert_eq!((counted, rows.len()), (vec![(10, 0), (0, 10), (0, 10)], 30 * ROW));
+        let sends = reports[0].component.sends.as_ref().unwrap();
+        assert_eq!((sends.device.as_str(), sends.hops, sends.looped), ("lo", 1, true));
+        for report in &reports[1..] {
+            let joined = report.component.joined.as_ref().unwrap();
+            assert_eq!((joined.device.as_str(), joined.hops, joined.came_by.as_ref()), ("lo", Some((1, 1)), None));
+            assert_eq!((joined.member, joined.overflowed.unwrap_or(0)), (Some(true), 0));
+        }
+        says(&mut control, &ToEnd::Finish);
+        assert!(ended.join().unwrap().is_err(), "it was reported");
+    }
+
+    #[test]
     fn a_process_ends_early_with_what_has_arrived_and_is_told_in_turn() {
         let (mut control, ended) = session(&ROLES, Reach::Own);
         let own = Order { messages: 1_000, period_ns: 200_000_000, components: 3, ..order("poll") };
@@ -561,11 +621,12 @@ mod tests {
         let mut bytes = 77_u64.to_le_bytes().to_vec();
         bytes.extend(3_u32.to_le_bytes());
         bytes.extend(1_u32.to_le_bytes());
-        assert_eq!(head(&bytes, 15), Some((77, 2, 0)));
-        assert_eq!(head(&bytes, 2), None, "a sender that there is not");
-        assert_eq!(head(&bytes[..15], 15), None);
+        assert_eq!(head(&bytes, 15, 0), Some((77, 2, 0)));
+        assert_eq!(head(&bytes, 2, 0), None, "a sender that there is not");
+        assert_eq!(head(&bytes, 15, 0x1234_5678), None, "another session");
+        assert_eq!(head(&bytes[..15], 15, 0), None);
         bytes[8] = 0;
-        assert_eq!(head(&bytes, 15), None);
+        assert_eq!(head(&bytes, 15, 0), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! know the steady messages only.
 
 pub mod pairs;
+mod receivers;
 mod stalls;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use receivers::Receiver;
 pub use stalls::Stall;
 use stalls::Stalls;
 
@@ -24,8 +26,8 @@ use msgpath_stats::pooled::Pooled;
 
 use msgpath_analyse::logs::Logs;
 
+use crate::log;
 use crate::record::{Component, PeriodicFacts};
-use crate::section;
 use msgpath_stats::order::{OrderStatistics, Rank};
 
 /// A 99th percentile is shown from so many messages on: five lie beyond it.
@@ -93,6 +95,9 @@ pub struct Engine {
     pub setup: Vec<Setup>,
     /// From the start of the first process until all components were ready, ns; the longest of the sessions.
     pub ready_ns: u64,
+    /// Receivers of the multicast group, in order; empty: there is no group.
+    #[serde(default)]
+    pub receivers: Vec<Receiver>,
 }
 
 impl Explained for Engine {
@@ -198,7 +203,7 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
     let components: Vec<&Component> = sessions.iter().flat_map(|session| &session.components).collect();
     let sum = |pick: fn(&Component) -> u64| components.iter().map(|component| pick(component)).sum::<u64>();
     let steady = times(&[|round| &round.latency]);
-    let log = section::log(logs);
+    let log = log::log(logs);
     let walk = |each: &mut dyn FnMut(&[MessageRow])| log.rounds(&|own, _| own == case, each);
     let own = || log.index().into_iter().filter(|(of, ..)| *of == case);
     let passes = own().map(|(_, pass, _)| pass).max().map_or(1, |pass| pass + 1);
@@ -206,8 +211,9 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
     walk(&mut |rows| stalls.round(rows));
     let longest = stalls.finish();
     let (handled, handled_ns) = (sum(|component| component.handled.0), sum(|component| component.handled.1));
-    let delay = |pick: fn(&Component) -> Option<u64>, messages: u64| {
-        let delays: Option<Vec<u64>> = components.iter().map(|component| pick(component)).collect();
+    let delay = |pick: fn(&Component) -> Option<u64>, of: fn(&Component) -> bool, messages: u64| {
+        let of = components.iter().filter(|component| of(component));
+        let delays: Option<Vec<u64>> = of.map(|component| pick(component)).collect();
         delays.filter(|_| messages > 0).map(|delays| delays.iter().sum::<u64>() as f64 / messages as f64)
     };
     let (sent, received) = (sum(|component| component.sent), sum(|component| component.received));
@@ -231,11 +237,16 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
         signals: rounds.iter().map(|round| round.far().calls.signals).sum(),
         received,
         handler_ns: (handled > 0).then(|| handled_ns as f64 / handled as f64),
-        receiver_delay_ns: delay(|component| component.receiver_delay_ns, received),
-        sender_delay_ns: delay(|component| component.sender_delay_ns, sent),
+        receiver_delay_ns: delay(
+            |component| component.receiver_delay_ns,
+            |component| component.sends.is_none(),
+            received,
+        ),
+        sender_delay_ns: delay(|component| component.sender_delay_ns, |component| component.joined.is_none(), sent),
         cold_mac_ns,
         warm_mac_ns,
         setup: setup(&components),
+        receivers: receivers::receivers(facts, case, &walk),
         ready_ns: sessions
             .iter()
             .filter_map(|session| {

@@ -9,7 +9,7 @@ use msgpath_record::Run;
 use msgpath_analyse::logs::Logs;
 use msgpath_analyse::testing::{Asked, said_with};
 
-use crate::record::{Component, PeriodicFacts, PeriodicSession};
+use crate::record::{Component, GroupFacts, JoinedGroup, PeriodicFacts, PeriodicSession, SendsToGroup};
 
 /// Four processes of one component on two CPUs.
 pub fn facts() -> PeriodicFacts {
@@ -36,6 +36,7 @@ pub fn facts() -> PeriodicFacts {
         start: "barrier".into(),
         mac: "none".into(),
         cpus: 8,
+        group: None,
         sessions: vec![PeriodicSession {
             case: 0,
             restart: 0,
@@ -108,6 +109,67 @@ pub fn with(change: impl FnOnce(&mut PeriodicFacts), alter: impl Fn(&mut RoundRe
     let rounds = rounds.collect();
     let end = RunEnd::of(Ok(true), "");
     (Run { header, rounds, end: Some(end), damage: None, folder: Default::default() }, Logs::default())
+}
+
+/// A group of two receivers, the second of which loses every tenth message, with its messages: ten rounds of 100.
+pub fn grouped() -> (PeriodicFacts, Vec<MessageRow>) {
+    let joined = |lost| JoinedGroup {
+        device: "v0".into(),
+        buffer: 8 << 20,
+        overflowed: Some(lost),
+        hops: Some((1, 1)),
+        member: Some(true),
+        igmp: Some("V3".into()),
+        delivered: 1000 - lost,
+        lost,
+        lost_in_a_row: lost.min(1),
+        ..JoinedGroup::default()
+    };
+    let receives = |lost| Component { received: 1000 - lost, joined: Some(joined(lost)), ..Component::default() };
+    let sends = SendsToGroup { device: "v0".into(), hops: 1, looped: true, ..SendsToGroup::default() };
+    let sender = Component { sent: 1000, sends: Some(sends), ..Component::default() };
+    let facts = PeriodicFacts {
+        processes: 3,
+        messages: 1000,
+        first: 0,
+        group: Some(GroupFacts { group: "udp://239.1.1.1%v0:5210".into(), hops: 1, join: None }),
+        sessions: vec![PeriodicSession {
+            components: vec![sender, receives(0), receives(100)],
+            ..PeriodicSession::default()
+        }],
+        ..facts()
+    };
+    let rows = (0..1000_u64).flat_map(|sequence| {
+        (1..3_u32).map(move |receiver| MessageRow {
+            connection: receiver * 3,
+            sequence,
+            pass: (sequence / 100) as u32,
+            start_ns: sequence * 1_000_000,
+            latency_ns: (receiver == 1 || sequence % 10 != 0)
+                .then(|| 20_000 + (sequence * 37 % 100) * 10 * u64::from(receiver) + 4_000 * u64::from(receiver - 1)),
+            ..MessageRow::default()
+        })
+    });
+    (facts, rows.collect())
+}
+
+/// The run of [`grouped`] with its log, and what `change` makes of its facts.
+pub fn group(change: impl FnOnce(&mut PeriodicFacts)) -> (Run, Logs) {
+    let (facts, rows) = grouped();
+    let (run, mut logs) = build(|own| {
+        *own = facts;
+        change(own);
+    });
+    logs.add(crate::log::Sent(rows.into()));
+    (run, logs)
+}
+
+/// What a receiver of [`group`] saw.
+///
+/// # Panics
+/// It is none.
+pub fn joined(facts: &mut PeriodicFacts, number: usize) -> &mut JoinedGroup {
+    facts.sessions[0].components[number].joined.as_mut().expect("a receiver")
 }
 
 /// What was found out, each after its confidence word.

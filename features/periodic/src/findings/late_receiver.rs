@@ -4,6 +4,7 @@ use msgpath_core::units::Glyphs;
 
 use super::engines;
 use crate::analyse::Engine;
+use crate::record::PeriodicFacts;
 use msgpath_analyse::findings::wording::{finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
@@ -18,6 +19,8 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     let worst = engine.stalls.first()?;
     let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
     let falling = if worst.falling { ", each waiting less than the one before it" } else { "" };
+    let facts = input.run.header.parts.get::<PeriodicFacts>();
+    let called = |component| facts.map_or(component + 1, |facts| facts.called(component));
     let mut text = format!(
         "{}{} messages in a row took {} down to {}{falling}, and arrived together at {}: receiver {} was late once, not {} \
          times",
@@ -26,7 +29,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
         time(worst.longest_ns),
         time(worst.shortest_ns),
         time(worst.at_ns + worst.longest_ns),
-        worst.receiver + 1,
+        called(worst.receiver),
         worst.messages
     );
     if engine.stalls_found > 1 {
@@ -48,7 +51,7 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
 #[cfg(test)]
 mod tests {
     use crate::analyse::testing::{build, row, sentences, with};
-    use crate::section::Sent;
+    use crate::log::Sent;
 
     #[test]
     fn messages_that_waited_together_are_one_late_receiver() {

@@ -6,15 +6,24 @@ use msgpath_analyse::summary::CaseSummary;
 use crate::analyse::{Engine, PeriodicSummary};
 
 mod cold_first_call;
+mod group;
+mod group_answer;
 mod late_receiver;
+mod lost_at_a_receiver;
+mod lost_by_all;
 mod merged_signals;
 mod missed_deadlines;
+mod nothing_arrived;
 mod run_queue_delay;
 mod scheduler_test;
 mod start_up_storm;
 
 /// All of them, in the order in which they are printed.
 pub static DETECTORS: &[Detector] = &[
+    group_answer::DETECTOR,
+    nothing_arrived::DETECTOR,
+    lost_at_a_receiver::DETECTOR,
+    lost_by_all::DETECTOR,
     start_up_storm::DETECTOR,
     run_queue_delay::DETECTOR,
     cold_first_call::DETECTOR,

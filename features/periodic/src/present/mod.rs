@@ -2,14 +2,20 @@
 
 #[cfg(test)]
 mod json;
+mod receivers;
 mod senders;
 mod terminal;
 
 use msgpath_present::section::{NOTHING, Section};
 
 /// All of it.
-pub static SECTION: Section =
-    Section { terminal: terminal::view, figures: &[senders::FIGURE], answers: &["senders"], ..NOTHING };
+pub static SECTION: Section = Section {
+    terminal: terminal::view,
+    figures: &[receivers::FIGURE, senders::FIGURE],
+    answers: &["receivers", "senders"],
+    sentences: &["W176", "W177", "W178", "W179"],
+    ..NOTHING
+};
 
 /// What it adds to the schema of `--json`.
 pub const SCHEMA: &str = include_str!("schema.json");

@@ -27,6 +27,10 @@ const TOP: f64 = 56.0;
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let Some(facts) = scene.run.header.parts.get::<PeriodicFacts>() else { return Drawn::Nothing };
+    // The figure of receivers says it.
+    if facts.group.is_some() {
+        return Drawn::Nothing;
+    }
     if facts.processes * facts.components > MOST as u32 {
         return Drawn::Unavailable(format!("more than {MOST} components: their pairs are in the log (msgpath export)"));
     }

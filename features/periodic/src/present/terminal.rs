@@ -4,9 +4,9 @@ use crate::analyse::PeriodicSummary;
 use crate::analyse::{Engine, Stall, Times};
 use crate::record::{Component, PeriodicFacts, PeriodicSession};
 use msgpath_analyse::Summary;
-use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
+use msgpath_stats::quantile::Quantile;
 
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table};
 use msgpath_present::view;
@@ -39,8 +39,11 @@ fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
     };
     let engines: Vec<(String, &Engine)> =
         periodic.engines.iter().filter(|engine| engine.all.messages > 0).map(|engine| (name(engine), engine)).collect();
-    page.gap();
-    page.table(times(facts, &engines, glyphs));
+    if !engines.is_empty() {
+        page.gap();
+        page.table(times(facts, &engines, glyphs));
+        receivers(&mut page, &engines);
+    }
     page.text(2, run.header.plan.workload.duration(false).what, Paint::Dim);
     let cases = view::measured(summary);
     page.limits(run, summary, &cases);
@@ -55,7 +58,7 @@ fn periodic(run: &Run, summary: &Summary, style: Style) -> String {
         Paint::Dim,
     );
     stages(&mut page, facts, &engines);
-    stalls(&mut page, &engines);
+    stalls(&mut page, facts, &engines);
     if style.verbose {
         setup(&mut page, &engines);
         processes(&mut page, run, facts);
@@ -70,10 +73,23 @@ fn head(run: &Run, facts: &PeriodicFacts, glyphs: Glyphs) -> Vec<String> {
         1 => words::counted(u64::from(facts.processes), "process").replace("processs", "processes"),
         n => format!("{} processes of {n} components", facts.processes),
     };
+    let each = match &facts.group {
+        Some(group) => {
+            format!("{} of {}", words::counted(u64::from(facts.processes.saturating_sub(1)), "receiver"), group.group)
+        }
+        None => each,
+    };
     let size = run.header.plan.cases.first().map_or_else(String::new, words::message);
     let mut head = vec![each, size, format!("every {}", glyphs.time(facts.period_ns as f64)), facts.start.clone()];
+    if let Some(group) = &facts.group {
+        head.push(format!("TTL {}", group.hops));
+    }
     if let Some(between) = &run.header.plan.options.between {
-        head.push(format!("{} and {}", between.of(NEAR).name, between.of(FAR).name));
+        let names: Vec<&str> = between.ends.iter().map(|place| place.name.as_str()).collect();
+        match names.split_last() {
+            Some((last, rest)) if !rest.is_empty() => head.push(format!("{} and {last}", rest.join(", "))),
+            _ => {}
+        }
     }
     if facts.jitter_ns > 0 {
         head.push(format!("jitter {}", glyphs.time(facts.jitter_ns as f64)));
@@ -85,6 +101,11 @@ fn head(run: &Run, facts: &PeriodicFacts, glyphs: Glyphs) -> Vec<String> {
 }
 
 fn processes_on_cpus(facts: &PeriodicFacts) -> String {
+    if facts.group.is_some() {
+        let threads = words::counted(u64::from(facts.processes), "thread");
+        let cpus = words::counted(u64::from(facts.cpus), "CPU");
+        return format!("{}   {threads} on {cpus}, not pinned", words::counted(facts.messages, "message"));
+    }
     let threads = u64::from(facts.processes) * u64::from(facts.components) * 2;
     format!(
         "{} of each component   {} sending and receiving threads on {}, not pinned",
@@ -133,6 +154,60 @@ fn times(facts: &PeriodicFacts, engines: &[(String, &Engine)], glyphs: Glyphs) -
         }
     }
     table
+}
+
+/// Each receiver of a multicast group.
+fn receivers(page: &mut Page, engines: &[(String, &Engine)]) {
+    let glyphs = page.style.glyphs;
+    let mut table = Table::new()
+        .column("receiver", Align::Left)
+        .optional("engine", Align::Left, 1)
+        .optional("delivered", Align::Right, 3)
+        .column("lost", Align::Right)
+        .column("share", Align::Right)
+        .column("p50", Align::Right)
+        .column("range", Align::Right)
+        .optional("p99", Align::Right, 4)
+        .optional("reordered", Align::Right, 5)
+        .optional("no room", Align::Right, 6)
+        .optional("TTL", Align::Right, 2)
+        .optional("joined on", Align::Left, 2);
+    let mut any = false;
+    for (name, engine) in engines {
+        for one in &engine.receivers {
+            any = true;
+            let quantile = |quantile: &Option<Quantile>| {
+                quantile.as_ref().map_or_else(|| "n/a".into(), |quantile| words::quantile_value(quantile, glyphs))
+            };
+            let range = one.p50.as_ref().map_or_else(|| "n/a".into(), |p50| words::quantile_range(p50, glyphs));
+            let hops = one.hops.map_or_else(
+                || "n/a".into(),
+                |(least, most)| if least == most { least.to_string() } else { format!("{least}-{most}") },
+            );
+            let place = if one.place.is_empty() { String::new() } else { format!(" in {}", one.place) };
+            table.row([
+                one.receiver.to_string().into(),
+                name.as_str().into(),
+                one.messages.to_string().into(),
+                one.lost.to_string().into(),
+                words::percent(one.lost as f64 / one.expected().max(1) as f64).into(),
+                quantile(&one.p50).into(),
+                range.into(),
+                quantile(&one.p99).into(),
+                one.reordered.to_string().into(),
+                one.overflowed.map_or_else(|| "n/a".into(), |drops| drops.to_string()).into(),
+                hops.into(),
+                format!("{}{place}", one.device).into(),
+            ]);
+        }
+    }
+    if any {
+        page.gap();
+        page.table(table);
+        let text =
+            "No room: datagrams that the receiver's socket dropped because its buffer was full. TTL: as it arrived.";
+        page.text(2, text, Paint::Dim);
+    }
 }
 
 /// Who was late, and what was merged.
@@ -221,7 +296,7 @@ fn stages(page: &mut Page, facts: &PeriodicFacts, engines: &[(String, &Engine)])
     }
 }
 
-fn stalls(page: &mut Page, engines: &[(String, &Engine)]) {
+fn stalls(page: &mut Page, facts: &PeriodicFacts, engines: &[(String, &Engine)]) {
     let glyphs = page.style.glyphs;
     for (name, engine) in engines.iter().filter(|(_, engine)| engine.stalls_found > 0) {
         page.gap();
@@ -232,16 +307,16 @@ fn stalls(page: &mut Page, engines: &[(String, &Engine)]) {
         );
         page.text(2, &text, Paint::Plain);
         for stall in engine.stalls.iter().take(STALLS) {
-            page.hanging(&["    ".into()], 6, &one_stall(stall, glyphs), Paint::Dim);
+            page.hanging(&["    ".into()], 6, &one_stall(facts, stall, glyphs), Paint::Dim);
         }
     }
 }
 
-fn one_stall(stall: &Stall, glyphs: Glyphs) -> String {
+fn one_stall(facts: &PeriodicFacts, stall: &Stall, glyphs: Glyphs) -> String {
     format!(
         "at {}: receiver {}, {} in a row, {} falling to {}",
         glyphs.time(stall.at_ns as f64),
-        stall.receiver + 1,
+        facts.called(stall.receiver),
         words::counted(stall.messages, "message"),
         glyphs.time(stall.longest_ns as f64),
         glyphs.time(stall.shortest_ns as f64)
@@ -328,7 +403,7 @@ fn before_ready(session: &PeriodicSession) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::{Engine, PeriodicSummary, Stage, Times};
+    use crate::analyse::{Engine, PeriodicSummary, Receiver, Stage, Times};
     use msgpath_present::fixture;
 
     #[test]
@@ -369,5 +444,37 @@ mod tests {
         }
         let wide = periodic(&run, &summary, Style { width: 200, ..Style::default() });
         assert_eq!(wide, periodic(&run, &summary, Style::default()), "a wider terminal shows the same");
+    }
+
+    #[test]
+    fn receivers_of_a_group_are_rows_at_every_width() {
+        let (mut run, mut summary) = fixture::echo();
+        run.header.plan.workload = &crate::workload::PERIODIC;
+        let (facts, _) = crate::analyse::testing::grouped();
+        run.header.parts.set(facts);
+        let p50 = summary.cases[0].latency.quantiles.iter().find(|quantile| quantile.p == 0.5).cloned();
+        let receiver = |receiver: u32| Receiver {
+            receiver,
+            place: "lab.c".into(),
+            device: "v0".into(),
+            messages: 900,
+            lost: 100,
+            p50: p50.clone(),
+            overflowed: Some(99),
+            hops: Some((1, 1)),
+            ..Receiver::default()
+        };
+        let all = Times { messages: 1_800, lost: 200, p50_ns: Some(20_000), ..Times::default() };
+        let case = summary.cases[0].case.id;
+        let engine = Engine { case, all, receivers: vec![receiver(1), receiver(2)], ..Engine::default() };
+        summary.verb = "periodic".into();
+        summary.sections.set(PeriodicSummary { engines: vec![engine] });
+        for width in [60, 80, 120] {
+            let text = periodic(&run, &summary, Style { width, ..Style::default() });
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+            for part in ["udp://239.1.1.1%v0:5210", "TTL 1", "receiver  ", " 100 ", "10.0 %"] {
+                assert!(text.contains(part), "{part} at {width}: {text}");
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use msgpath_core::{Case, Delivery, Histogram};
 
 use super::Periodic;
 use crate::agent::orders::{self, ROW, Reading, ReceivedRow, Report, SentRow, Start};
-use crate::record::{Component, PeriodicSession};
+use crate::record::{Component, JoinedGroup, PeriodicSession};
 
 /// One component's report with its rows.
 pub(super) struct Collected {
@@ -86,6 +86,32 @@ impl Slice {
     }
 }
 
+impl Slice {
+    /// The round of the record that it is, with its messages.
+    fn recorded(mut self, case: &Case, place: &Place, slices: u32, at: u32) -> (RoundRecord, Vec<MessageRow>) {
+        let elapsed = self.end.saturating_sub(self.start);
+        (self.near.elapsed_ns, self.far.elapsed_ns) = (elapsed, elapsed);
+        let near = self.near.delivery;
+        self.far.delivery = Delivery { sent: 0, received: near.received, lost: near.lost, ..Delivery::default() };
+        self.rows.sort_unstable_by_key(|row| (row.start_ns, row.connection, row.sequence));
+        let record = RoundRecord {
+            case: case.id,
+            pass: place.restart * slices + at,
+            restart: place.restart,
+            position: place.position,
+            start_ns: self.start.saturating_sub(place.begin),
+            batch: 1,
+            ends: vec![self.near.into(), self.far.into()],
+            latency: self.latency.to_sparse(),
+            one_way: self.one_way.to_sparse(),
+            lateness: self.lateness.to_sparse(),
+            first: self.first.to_sparse(),
+            ..RoundRecord::default()
+        };
+        (record, self.rows)
+    }
+}
+
 /// What one component received, by sender and number.
 struct Got<'a> {
     /// The first row of a message counts; a second one of the same number is a duplicate.
@@ -119,6 +145,33 @@ impl<'a> Got<'a> {
     }
 }
 
+/// What a receiver of a group had of the messages.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    delivered: u64,
+    lost: u64,
+    in_a_row: u64,
+    most_in_a_row: u64,
+    reordered: u64,
+    duplicated: u64,
+}
+
+impl Seen {
+    fn count(&mut self, lost: bool, again: u64, reordered: bool) {
+        self.delivered += u64::from(!lost);
+        self.lost += u64::from(lost);
+        self.in_a_row = if lost { self.in_a_row + 1 } else { 0 };
+        self.most_in_a_row = self.most_in_a_row.max(self.in_a_row);
+        self.reordered += u64::from(reordered);
+        self.duplicated += again;
+    }
+
+    fn of(self, joined: JoinedGroup) -> JoinedGroup {
+        let Self { delivered, lost, most_in_a_row, reordered, duplicated, .. } = self;
+        JoinedGroup { delivered, lost, lost_in_a_row: most_in_a_row, reordered, duplicated, ..joined }
+    }
+}
+
 /// Rounds with their messages, and the facts of the session. A message is one row for every receiver; its latency runs from
 /// when it was made to its delivery there.
 pub(super) fn join(
@@ -133,6 +186,7 @@ pub(super) fn join(
     let mut out: Vec<Slice> = (0..slices).map(|_| Slice { start: u64::MAX, ..Slice::default() }).collect();
     let mut before_ready = 0;
     let mut missed = vec![0; all_collected.len()];
+    let mut seen = vec![Seen::default(); all_collected.len()];
     for (receiver, collected) in all_collected.iter().enumerate() {
         let got = Got::of(collected, all_collected.len());
         for (sender, other) in all_collected.iter().enumerate() {
@@ -152,8 +206,11 @@ pub(super) fn join(
                 missed[receiver] +=
                     u64::from(row.is_some_and(|row| row.delivered.saturating_sub(sent.due) > periodic.period_ns));
                 slice.count(sent, row, (number as u64) < periodic.first, case.size);
-                slice.near.delivery.duplicated += row.map_or(0, |_| got.again.get(&id).copied().unwrap_or(0));
-                slice.near.delivery.reordered += u64::from(row.is_some() && got.reordered.contains(&id));
+                let again = row.map_or(0, |_| got.again.get(&id).copied().unwrap_or(0));
+                let reordered = row.is_some() && got.reordered.contains(&id);
+                slice.near.delivery.duplicated += again;
+                slice.near.delivery.reordered += u64::from(reordered);
+                seen[receiver].count(row.is_none(), again, reordered);
                 slice.rows.push(MessageRow {
                     case: case.id,
                     pass: place.restart * slices + at,
@@ -187,10 +244,11 @@ pub(super) fn join(
         before_ready,
         components: all_collected
             .into_iter()
-            .zip(missed)
-            .map(|(collected, missed)| {
+            .zip(missed.into_iter().zip(seen))
+            .map(|(collected, (missed, seen))| {
                 let component = collected.report.component;
                 Component {
+                    joined: component.joined.map(|joined| seen.of(joined)),
                     spawned_ns: since(component.spawned_ns),
                     ready_ns: since(component.ready_ns),
                     missed,
@@ -200,29 +258,7 @@ pub(super) fn join(
             .collect(),
     };
     let rounds = out.into_iter().enumerate().filter(|(_, slice)| !slice.rows.is_empty());
-    let rounds = rounds.map(|(at, mut slice)| {
-        let elapsed = slice.end.saturating_sub(slice.start);
-        (slice.near.elapsed_ns, slice.far.elapsed_ns) = (elapsed, elapsed);
-        let near = slice.near.delivery;
-        slice.far.delivery = Delivery { sent: 0, received: near.received, lost: near.lost, ..Delivery::default() };
-        slice.rows.sort_unstable_by_key(|row| (row.start_ns, row.connection, row.sequence));
-        let record = RoundRecord {
-            case: case.id,
-            pass: place.restart * slices + at as u32,
-            restart: place.restart,
-            position: place.position,
-            start_ns: since(slice.start),
-            batch: 1,
-            ends: vec![slice.near.into(), slice.far.into()],
-            latency: slice.latency.to_sparse(),
-            one_way: slice.one_way.to_sparse(),
-            lateness: slice.lateness.to_sparse(),
-            first: slice.first.to_sparse(),
-            ..RoundRecord::default()
-        };
-        (record, slice.rows)
-    });
-    (rounds.collect(), session)
+    (rounds.map(|(at, slice)| slice.recorded(case, place, slices, at as u32)).collect(), session)
 }
 
 /// Spreads the readings of one thread over the slices they lie between.
@@ -271,6 +307,7 @@ mod tests {
             slices: 2,
             start,
             mac: Mac::None,
+            group: None,
         }
     }
 

@@ -12,13 +12,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::agent::orders::{FromProcess, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ROLE, ToProcess};
+use crate::agent::orders::{FromProcess, GroupOrder, HEAD, MAX_COMPONENTS, MAX_ROWS, Order, ROLE, ToProcess};
 use crate::agent::{engine, mac};
-use crate::record::{PeriodicFacts, PeriodicSession};
+use crate::record::{GroupFacts, PeriodicFacts, PeriodicSession};
 use msgpath_agent::wire::{FromEnd, ToEnd};
 use msgpath_agent::{environment, route};
+use msgpath_core::group::Group;
 use msgpath_core::parts::Parts;
-use msgpath_core::plan::{ChannelOptions, EndPlace};
+use msgpath_core::plan::{Between, ChannelOptions, EndPlace};
 use msgpath_core::schema::{ClockFacts, FAR, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};
@@ -53,6 +54,19 @@ pub struct Periodic {
     pub start: Start,
     /// Authentication.
     pub mac: Mac,
+    /// A multicast group: the first process sends to it, the others receive.
+    pub group: Option<SendTo>,
+}
+
+/// How a multicast group is sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendTo {
+    /// The group, with the sender's device.
+    pub group: Group,
+    /// TTL or hop limit.
+    pub hops: u8,
+    /// The device that receivers join on, where it is another.
+    pub join: Option<String>,
 }
 
 /// What to execute: the plan's cases are engines, all with one size; its restarts are sessions of each.
@@ -77,6 +91,8 @@ pub type Notify<'a> = &'a mut dyn FnMut(&str);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// From the word to the first period, ns.
 const LEAD: u64 = 50_000_000;
+/// The largest datagram of UDP over IPv4, bytes.
+const MOST_DATAGRAM: u64 = 65_507;
 /// Bytes that the slots of one writer may take together.
 const SLOT_BYTES: u64 = 4 << 20;
 
@@ -90,6 +106,12 @@ impl Periodic {
         let of = self.processes.saturating_mul(self.components);
         if of < 2 {
             return usage("one component has nobody to send to".into(), "-n 2 or more".into());
+        }
+        if of > MAX_COMPONENTS && self.group.is_some() {
+            return usage(
+                format!("{} receivers; the limit is {}", of - 1, MAX_COMPONENTS - 1),
+                format!("--receivers {} or fewer", MAX_COMPONENTS - 1),
+            );
         }
         if of > MAX_COMPONENTS {
             return usage(
@@ -137,6 +159,10 @@ impl Periodic {
 
     /// Number of the first component at the far side of the link; 0: this engine crosses none.
     fn border(&self, case: &Case, options: &ChannelOptions) -> u32 {
+        // All receive from the first one.
+        if self.group.is_some() {
+            return 1;
+        }
         let crosses = options.between.is_some() && case.path.transport == "eth";
         if crosses { self.processes.div_ceil(2) * self.components } else { 0 }
     }
@@ -161,14 +187,29 @@ impl Periodic {
             start: self.start.name().into(),
             mac: self.mac.name().into(),
             cpus: msgpath_sys::affinity::allowed().len() as u32,
+            group: self.group.as_ref().map(|to| GroupFacts {
+                group: to.group.to_string(),
+                hops: to.hops,
+                join: to.join.clone(),
+            }),
             sessions: Vec::new(),
         }
     }
 }
 
 /// Whether an engine can be had here.
-fn available(case: &Case, options: &ChannelOptions) -> Result<(), Unavailable> {
+fn available(case: &Case, options: &ChannelOptions, group: bool) -> Result<(), Unavailable> {
     engine::carries(&case.path)?;
+    if group && case.path.transport != "udp" {
+        let why = format!("{} does not reach a multicast group", case.path.transport);
+        return Err(Unavailable::new(why, "-x udp, udp/epoll, udp/spin ..."));
+    }
+    if group && case.size > MOST_DATAGRAM {
+        return Err(Unavailable::new(format!("a datagram has at most {MOST_DATAGRAM} bytes"), "-l 1400"));
+    }
+    if group {
+        return Ok(());
+    }
     if options.between.is_some() && case.path.transport == "udp" {
         return Err(Unavailable::new(
             "udp reaches all processes at loopback addresses, and those do not lead into another namespace",
@@ -201,7 +242,7 @@ pub fn execute(
         plan.options.interface = route.device;
     }
     let options = plan.options.clone();
-    let unavailable = written::leave_out(&mut plan, |case| available(case, &options))?;
+    let unavailable = written::leave_out(&mut plan, |case| available(case, &options, periodic.group.is_some()))?;
     let (cost_ns, step_ns) = clock::measure(100_000);
     let machine = environment::read();
     let mut header = RunHeader {
@@ -252,15 +293,19 @@ fn sessions(
             }
             let case = header.plan.cases[at].clone();
             let (n, session) = (restart * header.plan.cases.len() as u32 + position as u32 + 1, restarts as usize);
+            let who = match &periodic.group {
+                Some(to) if periodic.processes == 2 => format!("1 receiver of {}", to.group),
+                Some(to) => format!("{} receivers of {}", periodic.processes - 1, to.group),
+                None => format!("{} processes", periodic.processes),
+            };
             given(&format!(
-                "{}: {} processes, about {} s ({n} of {})",
+                "{}: {who}, about {} s ({n} of {})",
                 case.path,
-                periodic.processes,
                 periodic.length().as_secs() + 1,
                 session * header.plan.cases.len(),
             ));
             let border = periodic.border(&case, &header.plan.options);
-            if let (1.., Some(between)) = (border, &header.plan.options.between) {
+            if let (1.., Some(between), None) = (border, &header.plan.options.between, &periodic.group) {
                 let near = border / periodic.components;
                 given(&format!(
                     "{near} processes in {}, {} in {}: messages cross the link, and nobody hears his own side",
@@ -304,8 +349,18 @@ fn record(
     writer.replace_header(header).map_err(Problem::from)
 }
 
-/// All processes of one session. Dropped, it ends them: nothing stays behind, whatever went wrong.
-struct Fleet(Vec<Link>);
+/// Where a process of a group is, and the place that it speaks with: the first one sends from the near place, the others are spread over the
+/// rest.
+fn places_of_group(between: &Between, process: u32) -> [EndPlace; 2] {
+    let far = between.ends.len().saturating_sub(1).max(1);
+    match process.checked_sub(1) {
+        None => [between.of(NEAR).clone(), between.of(FAR).clone()],
+        Some(receiver) => [between.of(FAR + receiver as usize % far).clone(), between.of(NEAR).clone()],
+    }
+}
+
+/// All processes of one session, and what they are called. Dropped, it ends them: nothing stays behind, whatever went wrong.
+struct Fleet(Vec<Link>, Vec<String>);
 
 impl Drop for Fleet {
     fn drop(&mut self) {
@@ -354,9 +409,12 @@ impl Fleet {
         let key: [u8; mac::KEY] = random::bytes().map_err(unguessable)?;
         let [tag @ .., low, high] = random::bytes::<6>().map_err(unguessable)?;
         let (tag, network) = (u32::from_le_bytes(tag), [64 + low % 64, high]);
-        let mut fleet = Fleet(Vec::new());
+        let mut fleet = Fleet(Vec::new(), Vec::new());
         for process in 0..periodic.processes {
             let places = plan.options.between.as_ref().map(|between| {
+                if periodic.group.is_some() {
+                    return places_of_group(between, process);
+                }
                 let mut ends = [NEAR, FAR].map(|end| between.of(end).clone());
                 if process >= periodic.processes.div_ceil(2) {
                     ends.reverse();
@@ -385,14 +443,31 @@ impl Fleet {
                 beyond: places.as_ref().and_then(beyond),
                 border: periodic.border(case, &plan.options),
                 area: place.clone(),
+                group: periodic.group.as_ref().map(|to| GroupOrder {
+                    group: to.group.clone(),
+                    hops: to.hops,
+                    looped: plan
+                        .options
+                        .between
+                        .as_ref()
+                        .is_none_or(|between| between.ends.iter().skip(1).any(|place| place == between.of(NEAR))),
+                    join: to.join.clone(),
+                    place: places.as_ref().map_or_else(String::new, |[own, _]| own.name.clone()),
+                }),
                 spawned_ns: clock::now(),
             };
-            let mut link = Link::ungreeted(format!("process {process} of the periodic run"), places)?;
+            let name = match (&periodic.group, process) {
+                (None, _) => format!("process {process}"),
+                (Some(_), 0) => "sender".into(),
+                (Some(_), receiver) => format!("receiver {receiver}"),
+            };
+            let mut link = Link::ungreeted(name.clone(), places)?;
             link.order(ROLE, &ToProcess::Order(Box::new(order)))?;
             if periodic.start == Start::Storm && periodic.mac == Mac::None {
                 link.send(&ToEnd::Go)?;
             }
             fleet.0.push(link);
+            fleet.1.push(name);
         }
         let carried = fleet.carry(periodic, &key, stop);
         drop(area);
@@ -452,7 +527,7 @@ impl Fleet {
     /// What a process answers.
     fn answer(&mut self, at: usize) -> Result<(FromEnd, Vec<u8>), Problem> {
         let (said, bytes) = self.0[at].answer_within(PATIENCE)?;
-        Ok((had(said, format!("process {at}"))?, bytes))
+        Ok((had(said, &self.1[at])?, bytes))
     }
 }
 
@@ -471,7 +546,19 @@ mod tests {
             slices: 10,
             start: Start::Barrier,
             mac: Mac::None,
+            group: None,
         }
+    }
+
+    #[test]
+    fn receivers_are_spread_over_the_places_behind_the_first() {
+        let place = |name: &str| EndPlace { name: name.into(), ..EndPlace::default() };
+        let names = |between: &Between, process| places_of_group(between, process).map(|place| place.name);
+        let three = Between { ends: ["a", "b", "c"].map(place).into(), ..Between::default() };
+        assert_eq!((0..4).map(|process| names(&three, process)[0].clone()).collect::<Vec<_>>(), ["a", "b", "c", "b"]);
+        assert!((1..4).all(|process| names(&three, process)[1] == "a"));
+        let two = Between { ends: ["a", "b"].map(place).into(), ..Between::default() };
+        assert_eq!((names(&two, 1), names(&two, 2)), (["b".into(), "a".into()], ["b".into(), "a".into()]));
     }
 
     #[test]

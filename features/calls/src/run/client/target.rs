@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::agent::client::orders::{Login, Secret};
+use msgpath_core::group::check_one_peer;
 use msgpath_core::target::{BadTarget, parse_port};
 
 /// The port of the lab's servers.
@@ -107,6 +108,7 @@ impl FromStr for RpcTarget {
         if host.is_empty() || !host.chars().all(fine) {
             return Err(bad());
         }
+        check_one_peer(host)?;
         let typed_port = port.map(parse_port).transpose()?;
         Ok(Self { protocol, host: host.into(), socket: None, typed_port, path: path.into(), login })
     }

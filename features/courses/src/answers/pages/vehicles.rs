@@ -296,7 +296,7 @@ fn start_and_steady(engines: &Engines<'_>) -> Answered {
 fn slowest_are_first(driven: &Driven<'_>) -> Option<(f64, f64, u64)> {
     let first = driven.part.run.header.parts.get::<PeriodicFacts>()?.first;
     let rows =
-        msgpath_periodic::section::log(driven.part.logs).sample().iter().filter(|row| row.case == driven.engine.case);
+        msgpath_periodic::log::log(driven.part.logs).sample().iter().filter(|row| row.case == driven.engine.case);
     let mut times: Vec<(u64, bool)> = rows.filter_map(|row| Some((row.latency_ns?, row.sequence < first))).collect();
     if times.len() < ENOUGH {
         return None;
@@ -630,7 +630,7 @@ mod tests {
                 .flat_map(|n| (0..4).map(move |sender| (sender, n)))
                 .map(|(sender, n)| row(0, sender, n, n * 10_000_000, if slow(n) { 9_000_000 } else { 20_000 + n }))
                 .collect();
-            logs.add(msgpath_periodic::section::Sent(rows.into()));
+            logs.add(msgpath_periodic::log::Sent(rows.into()));
             output(&(run, logs))
         };
         let early = rows(|n| n < 3);

@@ -114,6 +114,10 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("first", Measures),
     ("start", Measures),
     ("mac", Measures),
+    ("GROUP", REACHES),
+    ("receivers", Measures),
+    ("ttl", REACHES),
+    ("join", REACHES),
     // `rpc`. Its words are the grammar of the lab, which makes calls and nothing else.
     ("COMMAND", Measures),
     ("arrivals", Measures),
