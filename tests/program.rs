@@ -59,6 +59,9 @@ mod gang;
 #[path = "program/gates.rs"]
 mod gates;
 #[cfg(feature = "calls")]
+#[path = "../features/calls/tests/program/https.rs"]
+mod https;
+#[cfg(feature = "calls")]
 #[path = "../features/calls/tests/program/import.rs"]
 mod import;
 #[path = "program/judge.rs"]

@@ -33,7 +33,7 @@ mod wire;
 
 // What their rows are.
 mod record {
-    pub use msgpath_calls::record::{RpcRemark, RpcRow};
+    pub use msgpath_calls::record::{Handshakes, RpcRemark, RpcRow};
     pub use msgpath_periodic::record::Component;
 }
 

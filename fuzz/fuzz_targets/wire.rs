@@ -32,7 +32,7 @@ mod wire;
 
 // What the rows of calls are.
 mod record {
-    pub use msgpath_calls::record::{RpcRemark, RpcRow};
+    pub use msgpath_calls::record::{Handshakes, RpcRemark, RpcRow};
 }
 
 /// What is accepted is written again as the same message.

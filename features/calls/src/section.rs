@@ -11,7 +11,7 @@ use msgpath_core::schema::RunHeader;
 use msgpath_record::{RecordError, Rows, Run};
 
 use crate::analyse::split::is_unseen;
-use crate::analyse::{RpcSummary, summarise};
+use crate::analyse::{RpcSummary, connections, summarise};
 use crate::findings::DETECTORS;
 use crate::log::log;
 use crate::record::{RpcFacts, RpcRow, by_round};
@@ -33,7 +33,8 @@ fn logs(run: &Run, logs: &mut Logs) -> Result<(), RecordError> {
 fn add(run: &Run, logs: &Logs, summary: &mut Summary) {
     let calls = log(logs);
     if let Some(facts) = run.header.parts.get::<RpcFacts>().filter(|_| !calls.is_empty()) {
-        summary.sections.set(summarise(&run.header, facts, calls, &summary.cases));
+        let connections = connections(&run.rounds);
+        summary.sections.set(RpcSummary { connections, ..summarise(&run.header, facts, calls, &summary.cases) });
     }
 }
 

@@ -11,7 +11,7 @@ use msgpath_record::Run;
 
 use crate::analyse::align::Pair;
 use crate::analyse::{PairClock, RpcSummary};
-use crate::record::{RpcFacts, RpcPair, RpcRow};
+use crate::record::{Handshakes, RpcFacts, RpcPair, RpcRow, Shaken};
 use crate::section::SECTION;
 use msgpath_analyse::logs::{Logs, Pulled};
 use msgpath_analyse::section;
@@ -39,6 +39,18 @@ pub struct Calls {
     pub rows: Vec<RpcRow>,
     /// Which machines, and how fine their stamps are.
     pub facts: RpcFacts,
+    /// Connections of TLS or HTTP/2.
+    pub handshakes: Option<Handshakes>,
+}
+
+/// So many handshakes of 1.2 ms after 0.1 ms of connecting, some of which resumed a session.
+pub fn shaken(made: u64, resumed: u64) -> Handshakes {
+    let mut handshakes = Handshakes::default();
+    for at in 0..made {
+        let shaken = Shaken { ns: 1_200_000, version: "TLS 1.3".into(), resumed: at < resumed, ..Shaken::default() };
+        handshakes.note(100_000, Some(&shaken), None);
+    }
+    handshakes
 }
 
 impl Calls {
@@ -58,13 +70,26 @@ impl Calls {
             ..RpcFacts::default()
         };
         let random = fastrand::Rng::with_seed(seed);
-        Self { theta: Box::new(theta), step: step as f64, now: 5.0 * MS, random, rows: Vec::new(), facts }
+        Self {
+            theta: Box::new(theta),
+            step: step as f64,
+            now: 5.0 * MS,
+            random,
+            rows: Vec::new(),
+            facts,
+            handshakes: None,
+        }
     }
 
     /// Both ends on one machine.
     pub fn same_machine(mut self) -> Self {
         self.facts.pairs[0].same_machine = Some("both addresses are the same".into());
         self
+    }
+
+    /// Over connections of TLS or HTTP/2.
+    pub fn over(self, handshakes: Handshakes) -> Self {
+        Self { handshakes: Some(handshakes), ..self }
     }
 
     /// The truth.
@@ -166,6 +191,9 @@ impl Calls {
             }
         }
         records.sort_by_key(|round| round.start_ns);
+        if let (Some(handshakes), Some(first)) = (&self.handshakes, records.first_mut()) {
+            first.parts.push(Parts::default().with(handshakes.clone()));
+        }
         let near = Environment { host: "anna".into(), cpus: vec![0, 1], boot_id: "one".into(), ..Default::default() };
         let mut header = RunHeader::new("calm-heron", "rpc", plan);
         header.set_hosts([near, Environment::default()]);

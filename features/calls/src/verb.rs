@@ -42,11 +42,13 @@ use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{cli, gates, input, looks, progress, runs, typed, verdict as held_to};
 
-use crate::agent::client::orders::{MOST_BODY, Secret};
-use crate::agent::client::{http, redis};
+use crate::agent::client::orders::{MOST_BODY, MOST_ROOTS, Secret};
+use crate::agent::client::{TLS, http, lacking, redis};
 use crate::findings::failed::QUIT;
 use crate::serve;
 
+/// Most calls of a round that lasts a time.
+const MOST_TIMED: u64 = 100_000;
 /// The target that stands for a server of this run.
 const HERE: &str = "here";
 
@@ -62,6 +64,7 @@ Examples
   msgpath rpc 10.0.0.2 -seed1 -k 10 read -key kkkkk + --legacy --lab-log client.log
   msgpath rpc redis://10.0.0.2 -k 1000 SET -key k0 + -value v 64 --then -k 1000 GET -key k0 +
   msgpath rpc http://10.0.0.2:8000/file -k 100 GET
+  msgpath rpc https://10.0.0.2/file --http2 --inflight 20 -k 10000 GET --cacert ca.pem
 
 The command, in the words of the lab, in any order
   COMMAND                  ping write read sink delete chksum stats reset quit, or any other name
@@ -84,6 +87,7 @@ Targets
   redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
   redis://USER@HOST/2      the same as a user of its access list, in database 2: --password-file
   redis+unix:///run/x.sock the same at a Unix socket (USER@ in front, ?db=2 behind it)
+  rediss://, https://      the same over TLS, in builds that have it: --cacert, --insecure-tls
   http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value, or --body
   http+unix:///run/x.sock:/PATH, http+unix://%2Frun%2Fx.sock/PATH   the same at a Unix socket";
 
@@ -109,6 +113,9 @@ pub(crate) struct Arguments {
     /// Calls a second, all connections together, sent by a schedule and timed from the intended send: 10k
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Calls")]
     rate: Option<Rate>,
+    /// How long each command is called, in place of -k and -rep: 10s
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, help_heading = "Calls")]
+    duration: Option<u64>,
     /// Gaps between the calls of a schedule: poisson (independent users) or constant [default: poisson]
     #[arg(
         long,
@@ -134,9 +141,18 @@ pub(crate) struct Arguments {
     /// With http://: the body of requests that have one and no -value: FILE, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
     body: Option<PathBuf>,
-    /// With http://: a new connection for each call (Connection: close); connecting is no part of T4 - T1
+    /// With http://: a new connection for each call (Connection: close); connecting and TLS are no part of T4 - T1
     #[arg(long, help_heading = "Calls")]
     no_keepalive: bool,
+    /// HTTP/2: calls in flight are streams of one connection; https:// agrees on it by ALPN, http:// takes it for granted
+    #[arg(long, conflicts_with_all = ["no_keepalive", "verify"], help_heading = "Calls")]
+    http2: bool,
+    /// With https:// and rediss://: trust the certificates in FILE (PEM), and no others
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
+    cacert: Option<PathBuf>,
+    /// With https:// and rediss://: take any certificate, whoever shows it
+    #[arg(long, conflicts_with = "cacert", help_heading = "Calls")]
+    insecure_tls: bool,
     /// How long a reply may take
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "10s", help_heading = "Calls")]
     timeout: u64,
@@ -193,13 +209,9 @@ enum HistogramArg {
 fn target(text: &str) -> Result<RpcTarget, Problem> {
     text.parse().map_err(|error: BadTarget| match &error {
         BadTarget::Port { .. } | BadTarget::Group { .. } => problems::bad_target(text, &error),
-        BadTarget::Text(_) if ["https://", "rediss://"].iter().any(|scheme| text.starts_with(scheme)) => {
-            usage("rpc speaks no TLS: neither https:// nor rediss://")
-                .why("what TLS costs on top of a path is measured by itself: msgpath explain --layers tls")
-                .hint("http:// or redis://, at a port without TLS or behind a proxy that ends it")
-        }
         BadTarget::Text(_) => usage(error.to_string()).hint(
-            "HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH; redis+unix:///SOCKET or http+unix:///SOCKET:/PATH",
+            "HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH, with TLS rediss:// and https://; \
+             redis+unix:///SOCKET or http+unix:///SOCKET:/PATH",
         ),
     })
 }
@@ -411,6 +423,7 @@ impl Arguments {
     /// The target with `-p` and the password put in.
     fn target(&self) -> Result<RpcTarget, Problem> {
         let mut target = self.target.clone();
+        self.fits_tls(&target)?;
         target.login.password = self.password(&target)?;
         match (target.typed_port, self.port) {
             (None, Some(_)) if target.socket.is_some() => {
@@ -426,9 +439,53 @@ impl Arguments {
         }
     }
 
+    /// The calls of commands that are called for a time: all that are due of a schedule, else the most of a round.
+    fn lasts(&self, script: &mut Script) -> Result<(), Problem> {
+        let Some(ns) = self.duration else { return Ok(()) };
+        if ns < 1_000_000 {
+            return Err(usage("--duration is at least 1ms").hint("--duration 10s"));
+        }
+        for step in &mut script.steps {
+            if (step.k, step.rep, step.wait_ms) != (1, 1, 0) {
+                return Err(usage("--duration says how long, -k, -rep and -waitms say how many and when")
+                    .hint("leave out one of them"));
+            }
+            let due = self.rate.map(|rate| (rate.value() * ns as f64 / 1e9).ceil() as u64);
+            step.k = due.unwrap_or(MOST_TIMED).clamp(1, command::MAX_CALLS);
+        }
+        Ok(())
+    }
+
+    /// Whether this build speaks what the target and the options ask for.
+    fn fits_tls(&self, target: &RpcTarget) -> Result<(), Problem> {
+        let needs = match (target.tls, self.http2) {
+            (true, _) if target.protocol == Protocol::Redis => Some("rediss://"),
+            (true, _) => Some("https://"),
+            (false, true) => Some("--http2"),
+            (false, false) => None,
+        };
+        if let Some(what) = needs.filter(|_| !TLS) {
+            return Err(lacking(what));
+        }
+        let of_tls = [(self.cacert.is_some(), "--cacert"), (self.insecure_tls, "--insecure-tls")];
+        match of_tls.into_iter().find(|(typed, _)| *typed && !target.tls) {
+            Some((_, option)) => Err(usage(format!("{option} is for TLS")).hint("https://HOST/PATH or rediss://HOST")),
+            None => Ok(()),
+        }
+    }
+
+    /// The certificates of `--cacert`.
+    fn roots(&self) -> Result<Option<String>, Problem> {
+        let Some(file) = &self.cacert else { return Ok(None) };
+        let read = input::read(file, MOST_ROOTS as u64);
+        let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not text: PEM is wanted".into()));
+        text.map(Some).map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))
+    }
+
     /// The commands, checked for the protocol, and what is odd about them.
     fn script(&self, protocol: Protocol) -> Result<(Script, Vec<String>), Problem> {
-        let script = command::parse(&self.words).map_err(|error| no_command(&error))?;
+        let mut script = command::parse(&self.words).map_err(|error| no_command(&error))?;
+        self.lasts(&mut script)?;
         let mut notes = Vec::new();
         for step in &script.steps {
             if self.rate.is_some() && step.wait_ms > 0 {
@@ -449,7 +506,7 @@ impl Arguments {
             }
         }
         let of_http = [(!self.header.is_empty(), "--header"), (self.body.is_some(), "--body")];
-        let of_http = of_http.into_iter().chain([(self.no_keepalive, "--no-keepalive")]);
+        let of_http = of_http.into_iter().chain([(self.no_keepalive, "--no-keepalive"), (self.http2, "--http2")]);
         if let Some((_, option)) = of_http.into_iter().find(|(typed, _)| *typed && protocol != Protocol::Http) {
             return Err(usage(format!("{option} is for HTTP")).hint("http://HOST/PATH"));
         }
@@ -471,18 +528,19 @@ impl Arguments {
 impl Arguments {
     /// Calls in flight on a connection, at most.
     fn in_flight(&self, protocol: Protocol) -> u32 {
-        let usual = if self.rate.is_some() && protocol != Protocol::Http { OPEN_INFLIGHT } else { 1 };
+        let one = protocol == Protocol::Http && !self.http2;
+        let usual = if self.rate.is_some() && !one { OPEN_INFLIGHT } else { 1 };
         self.inflight.unwrap_or(usual)
     }
 
     /// Whether so many calls can be in flight on a connection.
     fn fits_in_flight(&self, protocol: Protocol, script: &Script) -> Result<(), Problem> {
         let many = self.in_flight(protocol) > 1;
-        if many && protocol == Protocol::Http {
-            return Err(
-                usage("over a connection of HTTP/1.1 one call goes after the other").hint("-P N for more at once")
-            );
+        if many && protocol == Protocol::Http && !self.http2 {
+            return Err(usage("over a connection of HTTP/1.1 one call goes after the other")
+                .hint("-P N for more at once, or --http2"));
         }
+        let many = many || self.http2;
         if !many || self.rate.is_some() {
             return Ok(());
         }
@@ -492,12 +550,14 @@ impl Arguments {
             );
         }
         if script.steps.iter().any(|step| step.wait_ms > 0) {
-            return Err(usage("-waitms pauses between calls, and --inflight sends the next before the reply")
-                .hint("leave out one of them"));
+            return Err(usage(
+                "-waitms pauses between calls, and --inflight or --http2 sends the next before the reply",
+            )
+            .hint("leave out one of them"));
         }
         match (self.connections, self.threads) {
             (Some(connections), Some(threads)) if connections != threads => {
-                Err(usage("with --inflight a thread serves one connection").hint("leave out -T"))
+                Err(usage("with --inflight or --http2 a thread serves one connection").hint("leave out -T"))
             }
             _ => Ok(()),
         }
@@ -701,12 +761,16 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         fields: arguments.header.concat(),
         body: arguments.body()?,
         closes: arguments.no_keepalive,
+        http2: arguments.http2,
+        roots: arguments.roots()?,
+        unchecked: arguments.insecure_tls,
         verify: arguments.verify,
         timeout_ns: arguments.timeout.max(1_000_000),
         connect_timeout_ns: arguments.connect_timeout.max(1_000_000),
         plain: arguments.legacy,
         records: verbose || arguments.lab_log.is_some(),
         wire: arguments.wire.filter(|bits| *bits > 0),
+        duration_ns: arguments.duration.filter(|_| arguments.rate.is_none()),
         rounds: arguments.rounds,
         gates: arguments.fail_if.clone(),
         seed: arguments.seed.unwrap_or_else(random_seed),
@@ -968,14 +1032,6 @@ mod tests {
         }
         let secret = http_fields("Bad Name: s3cret").unwrap_err().to_string();
         assert!(!secret.contains("s3cret"), "{secret}");
-    }
-
-    #[test]
-    fn targets_of_tls_are_refused_by_name() {
-        for text in ["https://h/", "rediss://:s3cret@h"] {
-            let problem = target(text).unwrap_err().to_string();
-            assert!(problem.contains("no TLS") && !problem.contains("s3cret"), "{problem}");
-        }
     }
 
     #[test]

@@ -2,16 +2,20 @@
 
 use std::borrow::Cow;
 
+use msgpath_core::SparseHistogram;
 use msgpath_core::explained;
 use msgpath_core::explained::Explained;
-use msgpath_core::schema::{Floors, RunHeader};
+use msgpath_core::parts::Parts;
+use msgpath_core::schema::{Floors, RoundRecord, RunHeader};
+use msgpath_stats::pooled::Pooled;
+use msgpath_stats::quantile::{self, Quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use msgpath_analyse::clocks;
-use msgpath_analyse::summary::CaseSummary;
+use msgpath_analyse::summary::{CaseSummary, QUANTILES};
 
-use crate::record::{Calls, RpcFacts, RpcRow};
+use crate::record::{Calls, Handshakes, RpcFacts, RpcRow};
 
 pub mod align;
 mod machines;
@@ -37,6 +41,9 @@ pub struct RpcSummary {
     pub machines: Vec<MachineClock>,
     /// Whether the offsets around each loop of pairs add up to nothing.
     pub loops: Vec<ClockLoop>,
+    /// The connections, where they are of TLS or HTTP/2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<RpcConnections>,
 }
 
 impl Explained for RpcSummary {
@@ -94,7 +101,55 @@ pub fn summarise(header: &RunHeader, facts: &RpcFacts, calls: &dyn Calls, cases:
             }
         })
         .collect();
-    RpcSummary { facts: facts.clone(), kinds, clocks, machines, loops }
+    RpcSummary { facts: facts.clone(), kinds, clocks, machines, loops, connections: None }
+}
+
+/// Connections of TLS or HTTP/2, those made anew included.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct RpcConnections {
+    /// Version of TLS, `TLS 1.3`; empty: no TLS.
+    pub tls: String,
+    /// Its cipher suite, `TLS_AES_128_GCM_SHA256`.
+    pub cipher: String,
+    /// What ALPN has agreed on, `h2`; empty: nothing.
+    pub alpn: String,
+    /// No certificate was checked: `--insecure-tls`.
+    pub unchecked: bool,
+    /// Handshakes of their own.
+    pub full: u64,
+    /// Handshakes with the session of an earlier connection.
+    pub resumed: u64,
+    /// Connecting by TCP.
+    pub connect: Vec<Quantile>,
+    /// The handshake of TLS behind it.
+    pub handshake: Vec<Quantile>,
+    /// HTTP/2: streams that the server lets be open at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u64>,
+}
+
+/// The connections of a run; `None`: they are of neither.
+pub fn connections(rounds: &[RoundRecord]) -> Option<RpcConnections> {
+    let all: Vec<&Handshakes> = rounds.iter().flat_map(|round| &round.parts).filter_map(Parts::get).collect();
+    let first = all.first()?;
+    let times = |which: fn(&Handshakes) -> &SparseHistogram| {
+        let rounds: Vec<&SparseHistogram> = all.iter().map(|one| which(one)).collect();
+        if rounds.iter().all(|times| times.total() == 0) {
+            return Vec::new();
+        }
+        quantile::curve(&rounds, &Pooled::new(&rounds), &QUANTILES, false)
+    };
+    Some(RpcConnections {
+        tls: first.version.clone(),
+        cipher: first.cipher.clone(),
+        alpn: first.alpn.clone(),
+        unchecked: all.iter().any(|one| one.unchecked),
+        full: all.iter().map(|one| one.full).sum(),
+        resumed: all.iter().map(|one| one.resumed).sum(),
+        connect: times(|one| &one.connect),
+        handshake: times(|one| &one.handshake),
+        streams: all.iter().filter_map(|one| one.streams).min(),
+    })
 }
 
 /// One kind of call.

@@ -11,12 +11,15 @@ mod clocks;
 mod duplicate_ids;
 mod estimate;
 pub(crate) mod failed;
+mod few_streams;
 mod first_call;
+mod handshakes;
 mod lengths;
 mod same_machine;
 mod shared;
 mod slow_part;
 mod stalls;
+mod unchecked;
 mod waits;
 
 /// All of them, in the order in which they are printed.
@@ -36,4 +39,7 @@ pub static DETECTORS: &[Detector] = &[
     estimate::DETECTOR,
     lengths::DETECTOR,
     stalls::DETECTOR,
+    unchecked::DETECTOR,
+    few_streams::DETECTOR,
+    handshakes::DETECTOR,
 ];

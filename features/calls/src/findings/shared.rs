@@ -7,6 +7,7 @@ use crate::analyse::{RpcKind, RpcSummary};
 use crate::log;
 use crate::record::{RpcFacts, RpcPair, RpcRow};
 use msgpath_analyse::summary::Confidence;
+use msgpath_stats::quantile::Quantile;
 
 /// Facts and summary of a run of calls.
 pub(super) fn calls<'a>(input: &Input<'a>) -> Option<(&'a RpcFacts, &'a RpcSummary)> {
@@ -60,6 +61,11 @@ pub(super) fn share(rows: &[&RpcRow], part: fn(&RpcRow) -> Option<u64>) -> Optio
     let known = rows.iter().filter_map(|row| Some((part(row)? as f64, row.latency_ns? as f64)));
     let (part, all) = known.fold((0.0, 0.0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
     (all > 0.0).then(|| part / all)
+}
+
+/// The median among quantiles, ns.
+pub(super) fn median_of(quantiles: &[Quantile]) -> Option<u64> {
+    quantiles.iter().find(|quantile| quantile.p == 0.5)?.ns
 }
 
 /// Median of T4 - T1, ns.

@@ -1,6 +1,6 @@
 //! `rpc`: calls of a key-value server: how long, how many a second, and where the time of each kind goes.
 
-use crate::analyse::{RpcBand, RpcKind, RpcPart, RpcStage, RpcSummary, WireEstimate};
+use crate::analyse::{RpcBand, RpcConnections, RpcKind, RpcPart, RpcStage, RpcSummary, WireEstimate};
 use crate::record::RpcFacts;
 use msgpath_analyse::Summary;
 use msgpath_core::foreign::shown;
@@ -44,6 +44,8 @@ pub(super) fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
     if !run.header.imported.is_empty() {
         page.hanging(&["from  ".into()], 6, &run.header.imported.join(", "), Paint::Dim);
     }
+    let connections = summary.sections.get::<RpcSummary>().and_then(|rpc| rpc.connections.as_ref());
+    connections.into_iter().for_each(|connections| said_of(&mut page, connections));
     page.expectation(summary);
     page.answer(summary);
     let cases = measured(summary);
@@ -70,6 +72,16 @@ pub(super) fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
     page.in_full(run, summary, &cases);
     page.more(run, summary, &[], &["where the time of each call goes", "calls a second", "clocks"]);
     page.finish()
+}
+
+/// What the connections speak, and how long they took to be made.
+fn said_of(page: &mut Page, connections: &RpcConnections) {
+    if connections.unchecked {
+        let text = "CERTIFICATES WERE NOT CHECKED (--insecure-tls): whoever stands between could be measured.";
+        page.hanging(&["tls   ".into()], 6, text, Paint::Red);
+    }
+    let line = own::connections(connections, page.style.glyphs);
+    page.hanging(&[if connections.tls.is_empty() { "http  " } else { "tls   " }.into()], 6, &line, Paint::Plain);
 }
 
 /// Rates, estimates, the parts of each kind of call, what the ends spent, the way, the clocks.

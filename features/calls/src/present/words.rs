@@ -1,10 +1,14 @@
 //! Calls of a key-value server, in words: which way they went, whose clock, how many a second, the estimate.
 
-use crate::analyse::{PairClock, RpcKind, RpcStage, WireEstimate};
+use std::borrow::Cow;
+
+use crate::analyse::{PairClock, RpcConnections, RpcKind, RpcStage, WireEstimate};
 use crate::record::{RpcFacts, Wire};
+use msgpath_core::foreign::shown;
 use msgpath_core::schema::DeviceKind;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, signed, three_digits};
 use msgpath_record::Run;
+use msgpath_stats::quantile::Quantile;
 
 use msgpath_present::words::{chosen, counted, percent};
 
@@ -36,6 +40,42 @@ pub(crate) fn path_of_calls(run: &Run) -> String {
         },
     });
     parts.join(", ")
+}
+
+/// `TLS 1.3, TLS_AES_128_GCM_SHA256, h2; 8 handshakes: p50 1.20 ms, p99 2.00 ms, behind connecting (p50 0.1 ms)`.
+pub(crate) fn connections(connections: &RpcConnections, glyphs: Glyphs) -> String {
+    let RpcConnections { tls, cipher, alpn, full, resumed, connect, handshake, streams, .. } = connections;
+    let at = |times: &[Quantile], p: f64| {
+        let found = times.iter().find(|quantile| quantile.p == p).and_then(|quantile| quantile.ns);
+        found.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns as f64))
+    };
+    let mut names: Vec<Cow<'_, str>> =
+        [tls, cipher, alpn].into_iter().filter(|text| !text.is_empty()).map(|text| shown(text)).collect();
+    if tls.is_empty() {
+        names.push("HTTP/2 without TLS".into());
+    }
+    let mut parts = vec![names.join(", ")];
+    if full + resumed > 0 {
+        let resumed = match resumed {
+            0 => String::new(),
+            resumed => format!(" ({resumed} resumed a session)"),
+        };
+        let p99 = match full + connections.resumed {
+            0..100 => String::new(),
+            _ => format!(", p99 {}", at(handshake, 0.99)),
+        };
+        parts.push(format!(
+            "{}{resumed}: p50 {}{p99}, each after connecting (p50 {})",
+            counted(full + connections.resumed, "handshake"),
+            at(handshake, 0.5),
+            at(connect, 0.5)
+        ));
+    }
+    // 2^31 and more: no limit is named.
+    if let Some(streams) = streams.filter(|streams| *streams < 1 << 31) {
+        parts.push(format!("the server allows {streams} streams at a time"));
+    }
+    parts.join("; ")
 }
 
 /// `at 1.00 Gbit/s (link speed of eth0)`; `None` where no speed is known.
@@ -123,5 +163,27 @@ fn wire(kind: &RpcKind, stage: RpcStage) -> Option<f64> {
         RpcStage::ReplyPath => Some(reply),
         RpcStage::BothPaths => Some(request + reply),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Handshakes;
+    use crate::testing::{Calls, S, shaken};
+
+    #[test]
+    fn connections_say_what_they_speak_and_cost() {
+        let said = |handshakes: Handshakes| {
+            let rpc = Calls::new(1, 0.0, 0.0).pings(20, S).over(handshakes).rpc();
+            connections(&rpc.connections.unwrap(), Glyphs::Ascii)
+        };
+        let text = said(Handshakes { alpn: "h2\u{7}".into(), streams: Some(128), ..shaken(3, 1) });
+        assert!(text.starts_with("TLS 1.3, h2") && !text.contains('\u{7}'), "{text}");
+        let rest = "; 3 handshakes (1 resumed a session): p50 1.20 ms, each after connecting (p50 100 us); the server allows 128";
+        assert!(text.contains(rest), "{text}");
+        let mut clear = Handshakes::default();
+        clear.note(1000, None, Some(u64::MAX));
+        assert_eq!(said(clear), "HTTP/2 without TLS");
     }
 }

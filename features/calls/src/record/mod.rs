@@ -3,10 +3,13 @@
 
 mod columns;
 pub mod export;
+mod handshakes;
 pub mod import;
 mod originals;
 #[cfg(test)]
 pub(crate) mod test_run;
+
+pub use handshakes::{Handshakes, Shaken};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +26,7 @@ use serde::{Deserialize, Serialize};
 /// What is known of the calls of an RPC run as a whole.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcFacts {
-    /// Protocol: `lab` (client4 and server4), `redis`, `http`.
+    /// Protocol: `lab` (client4 and server4), `redis`, `http`, `http2`.
     pub protocol: String,
     /// What answers, as far as it says so: `msgpath`, or empty.
     pub server: String,

@@ -1083,7 +1083,6 @@ fn redirects_interim_replies_and_heads_are_named_as_what_they_are() {
     output.shows(&["100 calls answered: 301 Moved Permanently to https://other/: measured as the reply"]);
     let (port, _requests) = closing("HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", 1000);
     Home::new().run(&format!("rpc http://127.0.0.1:{port}/ -k 100 HEAD --no-save")).ends_with(0);
-    Home::new().run("rpc https://127.0.0.1/ GET").ends_with(2).says(&["speaks no TLS"]);
 }
 
 #[test]

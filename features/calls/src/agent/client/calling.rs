@@ -23,6 +23,7 @@ use super::maker::Draws;
 use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Endpoint, Login, Order, ROLE, Speaks};
 use super::part::Part;
 use super::team::Team;
+use super::tls::Tls;
 use super::wire::Wire;
 
 /// A run of calls, connected.
@@ -55,7 +56,7 @@ fn wire(speaks: &Speaks, address: &Endpoint) -> Wire {
             pad: *pad,
         },
         Speaks::Redis(_) => Wire::Redis,
-        Speaks::Http { host, path, fields, body, closes } => {
+        Speaks::Http { host, path, fields, body, closes, .. } => {
             let http = Http::new(host.clone(), path.clone()).with(fields).with_body(body.clone());
             Wire::Http(if *closes { http.closing() } else { http })
         }
@@ -113,7 +114,14 @@ impl Calling {
             Speaks::Redis(login) => login.clone(),
             _ => Login::default(),
         };
-        let server = Server { address: order.address.clone(), timeout, login };
+        let wire = wire(&order.speaks, &order.address);
+        let tls = order.tls.as_ref().map(Tls::client).transpose();
+        let tls = tls.map_err(|problem| FromEnd::Failed(problem.into()))?;
+        let http2 = match &wire {
+            Wire::Http(http) if order.speaks.is_http2() => Some((http.clone(), order.inflight)),
+            _ => None,
+        };
+        let server = Server { address: order.address.clone(), timeout, login, tls, http2 };
         let open = |index| Connection::open(index, server.clone(), stop);
         let connections: Result<Vec<_>, _> = (0..order.connections).map(open).collect();
         let connections = connections.map_err(|problem| FromEnd::Failed(problem.into()))?;
@@ -122,7 +130,7 @@ impl Calling {
         let is_unix = matches!(order.address, Endpoint::Unix(_));
         let server = first.filter(|_| is_unix).and_then(|first| socket::peer_process(first.stream.as_fd()));
         let server = server.map(i32::unsigned_abs);
-        let (draws, wire) = (Draws::of(order.register, order.connections), wire(&order.speaks, &order.address));
+        let draws = Draws::of(order.register, order.connections);
         let shared = Arc::new(Shared::new(order));
         let lines = connections.into_iter().zip(draws);
         let lines = lines.map(|(connection, draws)| Line::new(connection, wire.clone(), draws, &shared)).collect();
@@ -184,6 +192,7 @@ impl Calling {
             failed: part.failed,
             remarks: part.remarks,
             connect_ns: part.connect_ns,
+            handshakes: part.handshakes,
             waits_known: part.waits_known,
             server: part.server,
             reply_bytes: part.reply_bytes,
@@ -226,7 +235,7 @@ mod tests {
     }
 
     fn calls(calls: std::ops::Range<u64>) -> ToEnd {
-        ToEnd::role(ROLE, &Order::Calls(CallsOrder { step: 0, calls, pass: 0, keep: 9 })).unwrap()
+        ToEnd::role(ROLE, &Order::Calls(CallsOrder { step: 0, calls, pass: 0, keep: 9, until_ns: None })).unwrap()
     }
 
     /// The first round of a run with a server that says nothing, told to go.

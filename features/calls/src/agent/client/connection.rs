@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,11 +10,15 @@ use std::time::Duration;
 use msgpath_core::counts::CallCounts;
 use msgpath_core::schema::TcpInfo;
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::{clock, socket};
 
+use super::http::Http;
+use super::http2::Http2;
 use super::orders::{Broken, Endpoint, Login};
+use super::stream::Stream;
+use super::tls::Client;
 use super::wire::{Frame, Wire};
+use crate::record::{Handshakes, Shaken};
 
 /// Bytes that one receive call asks for at least.
 const READ: usize = 64 << 10;
@@ -31,12 +35,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    fn new(stream: &OwnedFd) -> Self {
+    /// Of a connection, while nothing is in flight.
+    pub fn new(stream: BorrowedFd<'_>) -> Self {
         Self {
             progress: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             cut: AtomicU8::new(0),
-            stream: Mutex::new(stream.try_clone().ok()),
+            stream: Mutex::new(stream.try_clone_to_owned().ok()),
         }
     }
 
@@ -74,7 +79,7 @@ impl Watch {
     }
 
     /// What an end of the connection means: the server's doing, unless it was cut here.
-    fn reason(&self, there: usize) -> Broken {
+    pub fn reason(&self, there: usize) -> Broken {
         match self.cut.load(Ordering::Relaxed) {
             1 => Broken::TimedOut,
             2 => Broken::Stopped,
@@ -132,7 +137,7 @@ impl Inbox {
     #[inline]
     pub fn receive(
         &mut self,
-        stream: &OwnedFd,
+        stream: &Stream,
         wire: &mut Wire,
         watch: &Watch,
         calls: &mut CallCounts,
@@ -149,9 +154,12 @@ impl Inbox {
                 self.room(2 * self.have);
             }
             let room = self.bytes.len() - self.have;
-            let got = match msg::recv(stream.as_fd(), &mut self.bytes[self.have..]) {
+            let got = match stream.recv(&mut self.bytes[self.have..]) {
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err(Broken::Foreign(error.to_string()));
+                }
                 Err(_) => return Err(watch.reason(self.have)),
             };
             calls.recv_calls += 1;
@@ -185,7 +193,9 @@ pub struct Connection {
     /// Its number within the run.
     pub index: u32,
     /// The socket.
-    pub stream: OwnedFd,
+    pub stream: Stream,
+    /// The streams of HTTP/2, where that is spoken.
+    pub http2: Option<Box<Http2>>,
     /// Its own address; `None`: it is none of IP.
     pub local: Option<SocketAddr>,
     /// Read and not yet taken.
@@ -194,6 +204,8 @@ pub struct Connection {
     pub watch: std::sync::Arc<Watch>,
     /// How long connecting took, ns; taken by the first round that asks.
     pub connect_ns: Option<u64>,
+    /// The handshakes since a round has asked.
+    pub handshakes: Option<Handshakes>,
     /// The server has said that it closes: the next call needs a new connection.
     pub stale: bool,
     /// A reply has come over it.
@@ -206,19 +218,45 @@ pub struct Connection {
 }
 
 /// Whom a connection leads to, and what is said first.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Server {
     /// Where it is.
     pub address: Endpoint,
-    /// How long connecting may take, and each answer to the login.
+    /// How long connecting may take, the handshake, and each answer to the login.
     pub timeout: Duration,
     /// Said before the first call.
     pub login: Login,
+    /// TLS is spoken, and begins so.
+    pub tls: Option<Client>,
+    /// HTTP/2 is spoken: the fields of all requests, and most calls in flight.
+    pub http2: Option<(Http, u64)>,
+}
+
+/// A connection that is ready for calls.
+struct Made {
+    stream: Stream,
+    http2: Option<Box<Http2>>,
+    local: Option<SocketAddr>,
+    /// How long connecting took, ns.
+    connect_ns: u64,
+    shaken: Option<Shaken>,
+}
+
+impl Made {
+    /// Among the handshakes of its connection.
+    fn note(&self, handshakes: &mut Option<Handshakes>) {
+        if self.shaken.is_none() && self.http2.is_none() {
+            return;
+        }
+        let streams = self.http2.as_ref().map(|http2| http2.streams());
+        let noted = handshakes.get_or_insert_default();
+        noted.note(self.connect_ns, self.shaken.as_ref(), streams);
+    }
 }
 
 impl Server {
-    /// A connection that is ready for calls, and how long connecting took, ns.
-    fn connect(&self, stop: &AtomicBool) -> Result<(OwnedFd, Option<SocketAddr>, u64), Problem> {
+    /// A connection that is ready for calls.
+    fn connect(&self, stop: &AtomicBool) -> Result<Made, Problem> {
         let begin = clock::now();
         let connected = match &self.address {
             Endpoint::Tcp(address) => socket::connect(*address, self.timeout, stop),
@@ -235,8 +273,17 @@ impl Server {
             }
             Endpoint::Unix(_) => (connected, None),
         };
+        let (mut stream, mut shaken) = (Stream::from(stream), None);
+        if let Some(client) = &self.tls {
+            let (tls, made) = client.shake(stream.as_fd(), self.timeout, stop)?;
+            (stream, shaken) = (stream.with(tls), Some(made));
+        }
+        let http2 = self.http2.as_ref().map(|(http, inflight)| {
+            Http2::begin(http, self.tls.is_some(), &stream, (*inflight, self.timeout), stop).map(Box::new)
+        });
+        let http2 = http2.transpose()?;
         self.login.say(&stream, self.timeout)?;
-        Ok((stream, local, connect_ns))
+        Ok(Made { stream, http2, local, connect_ns, shaken })
     }
 }
 
@@ -244,17 +291,21 @@ impl Connection {
     /// Connects, unless `stop` is set meanwhile.
     ///
     /// # Errors
-    /// E01, E65.
+    /// E01, E65, E137, E138.
     pub fn open(index: u32, server: Server, stop: &AtomicBool) -> Result<Self, Problem> {
-        let (stream, local, connect_ns) = server.connect(stop)?;
-        let watch = std::sync::Arc::new(Watch::new(&stream));
+        let made = server.connect(stop)?;
+        let watch = std::sync::Arc::new(Watch::new(made.stream.as_fd()));
+        let mut handshakes = None;
+        made.note(&mut handshakes);
         Ok(Self {
             index,
-            stream,
-            local,
+            stream: made.stream,
+            http2: made.http2,
+            local: made.local,
             inbox: Inbox::new(),
             watch,
-            connect_ns: Some(connect_ns),
+            connect_ns: Some(made.connect_ns),
+            handshakes,
             stale: false,
             used: false,
             renewals: 0,
@@ -266,12 +317,13 @@ impl Connection {
     /// A new connection in place of the one that the server has closed.
     ///
     /// # Errors
-    /// E01, E65.
+    /// E01, E65, E137, E138.
     pub fn renew(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
-        let (stream, local, connect_ns) = self.server.connect(stop)?;
-        *self.watch.stream.lock().expect("no holder panics") = stream.try_clone().ok();
-        (self.local, self.stream) = (local, stream);
-        self.connect_ns = self.connect_ns.max(Some(connect_ns));
+        let made = self.server.connect(stop)?;
+        *self.watch.stream.lock().expect("no holder panics") = made.stream.as_fd().try_clone_to_owned().ok();
+        made.note(&mut self.handshakes);
+        self.connect_ns = self.connect_ns.max(Some(made.connect_ns));
+        (self.local, self.stream, self.http2) = (made.local, made.stream, made.http2);
         (self.stale, self.used, self.inbox.have) = (false, false, 0);
         self.renewals += 1;
         Ok(())
@@ -293,23 +345,8 @@ impl Connection {
 /// # Errors
 /// [`Broken`].
 #[inline(always)]
-pub fn send(stream: &OwnedFd, message: &[u8], watch: &Watch, calls: &mut CallCounts) -> Result<(), Broken> {
-    let mut rest = message;
-    loop {
-        match msg::send(stream.as_fd(), rest, SendFlags::default()) {
-            Ok(sent) if sent == rest.len() => {
-                calls.send_calls += 1;
-                return Ok(());
-            }
-            Ok(sent) => {
-                calls.send_calls += 1;
-                calls.send_short += 1;
-                rest = &rest[sent..];
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(watch.reason(0)),
-        }
-    }
+pub fn send(stream: &Stream, message: &[u8], watch: &Watch, calls: &mut CallCounts) -> Result<(), Broken> {
+    stream.send(message, calls).map_err(|_| watch.reason(0))
 }
 
 fn nobody(address: &Endpoint, error: &io::Error) -> Problem {

@@ -84,6 +84,11 @@ impl Http {
         Self { closes: true, ..self }
     }
 
+    /// The fields of the head of every request, each with its line end.
+    pub fn fields(&self) -> &str {
+        &self.fields
+    }
+
     /// Whether each call has a connection of its own.
     pub fn closes(&self) -> bool {
         self.closes

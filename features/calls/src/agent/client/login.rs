@@ -1,16 +1,17 @@
 //! What is said to Redis on a new connection before the first call: who calls, and which database.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use msgpath_core::counts::CallCounts;
 use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::poll::{Interest, poll};
 
 use super::orders::{Login, Secret};
 use super::redis;
+use super::stream::Stream;
 use super::wire::Frame;
 
 impl Login {
@@ -31,7 +32,7 @@ impl Login {
     ///
     /// # Errors
     /// E65: the server refuses, or does not answer in time.
-    pub fn say(&self, stream: &OwnedFd, patience: Duration) -> Result<(), Problem> {
+    pub fn say(&self, stream: &Stream, patience: Duration) -> Result<(), Problem> {
         let commands = self.commands();
         if commands.is_empty() {
             return Ok(());
@@ -51,19 +52,21 @@ impl Login {
 }
 
 /// A request and what is to be said of its reply.
-fn ask(stream: &OwnedFd, request: &[u8], patience: Duration) -> Result<Option<super::wire::Remark>, String> {
+fn ask(stream: &Stream, request: &[u8], patience: Duration) -> Result<Option<super::wire::Remark>, String> {
     let text = |error: io::Error| error.to_string();
     // A new connection has room for a request of this length.
-    if msg::send(stream.as_fd(), request, SendFlags::default()).map_err(text)? < request.len() {
-        return Err("it takes no request".into());
-    }
+    stream.send(request, &mut CallCounts::default()).map_err(text)?;
     let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
     loop {
         let patience = patience.as_millis().try_into().unwrap_or(i32::MAX);
         if !poll(stream.as_fd(), Interest::Read, patience).map_err(text)? {
             return Err("it does not answer".into());
         }
-        let got = msg::recv(stream.as_fd(), &mut part).map_err(text)?;
+        let got = match stream.recv_now(&mut part) {
+            // Of TLS a part came, or what is none of the answer.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            got => got.map_err(text)?,
+        };
         if got == 0 {
             return Err("it closed the connection".into());
         }
@@ -78,6 +81,7 @@ fn ask(stream: &OwnedFd, request: &[u8], patience: Duration) -> Result<Option<su
 mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
 
     use super::*;
 
@@ -105,7 +109,7 @@ mod tests {
         let (mut other, _) = server.accept().unwrap();
         other.write_all(answers).unwrap();
         drop(other.shutdown(std::net::Shutdown::Write));
-        login().say(&stream.into(), Duration::from_secs(60))
+        login().say(&OwnedFd::from(stream).into(), Duration::from_secs(60))
     }
 
     #[test]

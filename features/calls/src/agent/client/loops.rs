@@ -2,7 +2,6 @@
 //! thread that receives where several calls may be in flight.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 
@@ -24,7 +23,10 @@ use super::ledger::Ledger;
 use super::maker::{Draws, Maker};
 use super::orders::{Broken, CallOrder, CallsOrder};
 use super::part::{Gone, Got, Part, Place, verify};
+use super::stream::Stream;
+use super::streams;
 use super::wire::Wire;
+use crate::record::Handshakes;
 
 /// A pause is looked at for an interruption this often, ns.
 const SLICE_NS: u64 = 100_000_000;
@@ -51,11 +53,12 @@ impl Shared {
     /// A moment of the monotonic clock on the wall clock, µs since 1970: as the record of the run has it, so that what is sent,
     /// recorded and exported is the same number.
     #[inline(always)]
-    fn unix_us(&self, at: u64) -> i64 {
+    pub fn unix_us(&self, at: u64) -> i64 {
         self.order.begin_unix_us + (at.saturating_sub(self.order.begin) / 1000) as i64
     }
 
-    fn is_over(&self) -> bool {
+    /// Nobody goes on.
+    pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 }
@@ -73,7 +76,7 @@ pub struct Line {
     /// Number of that command.
     pub step: usize,
     /// Open loop: where its schedule stands.
-    debt: Debt,
+    pub debt: Debt,
     out: Vec<u8>,
     /// Several calls that go at once.
     batch: Vec<u8>,
@@ -114,6 +117,10 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
     let counted: Vec<_> = lines.iter().map(tcp).collect();
     let (read_ns, before) = (clock::now(), usage::thread());
     match shared.order.load {
+        // A thread has one connection then.
+        _ if shared.order.speaks.is_http2() => {
+            lines.iter_mut().for_each(|line| streams::round(line, order, shared, &place, &mut part));
+        }
         Load::Closed if shared.order.inflight == 1 => closed(lines, order, shared, &place, &mut part),
         // A thread has one connection then.
         load => {
@@ -139,22 +146,33 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
             report.tcp = Some(report.tcp.map_or(own, |sum| sum.plus(own)));
         }
         part.connect_ns = part.connect_ns.max(line.connection.connect_ns.take());
+        Handshakes::join(&mut part.handshakes, line.connection.handshakes.take());
     }
     part
 }
 
 /// Calls of an order that fall to a connection.
-fn share(order: &CallsOrder, index: u32, connections: u32) -> u64 {
+pub(super) fn share(order: &CallsOrder, index: u32, connections: u32) -> u64 {
     let (at, of) = (u64::from(index), u64::from(connections));
     let below = |end: u64| end / of + u64::from(end % of > at);
     below(order.calls.end) - below(order.calls.start)
+}
+
+/// When a round of a closed loop begins no call any more, ns.
+pub(super) fn until(order: &CallsOrder) -> u64 {
+    order.until_ns.map_or(u64::MAX, |ns| clock::now().saturating_add(ns))
 }
 
 /// One call after the other; with several connections in turn.
 fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
     let step = &shared.order.steps[order.step];
     let of = u64::from(shared.order.connections);
+    let until = until(order);
+    let mut last = 0;
     for call in order.calls.clone() {
+        if last >= until {
+            return;
+        }
         let Some(line) = lines.iter_mut().find(|line| call % of == u64::from(line.connection.index)) else { continue };
         let rep = call / step.k;
         if rep > line.connection.rep && step.wait_ms > 0 {
@@ -165,9 +183,12 @@ fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place
             part.broken = Some((line.connection.index, Broken::Stopped));
             return;
         }
-        if let Err(broken) = one(line, step, shared, (place, None), part) {
-            part.broken = Some((line.connection.index, broken));
-            return;
+        match one(line, step, shared, (place, None), part) {
+            Ok((_, t4)) => last = t4,
+            Err(broken) => {
+                part.broken = Some((line.connection.index, broken));
+                return;
+            }
         }
     }
 }
@@ -282,7 +303,11 @@ fn pipelined(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place
     let index = line.connection.index;
     let mut left = share(order, index, shared.order.connections);
     let mut flight: VecDeque<Gone> = VecDeque::with_capacity(shared.order.inflight as usize);
+    let until = until(order);
     let broken = loop {
+        if until < u64::MAX && clock::now() >= until {
+            left = 0;
+        }
         let room = shared.order.inflight - flight.len() as u64;
         let more = if shared.is_over() { 0 } else { left.min(room) };
         left -= more;
@@ -371,7 +396,7 @@ fn take_all(
 /// The thread that takes the replies to calls by a schedule.
 struct Replies<'a> {
     inbox: &'a mut Inbox,
-    stream: &'a OwnedFd,
+    stream: &'a Stream,
     watch: &'a Watch,
     wire: Wire,
     flow: &'a Flow,
@@ -445,7 +470,7 @@ fn settle(
 }
 
 /// The schedule of a connection in a round; `None`: none of its calls falls to it.
-fn flow_of(line: &Line, order: &CallsOrder, shared: &Shared, place: &Place) -> Option<Flow> {
+pub(super) fn flow_of(line: &Line, order: &CallsOrder, shared: &Shared, place: &Place) -> Option<Flow> {
     let Load::Open { rate, arrivals } = shared.order.load else { return None };
     let index = line.connection.index;
     let count = share(order, index, shared.order.connections);
@@ -491,7 +516,7 @@ fn paced(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, pa
 }
 
 /// The account of a round by its schedule: when each reply arrived, ns (0: it did not), and what the sender has noted.
-fn account_of(flow: &Flow, arrived: &[u64], noted: &OpenRound, debt: &mut Debt, part: &mut Part) {
+pub(super) fn account_of(flow: &Flow, arrived: &[u64], noted: &OpenRound, debt: &mut Debt, part: &mut Part) {
     let open::Settled { open: mut account, debt: left, .. } = open::settle(flow, arrived, 0);
     account.add(noted);
     *debt = left;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use msgpath_agent::failure::Failure;
 
-use crate::record::{RpcRemark, RpcRow};
+use crate::record::{Handshakes, RpcRemark, RpcRow};
 
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;
@@ -24,6 +24,8 @@ const MOST_IN_FLIGHT: u64 = 4096;
 const MOST_BYTES: usize = 2 * (4 + MAX_BODY);
 /// Bytes of the longest body of a file: it travels in an order, as JSON.
 pub const MOST_BODY: usize = 128 << 10;
+/// Bytes of the longest file of certificates: it travels in an order as well.
+pub const MOST_ROOTS: usize = 320 << 10;
 /// Rows or records of one frame.
 const A_FRAME: usize = 1 << 16;
 /// Texts of one frame: each has 4096 characters at most.
@@ -113,7 +115,29 @@ pub enum Speaks {
         body: Option<Vec<u8>>,
         /// Each call has a connection of its own.
         closes: bool,
+        /// HTTP/2 instead.
+        http2: bool,
     },
+}
+
+impl Speaks {
+    /// Whether calls are streams of HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        matches!(self, Speaks::Http { http2: true, .. })
+    }
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsOrder {
+    /// Name or address that the server's certificate must have.
+    pub name: String,
+    /// Certificates to trust, in PEM; `None`: those of this machine.
+    pub roots: Option<String>,
+    /// Any certificate is taken.
+    pub unchecked: bool,
+    /// The one protocol that is offered by ALPN.
+    pub protocol: Option<String>,
 }
 
 /// Who calls, and which database.
@@ -152,6 +176,8 @@ pub struct CallOrder {
     pub address: Endpoint,
     /// What it understands.
     pub speaks: Speaks,
+    /// Over TLS.
+    pub tls: Option<TlsOrder>,
     /// The commands.
     pub steps: Vec<Step>,
     /// Connections, all of them together.
@@ -195,8 +221,12 @@ impl CallOrder {
         {
             return Err("connections, threads or calls in flight out of range");
         }
-        if self.threads != self.connections && (self.inflight > 1 || self.load != Load::Closed) {
+        let alone = self.inflight > 1 || self.load != Load::Closed || self.speaks.is_http2();
+        if self.threads != self.connections && alone {
             return Err("a thread with several connections of a schedule, or with several calls in flight");
+        }
+        if self.tls.as_ref().and_then(|tls| tls.roots.as_ref()).is_some_and(|pem| pem.len() > MOST_ROOTS) {
+            return Err("certificates out of range");
         }
         if matches!(self.load, Load::Open { rate, .. } if rate.value() <= 0.0) {
             return Err("a rate out of range");
@@ -228,6 +258,8 @@ pub struct CallsOrder {
     pub pass: u32,
     /// Rows that are kept.
     pub keep: usize,
+    /// In a closed loop: no call begins so long after the first, ns; `None`: all are made.
+    pub until_ns: Option<u64>,
 }
 
 impl CallsOrder {
@@ -285,6 +317,8 @@ pub struct Called {
     pub remarks: Vec<RpcRemark>,
     /// The slowest connect, ns.
     pub connect_ns: Option<u64>,
+    /// The handshakes of connections of TLS or HTTP/2.
+    pub handshakes: Option<Handshakes>,
     /// The server is ours: it told how long a call waited.
     pub waits_known: bool,
     /// What the server calls itself.
@@ -455,6 +489,7 @@ pub(crate) mod tests {
         CallOrder {
             address: Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 9))),
             speaks: Speaks::Lab { pad: 0 },
+            tls: None,
             steps: parse(&line.split_whitespace().collect::<Vec<_>>()).unwrap().steps,
             connections: 1,
             threads: 1,
@@ -491,7 +526,7 @@ pub(crate) mod tests {
             order.steps[0].value = Some(msgpath_rpc::command::Text { length: 1 << 30, ..Default::default() })
         });
         let run = order("-k 1000000 ping");
-        let round = |calls: Range<u64>, step| CallsOrder { step, calls, pass: 0, keep: 9 }.check(&run);
+        let round = |calls: Range<u64>, step| CallsOrder { step, calls, pass: 0, keep: 9, until_ns: None }.check(&run);
         assert_eq!(round(999_990..1_000_000, 0), Ok(()));
         let empty = Range { start: 5, end: 5 };
         for (calls, step) in [(0..9, 1), (999_990..1_000_001, 0), (0..MOST_CALLS_A_ROUND + 1, 0), (empty, 0)] {

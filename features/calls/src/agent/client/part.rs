@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::orders::{Broken, CallOrder, Record, Speaks};
 use super::redis;
 use super::wire::{Does, Remark, Reply, Sent, Wire, key_of};
-use crate::record::{RpcRemark, RpcRow};
+use crate::record::{Handshakes, RpcRemark, RpcRow};
 
 /// Characters of the longest text of a server that is passed on.
 const LONGEST_SAID: usize = 4096;
@@ -142,6 +142,8 @@ pub struct Part {
     pub remarks: Vec<RpcRemark>,
     /// The slowest connect, ns.
     pub connect_ns: Option<u64>,
+    /// The handshakes of connections of TLS or HTTP/2.
+    pub handshakes: Option<Handshakes>,
     /// The server is ours: it told how long a call waited.
     pub waits_known: bool,
     /// What the server calls itself.
@@ -272,6 +274,7 @@ impl Part {
         self.failed += other.failed;
         other.remarks.into_iter().for_each(|more| RpcRemark::count(&mut self.remarks, more));
         self.connect_ns = self.connect_ns.max(other.connect_ns);
+        Handshakes::join(&mut self.handshakes, other.handshakes);
         self.waits_known |= other.waits_known;
         self.server = self.server.or(other.server);
         self.reply_bytes = other.reply_bytes.or(self.reply_bytes);

@@ -15,7 +15,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::agent::client::orders::{Answer, Broken, CallOrder, Called, CallsOrder, Endpoint, Order, ROLE, Speaks};
+use crate::agent::client::orders::{
+    Answer, Broken, CallOrder, Called, CallsOrder, Endpoint, Order, ROLE, Speaks, TlsOrder,
+};
 use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
@@ -66,6 +68,12 @@ pub struct RpcRequest {
     pub body: Option<Vec<u8>>,
     /// HTTP only: each call has a connection of its own.
     pub closes: bool,
+    /// HTTP only: version 2.
+    pub http2: bool,
+    /// TLS only: certificates to trust, in PEM; `None`: those of this machine.
+    pub roots: Option<String>,
+    /// TLS only: any certificate is taken.
+    pub unchecked: bool,
     /// Replies are compared with what they must be.
     pub verify: bool,
     /// How long a reply may take, ns.
@@ -78,6 +86,8 @@ pub struct RpcRequest {
     pub records: bool,
     /// Speed of the wire as the user says, bits per second.
     pub wire: Option<u64>,
+    /// In a closed loop: how long each command is called, ns, in place of a number of calls.
+    pub duration_ns: Option<u64>,
     /// Rounds of each command; `None`: [`ROUNDS`], or fewer for few calls.
     pub rounds: Option<u32>,
     /// What the result is held to.
@@ -207,11 +217,13 @@ fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, 
                 fields: request.fields.clone(),
                 body: request.body.clone(),
                 closes: request.closes,
+                http2: request.http2,
             }
         }
     };
     CallOrder {
         address,
+        tls: tls(request),
         speaks,
         steps: request.script.steps.clone(),
         connections: request.connections,
@@ -228,6 +240,22 @@ fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, 
         begin,
         begin_unix_us,
     }
+}
+
+/// How TLS is spoken, where the target asks for it.
+fn tls(request: &RpcRequest) -> Option<TlsOrder> {
+    let RpcTarget { protocol, tls, host, .. } = &request.target;
+    let protocol = match protocol {
+        Protocol::Http if request.http2 => Some("h2"),
+        Protocol::Http => Some("http/1.1"),
+        _ => None,
+    };
+    tls.then(|| TlsOrder {
+        name: host.split('%').next().unwrap_or_default().to_owned(),
+        roots: request.roots.clone(),
+        unchecked: request.unchecked,
+        protocol: protocol.map(str::to_owned),
+    })
 }
 
 /// Carries out the commands and records them.
@@ -247,7 +275,8 @@ pub fn call(
     let mut near = Link::near_here()?;
     near.order(ROLE, &Order::Call(Box::new(order(&request, address.clone(), begin))))?;
     // Connecting takes as long as it may.
-    let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(request.connections);
+    let waits = 1 + u32::from(request.target.tls) + u32::from(request.http2);
+    let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(waits * request.connections);
     let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
     let Ok(Answer::Calling { from, server, counters }) = had(answer)?.of_role() else { return Err(out_of_turn()) };
     let route = address.tcp().map_or_else(|| Err("a Unix socket has no device".into()), route::to);
@@ -325,7 +354,7 @@ fn header(
     let order = FloorsOrder { near: cpu, far: None, one_machine: false, size, peer, pieces: None };
     let (floors, clock) = msgpath_run::floors_alone(agent, order)?;
     let rpc = RpcFacts {
-        protocol: request.target.protocol.name().into(),
+        protocol: if request.http2 { "http2" } else { request.target.protocol.name() }.into(),
         begin_unix_us,
         client_step_ns: clock.step_ns.max(1),
         server_step_ns: if request.target.protocol == Protocol::Lab { 1000 } else { 0 },
@@ -374,8 +403,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// All commands. `Ok(false)`: interrupted, or broken off with the reason in the outcome.
     fn steps(&mut self, stop: &AtomicBool) -> Result<bool, Problem> {
-        let rounds: Vec<u32> =
-            self.request.script.steps.iter().map(|step| rounds_of(step, self.request.rounds)).collect();
+        let rounds: Vec<u32> = self.request.script.steps.iter().map(|step| rounds_of(step, self.request)).collect();
         let of = rounds.iter().map(|rounds| u64::from(*rounds)).sum();
         for (step, rounds) in rounds.into_iter().enumerate() {
             let calls = self.request.script.steps[step].calls();
@@ -385,7 +413,9 @@ impl Run<'_> {
                 }
                 let part = |pass: u32| calls * u64::from(pass) / u64::from(rounds);
                 let room = DEFAULT_MESSAGE_LOG.saturating_sub(self.kept);
-                let order = CallsOrder { step, calls: part(pass)..part(pass + 1), pass, keep: room as usize };
+                let until_ns = self.request.duration_ns.map(|ns| ns / u64::from(rounds));
+                let calls = if until_ns.is_some() { 0..calls } else { part(pass)..part(pass + 1) };
+                let order = CallsOrder { step, calls, pass, keep: room as usize, until_ns };
                 if !self.round(&order, of, stop)? {
                     return Ok(false);
                 }
@@ -439,7 +469,10 @@ impl Run<'_> {
         steal_ticks: Option<u64>,
     ) -> Result<(RoundRecord, Vec<RpcRow>), Problem> {
         let Called { mut near, open, start_ns, not_kept, failed, connect_ns, .. } = called;
-        let Called { remarks, waits_known, server, reply_bytes, .. } = called;
+        let Called { remarks, waits_known, server, reply_bytes, mut handshakes, .. } = called;
+        if let Some(handshakes) = &mut handshakes {
+            handshakes.unchecked = self.request.unchecked && self.request.target.tls;
+        }
         let facts = self.header.parts.get_mut::<RpcFacts>().expect("a run of calls");
         facts.not_kept += not_kept;
         remarks.into_iter().for_each(|more| RpcRemark::count(&mut facts.remarks, more));
@@ -483,15 +516,20 @@ impl Run<'_> {
             service,
             lateness,
             open,
+            parts: handshakes.into_iter().map(|handshakes| Parts::default().with(handshakes)).collect(),
             ..RoundRecord::default()
         };
-        record.flags = written::flags(&record, delivery.received < order.calls.end - order.calls.start);
+        let due = if order.until_ns.is_some() { delivery.sent } else { order.calls.end - order.calls.start };
+        record.flags = written::flags(&record, delivery.received < due);
         Ok((record, rows))
     }
 
     /// What the user reads about a connection that broke.
     fn problem(&self, connection: u32, broken: Broken, step: usize, last_status: u32) -> Problem {
-        let of: u64 = self.request.script.steps.iter().map(Step::calls).sum();
+        let of: u64 = match self.request.duration_ns {
+            None => self.request.script.steps.iter().map(Step::calls).sum(),
+            Some(_) => self.outcome.sent,
+        };
         let answered = self.outcome.answered;
         let which = match self.request.connections {
             1 => "the connection".to_owned(),

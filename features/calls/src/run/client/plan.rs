@@ -17,8 +17,17 @@ pub const ROUNDS: u64 = 40;
 /// Fewer calls than this are not a round of their own.
 const CALLS_A_ROUND: u64 = 50;
 
-/// Rounds of a command: as many calls in each.
-pub(super) fn rounds_of(step: &Step, asked: Option<u32>) -> u32 {
+/// The longest and the shortest round of a command that is called for a time, ns, unless rounds were asked for.
+const LONGEST_NS: u64 = 250_000_000;
+const SHORTEST_NS: u64 = 50_000_000;
+
+/// Rounds of a command: as many calls in each, or as long.
+pub(super) fn rounds_of(step: &Step, request: &RpcRequest) -> u32 {
+    let asked = request.rounds;
+    if let Some(ns) = request.duration_ns {
+        let usual = (ns / LONGEST_NS).max(ROUNDS.min(ns / SHORTEST_NS));
+        return asked.map_or(usual, u64::from).clamp(1, 100_000) as u32;
+    }
     let usual = (step.calls() / CALLS_A_ROUND).clamp(1, ROUNDS);
     let least = step.calls().div_ceil(MOST_CALLS_A_ROUND);
     asked.map_or(usual, u64::from).min(step.calls()).max(least) as u32
@@ -60,8 +69,11 @@ pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
     }
     let steps = &request.script.steps;
     let mut plan = Plan {
-        rounds: steps.iter().map(|step| rounds_of(step, request.rounds)).max().unwrap_or(1),
-        extent: Extent::Count(steps.iter().map(Step::calls).max().unwrap_or(1)),
+        rounds: steps.iter().map(|step| rounds_of(step, request)).max().unwrap_or(1),
+        extent: match request.duration_ns {
+            Some(ns) => Extent::Time(ns),
+            None => Extent::Count(steps.iter().map(Step::calls).max().unwrap_or(1)),
+        },
         seed: request.seed,
         trim: 0,
         message_log: 0,

@@ -17,7 +17,7 @@ pub enum Protocol {
     Lab,
     /// Redis (RESP).
     Redis,
-    /// HTTP/1.1.
+    /// HTTP.
     Http,
 }
 
@@ -37,6 +37,8 @@ impl Protocol {
 pub struct RpcTarget {
     /// What it speaks.
     pub protocol: Protocol,
+    /// Over TLS: `https://`, `rediss://`.
+    pub tls: bool,
     /// Name or address; of a Unix socket the name that HTTP calls it by.
     pub host: String,
     /// A Unix socket of this machine instead of host and port.
@@ -55,6 +57,7 @@ impl RpcTarget {
         self.typed_port.unwrap_or(match self.protocol {
             Protocol::Lab => LAB_PORT,
             Protocol::Redis => 6379,
+            Protocol::Http if self.tls => 443,
             Protocol::Http => 80,
         })
     }
@@ -69,11 +72,13 @@ impl FromStr for RpcTarget {
         if text.is_empty() || text.len() > 2048 || text.chars().any(odd) {
             return Err(bad());
         }
-        let (protocol, rest) = match text.split_once("://") {
-            None => (Protocol::Lab, text),
-            Some(("tcp" | "rpc", rest)) => (Protocol::Lab, rest),
-            Some(("redis", rest)) => (Protocol::Redis, rest),
-            Some(("http", rest)) => (Protocol::Http, rest),
+        let (protocol, tls, rest) = match text.split_once("://") {
+            None => (Protocol::Lab, false, text),
+            Some(("tcp" | "rpc", rest)) => (Protocol::Lab, false, rest),
+            Some(("redis", rest)) => (Protocol::Redis, false, rest),
+            Some(("rediss", rest)) => (Protocol::Redis, true, rest),
+            Some(("http", rest)) => (Protocol::Http, false, rest),
+            Some(("https", rest)) => (Protocol::Http, true, rest),
             Some(("http+unix", rest)) => return over_unix(Protocol::Http, rest).ok_or_else(bad),
             Some(("redis+unix" | "redis-socket", rest)) => return over_unix(Protocol::Redis, rest).ok_or_else(bad),
             Some(_) => return Err(bad()),
@@ -110,7 +115,7 @@ impl FromStr for RpcTarget {
         }
         check_one_peer(host)?;
         let typed_port = port.map(parse_port).transpose()?;
-        Ok(Self { protocol, host: host.into(), socket: None, typed_port, path: path.into(), login })
+        Ok(Self { protocol, tls, host: host.into(), socket: None, typed_port, path: path.into(), login })
     }
 }
 
@@ -151,7 +156,7 @@ fn over_unix(protocol: Protocol, text: &str) -> Option<RpcTarget> {
     let socket = decoded(socket);
     let fine = socket.starts_with('/') && !socket.contains(char::is_control) && path.starts_with('/');
     let (host, path) = ("localhost".into(), path.into());
-    fine.then_some(RpcTarget { protocol, host, socket: Some(socket), typed_port: None, path, login })
+    fine.then_some(RpcTarget { protocol, tls: false, host, socket: Some(socket), typed_port: None, path, login })
 }
 
 impl fmt::Display for RpcTarget {
@@ -165,13 +170,14 @@ impl fmt::Display for RpcTarget {
                 _ => write!(f, "http+unix://{socket}:{}", self.path),
             };
         }
+        let s = if self.tls { "s" } else { "" };
         match self.protocol {
             Protocol::Lab => write!(f, "{host}:{}", self.port()),
             Protocol::Redis => {
-                write!(f, "redis://{user}{host}:{}", self.port())?;
+                write!(f, "redis{s}://{user}{host}:{}", self.port())?;
                 if self.login.database > 0 { write!(f, "/{}", self.login.database) } else { Ok(()) }
             }
-            Protocol::Http => write!(f, "http://{host}:{}{}", self.port(), self.path),
+            Protocol::Http => write!(f, "http{s}://{host}:{}{}", self.port(), self.path),
         }
     }
 }
@@ -220,6 +226,9 @@ mod tests {
             ("redis://:s3cret@localhost:1", "redis://localhost:1"),
             ("http://10.0.0.2:8000/a/b?c=d", "http://10.0.0.2:8000/a/b?c=d"),
             ("http://host", "http://host:80/"),
+            ("https://host/a", "https://host:443/a"),
+            ("https://[::1]:8443", "https://[::1]:8443/"),
+            ("rediss://anna@localhost/2", "rediss://anna@localhost:6379/2"),
             ("http+unix://%2Frun%2Fdocker.sock/info?a=b", "http+unix:///run/docker.sock:/info?a=b"),
             ("http+unix:///run/docker.sock:/info", "http+unix:///run/docker.sock:/info"),
             ("http+unix:///run/docker.sock", "http+unix:///run/docker.sock:/"),

@@ -91,6 +91,9 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("password-file", READS),
     ("body", READS),
     ("no-keepalive", Measures),
+    ("http2", Measures),
+    ("cacert", READS),
+    ("insecure-tls", Refused("it takes the certificate of anybody")),
     ("header", Refused("it may name a file")),
     // The result.
     ("open-metrics", Refused("it writes a file, or listens")),
@@ -121,6 +124,7 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     // `rpc`. Its words are the grammar of the lab, which makes calls and nothing else.
     ("COMMAND", Measures),
     ("arrivals", Measures),
+    ("duration", Measures),
     ("verify", Measures),
     ("timeout", Measures),
     ("connect-timeout", Measures),
@@ -169,6 +173,7 @@ const KEYS: &[(&str, Verdict)] = &[
     ("wait", Measures),
     ("wire", Measures),
     ("arrivals", Measures),
+    ("duration", Measures),
     ("service-time", Measures),
     ("working-set", Measures),
     ("stamps", Measures),
