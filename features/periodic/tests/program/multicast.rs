@@ -1,6 +1,6 @@
 //! Multicast groups, as a user measures them, and where they are refused.
 
-use serde_json::Value;
+use crate::printed::Value;
 
 use crate::command::{Home, Output};
 use crate::networks::{in_namespaces, may_have_namespaces};
