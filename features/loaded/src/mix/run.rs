@@ -325,7 +325,7 @@ fn streamed(log: &QueueLog, (from, end): (u64, u64), reverse: bool) -> OtherRoun
     let mut inside =
         log.samples.iter().filter(|at| (from..=end).contains(&at.t_ns)).filter_map(|at| Some((at.t_ns, bytes(at)?)));
     let first = inside.next();
-    let Some(((t0, before), (t1, after))) = first.zip(inside.last()) else { return OtherRound::default() };
+    let Some(((t0, before), (t1, after))) = first.zip(inside.next_back()) else { return OtherRound::default() };
     let window_ns = t1.saturating_sub(t0);
     let bits = (window_ns > 0).then(|| 8e9 * after.saturating_sub(before) as f64 / window_ns as f64);
     OtherRound { window_ns, bits, ..OtherRound::default() }
