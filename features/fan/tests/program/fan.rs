@@ -44,7 +44,7 @@ fn an_echo_and_a_stream_of_several_clients_have_each_of_them() {
         assert!((1.0 / 3.0..=1.0).contains(&fairness), "{fairness}");
         assert!(said(&run, "W172").is_some_and(|text| text.contains("3 clients")), "{verb} {path}");
         assert_eq!(fan["p50_ns"].is_null(), verb != "echo", "{fan}");
-        assert_eq!(run["totals"]["lost"].as_u64() == Some(0) || path == "udp:send", true, "{}", run["totals"]);
+        assert!(run["totals"]["lost"].as_u64() == Some(0) || path == "udp:send", "{}", run["totals"]);
     }
 }
 
