@@ -381,17 +381,15 @@ fn a_name_server_that_is_silent_delays_no_agent_whose_address_is_given() {
         return;
     }
     // Queries go to an address of a device that drops all: they are answered by nobody.
-    let text = format!(
-        "ip link set lo up; ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up
+    let text = "ip link set lo up; ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up
         ip addr add 192.0.2.1/24 dev d0; ip neigh add 192.0.2.53 lladdr 02:00:00:00:00:53 dev d0
         printf 'nameserver 192.0.2.53\\noptions timeout:30 attempts:3\\n' >resolv.conf
         mount --bind resolv.conf /etc/resolv.conf
         for known in '--address 127.0.0.1' ''; do
-            timeout 60 \"$0\" echo far.example --launch 'sh -c \"exec $0 __agent --launched\" {{host}}' $known -x tcp:send \
+            timeout 60 \"$0\" echo far.example --launch 'sh -c \"exec $0 __agent --launched\" {host}' $known -x tcp:send \
                 -c 200 -r 2 -w 0 -o extend=no --no-save -qq
-        done"
-    );
-    in_namespaces(&Home::new(), &text).ends_with(0);
+        done";
+    in_namespaces(&Home::new(), text).ends_with(0);
 }
 
 #[test]

@@ -68,6 +68,26 @@ fn replies_in_sends(case: &CaseSummary) -> Option<(u64, u64)> {
 fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     let delayed = rose(input, case, &[COUNTER])?;
     let sent = sent(input, case);
+    let waiting = DELAYED_ACK.of(input, case.case.id);
+    let in_sends = replies_in_sends(case).filter(|_| waiting.as_ref().is_some_and(|waiting| waiting.share >= SHARE));
+    if let (Some((segments, replies)), Some(waiting)) = (in_sends, &waiting) {
+        let text = format!(
+            "{}the server writes a reply in several sends with Nagle's algorithm on ({segments} data segments came for {replies} \
+             replies): {} % of the messages take {}, for a delayed acknowledgement. At the server: set TCP_NODELAY, or write a \
+             reply in one call{}",
+            prefix(input, case),
+            percent(waiting.share),
+            waiting.time(),
+            affected(cases)
+        );
+        let numbers = [
+            ("delayed_acks", delayed as f64),
+            ("messages", sent.least as f64),
+            ("mode_share", waiting.share),
+            ("segments", segments as f64),
+        ];
+        return Some(finding("W36", Confidence::Likely, sentence(&text) + ".", numbers, vec![]));
+    }
     let mut text = format!(
         "{}delayed acknowledgements without Nagle: DelayedACKs +{} in {} messages with TCP_NODELAY on; the receiver has \
          nothing to send them with before their timer runs out",
@@ -85,20 +105,12 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
     if let Some(share) = limited {
         text.push_str(&format!(". For {} % of the busy time the receiver's window was the limit", percent(share)));
     }
-    let waiting = DELAYED_ACK.of(input, case.case.id);
     match &waiting {
         Some(waiting) if waiting.share >= SHARE => {
             let share = percent(waiting.share);
             let time = waiting.time();
             text.push_str(&format!(". {share} % of the messages take as long as that timer, most of them {time}: "));
-            text.push_str(&match replies_in_sends(case) {
-                Some((segments, replies)) => format!(
-                    "the server writes a reply in several sends with Nagle's algorithm on ({segments} data segments came for \
-                     {replies} replies), and the next one waits for the acknowledgement of the first. At the server: set \
-                     TCP_NODELAY, or write a reply in one call (writev, TCP_CORK)"
-                ),
-                None => "reply earlier, or set TCP_QUICKACK again after each receive call".into(),
-            });
+            text.push_str("reply earlier, or set TCP_QUICKACK again after each receive call");
         }
         Some(_) => {
             text.push_str(". The latency has no mode there: the messages do not wait for them, each costs a packet")
