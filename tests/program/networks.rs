@@ -386,7 +386,7 @@ fn a_name_server_that_is_silent_delays_no_agent_whose_address_is_given() {
         printf 'nameserver 192.0.2.53\\noptions timeout:30 attempts:3\\n' >resolv.conf
         mount --bind resolv.conf /etc/resolv.conf
         for known in '--address 127.0.0.1' ''; do
-            timeout 60 \"$0\" echo far.example --launch 'sh -c \"exec $0 __agent --launched\" {host}' $known -x tcp:send \
+            timeout 60 \"$0\" echo far.example --launch \"sh -c 'exec $0 __agent --launched' {host}\" $known -x tcp:send \
                 -c 200 -r 2 -w 0 -o extend=no --no-save -qq
         done";
     in_namespaces(&Home::new(), text).ends_with(0);

@@ -1,16 +1,10 @@
 //! W185: the server allows fewer streams than calls in flight
 //!
-//! ## What it says
-//!
 //! A server of HTTP/2 allows so many streams of a connection at a time, and the run asked for more calls in flight: so many there were.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
 //! SETTINGS_MAX_CONCURRENT_STREAMS of the server, the smallest of all connections, against `--inflight`.
-//!
-//! ## When it stays silent
-//!
-//! Where the server names no limit, or a larger one; where `--inflight` was not typed with `--rate`, until it is reached.
 //!
 //! ## What to do
 //!

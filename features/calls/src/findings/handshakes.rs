@@ -1,18 +1,12 @@
 //! W183: calls that pay for handshakes of TLS
 //!
-//! ## What it says
-//!
 //! How many handshakes were made for how many calls, how long one takes beside a call, and how many of them resumed a session. *Sure*
 //! with 30 handshakes, else *likely*.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
 //! The time of every handshake, from the client's first byte until the client may send; connecting by TCP is measured apart, and
 //! neither is a part of T4 - T1.
-//!
-//! ## When it stays silent
-//!
-//! Below 10 handshakes, and below one for every second call.
 //!
 //! ## What to do
 //!

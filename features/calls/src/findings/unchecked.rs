@@ -1,16 +1,10 @@
 //! W184: certificates were not checked
 //!
-//! ## What it says
-//!
 //! The run took any certificate: what was measured may be another server than the one that was named.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
 //! `--insecure-tls` of the run.
-//!
-//! ## When it stays silent
-//!
-//! Where certificates were checked, and without TLS.
 //!
 //! ## What to do
 //!

@@ -1,18 +1,12 @@
 //! W176: what each receiver of a multicast group had
 //!
-//! ## What it says
-//!
 //! How many receivers had every message, in order; which one lost the most; the median delay over all of them, with its range, and how much
 //! slower the slowest receiver's is than the fastest one's. *Sure*: messages have numbers, and each receiver's are compared with the sender's.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
 //! The numbers in the messages, from the sender's log and each receiver's. Delay is from when a message was made to its delivery, by the one
 //! clock of this machine. Ranges are for 95 %, from the spread between rounds. A share of lost messages is the mean over rounds.
-//!
-//! ## When it stays silent
-//!
-//! In a run without a group, and where no receiver had a message (W178 says more).
 //!
 //! ## What to do
 //!

@@ -1,18 +1,12 @@
 //! W177: a receiver lost what others had
 //!
-//! ## What it says
-//!
 //! One receiver of a group lost messages that another one had, or its own buffer had no room for them. Where: *sure*, in its receive buffer,
 //! where the kernel counts at least nine of ten of them there; *likely*, on the way to it, where its socket counts fewer than one of ten; else
 //! both.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
 //! The numbers of the messages, and the drops of the receiver's socket (SO_MEMINFO; `drops` in /proc/net/udp).
-//!
-//! ## When it stays silent
-//!
-//! Where nothing reached the receiver (W178), and where all receivers lost as much outside of their buffers (W179).
 //!
 //! ## What to do
 //!

@@ -1,17 +1,11 @@
 //! W179: every receiver of a group lost the same share
 //!
-//! ## What it says
-//!
 //! At least two receivers lost messages, each as many as the other within a tenth, and no socket dropped them: they were lost before the
 //! network made a copy for each receiver, at the sender or on its link. *Likely*: how many is counted, where is concluded.
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
 //! What each receiver lost, and the drops of its socket (SO_MEMINFO).
-//!
-//! ## When it stays silent
-//!
-//! With one receiver, without loss, where a receiver had nothing (W178), where sockets dropped a tenth of it or more.
 //!
 //! ## What to do
 //!

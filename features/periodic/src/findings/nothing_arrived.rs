@@ -1,7 +1,5 @@
 //! W178: nothing from the group reached a receiver
 //!
-//! ## What it says
-//!
 //! A receiver had no message at all, and what stands in the way, the first of these that holds:
 //!
 //! * it joined on another device than the one that datagrams leave by, in the same place (*likely*: the two may be one network);
@@ -10,13 +8,9 @@
 //!   TTL passes only where a multicast routing daemon runs on the router (*likely*);
 //! * else the network between, a firewall, a switch that has not seen the membership (*can't tell*).
 //!
-//! ## What it is computed from
+//! ## What it rests on
 //!
 //! The devices of both ends, /proc/net/igmp and /proc/net/igmp6, the route from the receiver to the sender, the TTL that was granted.
-//!
-//! ## When it stays silent
-//!
-//! Where the receiver had at least one message.
 //!
 //! ## What to do
 //!
