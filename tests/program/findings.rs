@@ -134,6 +134,7 @@ fn every_computed_sentence_has_its_page() {
         .chain(msgpath_connect::findings::DETECTORS)
         .chain(msgpath_loaded::findings::DETECTORS)
         .chain(msgpath_fan::findings::DETECTORS)
+        .chain(msgpath_tools::findings::DETECTORS)
         .map(|detector| detector.code)
         .chain(msgpath_watch::analyse::CODES)
         .map(String::from)

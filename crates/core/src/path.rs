@@ -57,7 +57,20 @@ pub struct PathName {
     pub program: Option<String>,
 }
 
+/// A part of a path that a file of another program does not tell; where it is the send method, the size of a message is not told either.
+pub const UNKNOWN: &str = "unknown";
+
 impl PathName {
+    /// What others measured over this transport, and nobody knows how; [`UNKNOWN`]: nor over which.
+    pub fn untold(transport: impl Into<String>) -> Self {
+        Self::new(transport, UNKNOWN, UNKNOWN)
+    }
+
+    /// Whether it is known how messages were handed over, and so how long they were.
+    pub fn is_told(&self) -> bool {
+        self.method != UNKNOWN
+    }
+
     /// A name from its three parts.
     pub fn new(transport: impl Into<String>, method: impl Into<String>, wait: impl Into<String>) -> Self {
         Self { transport: transport.into(), method: method.into(), wait: wait.into(), setting: None, program: None }
@@ -78,8 +91,11 @@ impl PathName {
 
 impl fmt::Display for PathName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.transport == UNKNOWN && !self.is_told() {
+            return f.write_str(UNKNOWN);
+        }
         write!(f, "{}:{}", self.transport, self.method)?;
-        if self.wait != DEFAULT_WAIT {
+        if self.is_told() && self.wait != DEFAULT_WAIT {
             write!(f, "/{}", self.wait)?;
         }
         if let Some(setting) = self.setting {
@@ -103,6 +119,12 @@ impl FromStr for PathName {
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let spec: PathSpec = text.parse()?;
         match spec {
+            PathSpec { transport: Some(transport), method: None, .. } if transport == UNKNOWN => {
+                Ok(Self::untold(UNKNOWN))
+            }
+            PathSpec { transport: Some(transport), method: Some(method), .. } if method == UNKNOWN => {
+                Ok(Self::untold(transport))
+            }
             PathSpec { transport: Some(transport), method: Some(method), wait, setting, program } => {
                 Ok(Self { transport, method, wait: wait.unwrap_or_else(|| DEFAULT_WAIT.into()), setting, program })
             }
@@ -244,6 +266,14 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn parts_that_are_not_told_come_back() {
+        for (path, text) in [(PathName::untold(UNKNOWN), "unknown"), (PathName::untold("tcp"), "tcp:unknown")] {
+            assert_eq!((path.to_string().as_str(), text.parse::<PathName>().unwrap()), (text, path.clone()));
+            assert!(!path.is_told());
+        }
+    }
 
     #[test]
     fn full_names_round_trip() {

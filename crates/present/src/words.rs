@@ -38,6 +38,9 @@ pub fn counted(n: u64, word: &str) -> String {
 
 /// `4 KiB`, or `15x100` where the message is handed over in pieces; `write, 4 KiB` where the case has a label.
 pub fn message(case: &Case) -> String {
+    if !case.path.is_told() {
+        return case.label.clone().unwrap_or_else(|| "size unknown".into());
+    }
     let size = if case.pieces.count > 1 { case.pieces.to_string() } else { units::size(case.size) };
     // The engine of a periodic run is called as its transport: the path says it already.
     let label = case.label.as_ref().filter(|label| **label != case.path.transport);

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "programs")]
 mod beside;
+pub mod findings;
 mod fortio;
 pub mod import;
 mod iperf3;

@@ -1,12 +1,11 @@
 //! What a case of two runs is called, and what its random numbers begin with.
 
 use msgpath_core::Case;
-use msgpath_core::units::size;
 use msgpath_record::Run;
 
 /// `tcp:send 4 KiB, 2 threads, 10k/s`.
 pub fn name(case: &Case) -> String {
-    let message = if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) };
+    let message = crate::findings::wording::message(case);
     let mut out = match &case.label {
         Some(label) => format!("{label} {message} ({})", case.path),
         None => format!("{} {message}", case.path),

@@ -83,6 +83,9 @@ pub fn list(items: &[String]) -> String {
 
 /// The message of a case: `64 B`, or `15x100` where it is cut into pieces.
 pub fn message(case: &Case) -> String {
+    if !case.path.is_told() {
+        return "size unknown".into();
+    }
     if case.pieces.count > 1 { case.pieces.to_string() } else { size(case.size) }
 }
 

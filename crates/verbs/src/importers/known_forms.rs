@@ -9,19 +9,7 @@ pub(super) struct KnownForm {
     pub(super) hint: &'static str,
 }
 
-const DECOMPRESS: &str = "decompress it first";
-
-static FORMS: [KnownForm; 8] = [
-    KnownForm {
-        name: "a capture of packets (pcapng)",
-        is: |begin| begin.starts_with(b"\x0a\x0d\x0d\x0a"),
-        hint: "tcpdump -r FILE -w FILE.pcap   writes the form that is imported",
-    },
-    KnownForm {
-        name: "the result of netperf, which has some quantiles and not the times between them",
-        is: |begin| begin.starts_with(b"MIGRATED ") || begin.starts_with(b"OMNI ") || has(begin, b"P99_LATENCY"),
-        hint: "msgpath echo --tools netperf   runs it beside its own measurement",
-    },
+static FORMS: [KnownForm; 7] = [
     KnownForm {
         name: "a recording of perf (perf.data)",
         is: |begin| begin.starts_with(b"PERFILE2"),
@@ -32,8 +20,21 @@ static FORMS: [KnownForm; 8] = [
         is: |begin| has(begin, b"Runtime summary") && !has(begin, b"sch delay"),
         hint: "perf sched timehist > sched.txt, or with -S, which prints both",
     },
-    KnownForm { name: "compressed with zstd", is: |begin| begin.starts_with(b"\x28\xb5\x2f\xfd"), hint: DECOMPRESS },
-    KnownForm { name: "compressed with xz", is: |begin| begin.starts_with(b"\xfd7zXZ\0"), hint: DECOMPRESS },
+    KnownForm {
+        name: "compressed with zstd",
+        is: |begin| begin.starts_with(b"\x28\xb5\x2f\xfd"),
+        hint: "zstd -dc FILE | msgpath import /dev/stdin",
+    },
+    KnownForm {
+        name: "compressed with xz",
+        is: |begin| begin.starts_with(b"\xfd7zXZ\0"),
+        hint: "xz -dc FILE | msgpath import /dev/stdin",
+    },
+    KnownForm {
+        name: "compressed with bzip2",
+        is: |begin| begin.starts_with(b"BZh"),
+        hint: "bzip2 -dc FILE | msgpath import /dev/stdin",
+    },
     KnownForm { name: "a Parquet file", is: |begin| begin.starts_with(b"PAR1"), hint: "the same as CSV" },
     KnownForm {
         name: "JSON that msgpath wrote",
@@ -76,13 +77,7 @@ mod tests {
     #[test]
     fn formats_are_known_by_what_they_begin_with() {
         for (begin, name) in [
-            (&b"\x0a\x0d\x0d\x0a\x1c\0\0\0"[..], "pcapng"),
-            (
-                b"MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 () port 0 AF_INET to 10.0.0.2 () port 0 AF_INET\n",
-                "netperf",
-            ),
-            (b"THROUGHPUT=30178.42\nP50_LATENCY=20\nP99_LATENCY=32\n", "netperf"),
-            (b"{\n  \"schema\": \"msgpath/run/3\",", "msgpath"),
+            (&b"{\n  \"schema\": \"msgpath/run/3\","[..], "msgpath"),
             (b"PERFILE2h\0", "perf.data"),
             (TIMEHIST_SUMMARY, "timehist (-s)"),
             (b"\x28\xb5\x2f\xfd", "zstd"),

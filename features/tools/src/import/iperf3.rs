@@ -108,6 +108,7 @@ fn read(text: &[u8], _: Option<f64>) -> Result<Told, Unread> {
     let udp = start.test_start.protocol.eq_ignore_ascii_case("udp");
     let case = Case {
         transport: if udp { "udp" } else { "tcp" },
+        method: "write",
         size: start.test_start.blksize,
         connections: start.test_start.num_streams,
         rounds,
@@ -146,6 +147,7 @@ fn read(text: &[u8], _: Option<f64>) -> Result<Told, Unread> {
         client: first.local_host,
         began: start.timestamp.timesecs,
         reverse: start.test_start.reverse > 0,
+        shared_out: is_known.then_some((sent, received)),
         cases: vec![case],
         lacks,
     }
@@ -187,8 +189,9 @@ mod tests {
         let blocks = |at: usize| (case.rounds[at].bytes / 131_072, case.rounds[at].bytes % 131_072);
         assert_eq!((blocks(0), blocks(1)), ((9_516, 0), (8_564, 0)));
         assert!(told.lacks[1].contains("of the whole run (9.48 Gbit/s)"), "{:?}", told.lacks);
+        assert_eq!(told.shared_out, Some((9.5e9, 9.48e9)));
         let untold = read(TEXT.replace("sum_received", "x").as_bytes(), None).unwrap();
-        assert_eq!(untold.cases[0].rounds[0].bytes / 131_072, 9_536);
+        assert_eq!((untold.cases[0].rounds[0].bytes / 131_072, untold.shared_out), (9_536, None));
         assert!(untold.lacks[1].ends_with("is not told"), "{:?}", untold.lacks);
     }
 

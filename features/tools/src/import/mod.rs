@@ -4,6 +4,7 @@
 mod hgrm;
 mod hlog;
 mod iperf3;
+mod netperf;
 mod pcap;
 #[cfg(feature = "programs")]
 mod run;
@@ -15,7 +16,7 @@ use msgpath_core::histogram::SparseHistogram;
 pub use run::IMPORTER;
 
 /// All that are read.
-pub static FORMS: [&Form; 4] = [&iperf3::FORM, &hgrm::FORM, &hlog::FORM, &pcap::FORM];
+pub static FORMS: [&Form; 5] = [&iperf3::FORM, &netperf::FORM, &hgrm::FORM, &hlog::FORM, &pcap::FORM];
 
 /// The largest file that is read, bytes: it is held in memory as a whole.
 pub const MOST_BYTES: u64 = 256 << 20;
@@ -66,6 +67,8 @@ pub struct Told {
     pub began: u64,
     /// The client is who received.
     pub reverse: bool,
+    /// Rates of a stream as its sender counted it and as its receiver did, bits/s, where its rounds are the one brought to the other.
+    pub shared_out: Option<(f64, f64)>,
     /// What was measured.
     pub cases: Vec<Case>,
     /// What it does not tell, a sentence each.
@@ -79,7 +82,9 @@ pub struct Case {
     pub name: String,
     /// Transport; empty: it does not say.
     pub transport: &'static str,
-    /// Bytes of a message.
+    /// How messages were handed over, as the tool does it; empty: it does not say.
+    pub method: &'static str,
+    /// Bytes of a message; not known without a method.
     pub size: u32,
     /// Connections.
     pub connections: u32,
@@ -153,7 +158,7 @@ fn unit(typed: Option<f64>, told: Option<f64>) -> Result<f64, Unread> {
 }
 
 /// What is said of a file that holds times and not of what.
-const OF_WHAT: &str = "the file does not say what its times are of: they are shown as round trips of 1 byte, and nothing of both ends is known";
+const OF_WHAT: &str = "the file does not say what its times are of: they are shown as round trips, and neither transport nor size nor anything of both ends is known";
 
 #[cfg(test)]
 mod tests {
@@ -175,6 +180,10 @@ mod tests {
             name("       Value     Percentile TotalCount 1/(1-Percentile)\n").is_some_and(|name| name.contains("hgrm"))
         );
         assert!(name("#[Histogram log format version 1.3]\n").is_some_and(|name| name.contains("hlog")));
+        assert!(
+            name("MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0\nMEAN_LATENCY=21.3\n")
+                .is_some_and(|name| name.contains("netperf"))
+        );
         for other in ["", "t1,t4\n1,2\n", "{ \"title\" : \"x\",\n\"events\" : [\n"] {
             assert_eq!(name(other), None, "{other}");
         }

@@ -1,15 +1,18 @@
-//! Captures of packets (pcap), as round trips of TCP: from the first byte of a request to the first byte of its answer, as they passed
+//! Captures of packets (pcap, pcapng), as round trips of TCP: from the first byte of a request to the first byte of its answer, as they passed
 //! where the capture was made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use msgpath_core::Histogram;
 
 use super::{Case, Form, Round, Told, Unread};
 
-pub(super) static FORM: Form =
-    Form { name: "a capture of packets (pcap)", is: |begin| Numbers::of(begin).is_some(), read };
+pub(super) static FORM: Form = Form {
+    name: "a capture of packets (pcap)",
+    is: |begin| Numbers::of(begin).is_some() || Blocks::of(begin).is_some(),
+    read,
+};
 
 /// Bytes of the head of a file, and of each packet.
 const HEAD: usize = 24;
@@ -41,6 +44,120 @@ impl Numbers {
     fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let four = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(if self.big { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
+    }
+}
+
+/// A packet as it was captured.
+struct Packet<'a> {
+    /// The kind of its link.
+    link: u32,
+    /// ns since 1970.
+    stamp: u64,
+    frame: &'a [u8],
+}
+
+/// The packets of a pcap, as far as they are whole.
+fn classic(bytes: &[u8], numbers: Numbers, link: u32) -> impl Iterator<Item = Packet<'_>> {
+    let mut at = HEAD;
+    std::iter::from_fn(move || {
+        let head = bytes.get(at..at + PACKET)?;
+        let word = |place: usize| numbers.u32(head, place).unwrap_or_default();
+        let stamp = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * numbers.step_ns;
+        let frame = bytes.get(at + PACKET..)?.get(..word(8) as usize)?;
+        at += PACKET + frame.len();
+        Some(Packet { link, stamp, frame })
+    })
+}
+
+/// The packets of a pcapng, as far as its blocks are whole.
+struct Blocks<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    numbers: Numbers,
+    /// Of each interface of the section: its link, and steps of its stamps in a second.
+    interfaces: Vec<(u32, u64)>,
+}
+
+/// Kinds of blocks: a section, an interface, a packet.
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+/// Interfaces of a section, at most.
+const MOST_INTERFACES: usize = 1024;
+
+impl<'a> Blocks<'a> {
+    fn of(bytes: &'a [u8]) -> Option<Self> {
+        let numbers = Self::order(bytes)?;
+        Some(Self { bytes, at: 0, numbers, interfaces: Vec::new() })
+    }
+
+    /// How a section that begins here writes its numbers.
+    fn order(block: &[u8]) -> Option<Numbers> {
+        (block.get(..4)? == SECTION.to_be_bytes()).then_some(())?;
+        let magic = block.get(8..12)?;
+        let big = magic == 0x1a2b_3c4d_u32.to_be_bytes();
+        (big || magic == 0x1a2b_3c4d_u32.to_le_bytes()).then_some(Numbers { big, step_ns: 1 })
+    }
+
+    /// Takes an interface: its link, and the step of its stamps, which is a µs unless an option says otherwise.
+    fn interface(&mut self, body: &[u8]) {
+        let numbers = self.numbers;
+        let half = |at: usize| {
+            let two: [u8; 2] = body.get(at..at + 2)?.try_into().ok()?;
+            Some(if numbers.big { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) })
+        };
+        let (mut steps, mut at) = (1_000_000, 8);
+        while let (Some(code @ 1..), Some(length)) = (half(at), half(at + 2)) {
+            if let (9, Some(value)) = (code, body.get(at + 4)) {
+                steps = match value & 0x80 {
+                    0 => 10_u64.checked_pow(u32::from(*value)),
+                    _ => 1_u64.checked_shl(u32::from(value & 0x7f)),
+                }
+                .unwrap_or(1_000_000);
+            }
+            at += 4 + usize::from(length).next_multiple_of(4);
+        }
+        if self.interfaces.len() < MOST_INTERFACES {
+            self.interfaces.push((half(0).unwrap_or_default().into(), steps));
+        }
+    }
+
+    /// A packet of a known interface.
+    fn packet(&self, body: &'a [u8]) -> Option<Packet<'a>> {
+        let word = |at: usize| self.numbers.u32(body, at);
+        let (link, steps) = *self.interfaces.get(word(0)? as usize)?;
+        let ticks = u128::from(word(4)?) << 32 | u128::from(word(8)?);
+        let stamp = u64::try_from(ticks * 1_000_000_000 / u128::from(steps)).ok()?;
+        Some(Packet { link, stamp, frame: body.get(20..)?.get(..word(12)? as usize)? })
+    }
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Packet<'a>;
+
+    fn next(&mut self) -> Option<Packet<'a>> {
+        loop {
+            let rest = self.bytes.get(self.at..)?;
+            if let Some(numbers) = Self::order(rest) {
+                self.numbers = numbers;
+                self.interfaces.clear();
+            }
+            let (kind, length) = (self.numbers.u32(rest, 0)?, self.numbers.u32(rest, 4)? as usize);
+            let body = rest.get(8..length.checked_sub(4)?)?;
+            if length < 12 || length % 4 != 0 {
+                return None;
+            }
+            self.at += length;
+            match kind {
+                INTERFACE => self.interface(body),
+                ENHANCED_PACKET => {
+                    if let Some(packet) = self.packet(body) {
+                        return Some(packet);
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -147,16 +264,19 @@ impl Connection {
 type Times = BTreeMap<(IpAddr, u16), Vec<(u64, u64)>>;
 
 fn read(bytes: &[u8], _: Option<f64>) -> Result<Told, Unread> {
-    let numbers = Numbers::of(bytes).ok_or_else(|| Unread::new("its head is none"))?;
-    let link = numbers.u32(bytes, 20).ok_or_else(|| Unread::new("its head is cut"))? & 0xffff;
+    let mut packets: Box<dyn Iterator<Item = Packet<'_>>> = match Blocks::of(bytes) {
+        Some(blocks) => Box::new(blocks),
+        None => {
+            let numbers = Numbers::of(bytes).ok_or_else(|| Unread::new("its head is none"))?;
+            let link = numbers.u32(bytes, 20).ok_or_else(|| Unread::new("its head is cut"))? & 0xffff;
+            Box::new(classic(bytes, numbers, link))
+        }
+    };
     let (mut connections, mut times) = (BTreeMap::new(), Times::new());
-    let (mut at, mut segments, mut left_out) = (HEAD, 0_u64, 0_u64);
+    let (mut segments, mut left_out, mut links) = (0_u64, 0_u64, BTreeSet::new());
     let (mut first, mut last) = (u64::MAX, 0);
-    while let Some(head) = bytes.get(at..at + PACKET) {
-        let word = |place: usize| numbers.u32(head, place).unwrap_or_default();
-        let stamp = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * numbers.step_ns;
-        let Some(frame) = bytes.get(at + PACKET..).and_then(|rest| rest.get(..word(8) as usize)) else { break };
-        at += PACKET + frame.len();
+    for Packet { link, stamp, frame } in &mut packets {
+        links.insert(link);
         (first, last) = (first.min(stamp), last.max(stamp));
         let Some(segment) = ip_of(link, frame).and_then(segment) else { continue };
         segments += 1;
@@ -177,7 +297,10 @@ fn read(bytes: &[u8], _: Option<f64>) -> Result<Told, Unread> {
     }
     if segments == 0 {
         return Err(Unread {
-            why: format!("no packet in it is one of TCP over a link that is known (its link is {link})"),
+            why: match links.first() {
+                Some(link) => format!("no packet in it is one of TCP over a link that is known (its link is {link})"),
+                None => "no packet in it is one of TCP".into(),
+            },
             hint: "tcpdump -w FILE tcp",
         });
     }
@@ -267,6 +390,46 @@ mod tests {
         let bytes = file(&[packet(0, DOWN, 0x18, 1, 5), packet(1, UP, 0x18, 1, 5), packet(3, DOWN, 0x18, 6, 5)]);
         let told = read(&[bytes.as_slice(), &[1; 20]].concat(), None).unwrap();
         assert_eq!((told.target.as_str(), told.cases[0].rounds[0].times.max()), ("10.0.0.2:80", Some(2_000)));
+    }
+
+    /// The packets of a pcap as a pcapng, with stamps in steps of 10^-9 s where `ns`.
+    fn blocks(pcap: &[u8], ns: bool, big: bool) -> Vec<u8> {
+        let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+        let half = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+        let block = |kind: u32, body: &[u8]| {
+            let mut body = body.to_vec();
+            body.resize(body.len().next_multiple_of(4), 0);
+            let length = word(12 + body.len() as u32);
+            [word(kind).as_slice(), &length, &body, &length].concat()
+        };
+        let option = [half(9).as_slice(), &half(1), &[9, 0, 0, 0], &[0; 4]].concat();
+        let interface = [half(1).as_slice(), &[0; 6], if ns { &option } else { &[] }].concat();
+        let section = [word(0x1a2b_3c4d).as_slice(), &half(1), &half(0), &[0xff; 8]].concat();
+        let mut out = [block(SECTION, &section), block(INTERFACE, &interface), block(5, b"statistics!!")].concat();
+        for Packet { stamp, frame, .. } in classic(pcap, Numbers::of(pcap).unwrap(), 1) {
+            let ticks = if ns { stamp } else { stamp / 1000 };
+            let words = [0, (ticks >> 32) as u32, ticks as u32, frame.len() as u32, frame.len() as u32];
+            out.extend(block(ENHANCED_PACKET, &[words.map(word).concat().as_slice(), frame].concat()));
+        }
+        out
+    }
+
+    #[test]
+    fn a_pcapng_tells_the_same() {
+        let pcap = file(&[packet(0, UP, 0x18, 1, 5), packet(300, DOWN, 0x18, 1, 5), packet(900, UP, 0x18, 6, 5)]);
+        for (ns, big) in [(false, false), (true, false), (true, true)] {
+            let bytes = blocks(&pcap, ns, big);
+            let told = read(&bytes, None).unwrap();
+            assert_eq!((told.began, told.cases[0].rounds[0].times.max()), (1_700_000_000, Some(300_000)), "{ns} {big}");
+            for cut in 0..bytes.len() {
+                let _ = read(&bytes[..cut], None);
+            }
+        }
+        let mut hostile = blocks(&pcap, false, false);
+        hostile[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(read(&hostile, None).unwrap_err().why.contains("no packet in it"));
+        hostile[4..8].copy_from_slice(&[0; 4]);
+        assert!(read(&hostile, None).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, FromArgMatches};
+use msgpath_core::path::UNKNOWN;
 use msgpath_core::plan::{Extent, MAX_CONNECTIONS, MAX_SIZE, Plan};
 use msgpath_core::schema::{EndReport, FAR, NEAR, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::units::Pieces;
@@ -14,13 +15,15 @@ use msgpath_verbs::input;
 use msgpath_verbs::place::Place;
 use msgpath_verbs::problems::usage;
 
+use crate::findings::ImportFacts;
+
 use super::{FORMS, Form, MOST_BYTES, Round, Told, Unread};
 
 /// Takes what measuring tools wrote.
 pub const IMPORTER: Importer = Importer {
     are: "of a measuring tool",
-    forms: "JSON of iperf3, a distribution or a log of HdrHistogram (wrk2, hgrm, hlog), a capture (pcap)",
-    written_by: "iperf3 -J, wrk2 --latency, logs of HdrHistogram, tcpdump -w",
+    forms: "JSON of iperf3, omni output of netperf, a distribution or a log of HdrHistogram (wrk2, hgrm, hlog), a capture (pcap, pcapng)",
+    written_by: "iperf3 -J, netperf -- -k, wrk2 --latency, logs of HdrHistogram, tcpdump -w",
     help: HELP,
     options: Times::augment_args,
     takes: |file| form(file).is_some(),
@@ -28,8 +31,8 @@ pub const IMPORTER: Importer = Importer {
 };
 
 const HELP: &str = "\
-Measuring tools: what iperf3 -J wrote, intervals as rounds of a stream; a percentile distribution of HdrHistogram, also in the output \
-of wrk2 --latency, and its logs (hlog), intervals as rounds; a capture (pcap) as round trips of TCP, a case for each server. What the file \
+Measuring tools: what iperf3 -J wrote, intervals as rounds of a stream; what netperf wrote with -k or -o; a percentile distribution of HdrHistogram, also in the output \
+of wrk2 --latency, and its logs (hlog), intervals as rounds; a capture (pcap, pcapng) as round trips of TCP, a case for each server. What the file \
 does not tell is said.";
 
 #[derive(Args)]
@@ -87,9 +90,14 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
 fn header(imported: &Imported<'_>, told: &Told, name: &str, path: &str) -> RunHeader {
     let workload = if told.stream { Workload::STREAM } else { Workload::ECHO };
     let case = |(id, told): (usize, &super::Case)| {
-        let transport = if told.transport.is_empty() { "tcp" } else { told.transport };
+        let transport = if told.transport.is_empty() { UNKNOWN } else { told.transport };
+        let path = if told.method.is_empty() {
+            PathName::untold(transport)
+        } else {
+            PathName::new(transport, told.method, UNKNOWN)
+        };
         let size = told.size.clamp(1, MAX_SIZE as u32);
-        let mut case = msgpath_core::Case::new(PathName::new(transport, "write", "block"), Pieces::whole(size));
+        let mut case = msgpath_core::Case::new(path, Pieces::whole(size));
         case.id = id as u32;
         (case.connections, case.threads) = (told.connections.clamp(1, MAX_CONNECTIONS), 1);
         case.label = (!told.name.is_empty()).then(|| told.name.chars().take(64).collect());
@@ -126,6 +134,10 @@ fn header(imported: &Imported<'_>, told: &Told, name: &str, path: &str) -> RunHe
     let facts = &mut header.host_mut(NEAR).facts;
     facts.insert("measured by".into(), told.tool.clone());
     facts.extend(told.lacks.iter().enumerate().map(|(at, lack)| (format!("not told {}", at + 1), lack.clone())));
+    if let Some((sent, received)) = told.shared_out {
+        header.parts.set(ImportFacts { sent_bits_per_s: sent, received_bits_per_s: received });
+    }
+    let facts = &mut header.host_mut(NEAR).facts;
     facts.extend(imported.title.map(|title| ("title".to_owned(), title.clone())));
     header
 }

@@ -311,7 +311,7 @@ fn results_of_tools_become_runs() {
     let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
     write("iperf3.json", &iperf3(20));
     let output = home.run("import iperf3.json --name one").ends_with(0);
-    output.shows(&["iperf3's JSON (iperf 3.12), 20 rounds", "was shared out over them", "9.89 Gbit/s"]);
+    output.shows(&["iperf3's JSON (iperf 3.12), 20 rounds", "was shared out over them", "9.89 Gbit/s", "W186"]);
     home.run("import iperf3.json --name two").ends_with(0);
     let json = home.run("show one --json").ends_with(0).json();
     assert_eq!(json["imported"][0], "iperf3.json");
@@ -324,7 +324,7 @@ fn results_of_tools_become_runs() {
     home.run("echo -c 2000 -r 10 -w 0 -o extend=no --name own -q").ends_with(0);
     let p50 = |form: &str| {
         home.run(&format!("export own --to {form} -o own.{form}")).ends_with(0);
-        home.run(&format!("import own.{form} --name {form}")).ends_with(0).shows(&["as round trips"]);
+        home.run(&format!("import own.{form} --name {form}")).ends_with(0).shows(&["as round trips", "unknown"]);
         home.run(&format!("report {form} -o page.html")).ends_with(0);
         home.run(&format!("verify {form}")).ends_with(0);
         let json = home.run(&format!("show {form} --json")).ends_with(0).json();
@@ -335,7 +335,27 @@ fn results_of_tools_become_runs() {
     };
     let (log, distribution) = (p50("hlog"), p50("hgrm"));
     assert!((log / distribution - 1.0).abs() < 0.01, "{log} {distribution}");
-    home.msgpath(&["import", "round-trips.pcap", "--name", "pcap"]).ends_with(0).shows(&["200 µs", "127.0.0.1:80"]);
+    home.msgpath(&["import", "round-trips.pcap", "--name", "pcap"]).ends_with(0).shows(&[
+        "200 µs",
+        "127.0.0.1:80",
+        "tcp:unknown",
+    ]);
+    let gzip = Command::new("sh").current_dir(home.path()).args(["-c", "gzip -k round-trips.pcap"]).status().unwrap();
+    assert!(gzip.success());
+    home.run("import round-trips.pcap.gz --name packed").ends_with(0).shows(&["200 µs"]);
+    // What netperf wrote, and what it does not tell.
+    let omni = "THROUGHPUT=1000.00\nTHROUGHPUT_UNITS=Trans/s\nELAPSED_TIME=2.00\nMIN_LATENCY=10\nP50_LATENCY=20\n\
+                P99_LATENCY=40\nMAX_LATENCY=500\nREQUEST_SIZE=64\nPROTOCOL=TCP\n";
+    write("omni.txt", omni);
+    home.run("import omni.txt --name omni").ends_with(0).shows(&[
+        "omni output of netperf",
+        "tcp:send",
+        "64 B",
+        "20.0 µs",
+    ]);
+    home.run("verify omni").ends_with(0);
+    write("few.txt", "MEAN_LATENCY=20\n");
+    home.run("import few.txt").ends_with(3).says(&["E31", "ELAPSED_TIME", "-k THROUGHPUT"]);
     // A unit that nobody names is asked for.
     write("plain.hgrm", "Value Percentile TotalCount 1/(1-Percentile)\n\n1.0 0.5 5 2.0\n3.0 1.0 10\n");
     home.run("import plain.hgrm").ends_with(3).says(&["E31", "in which unit", "--unit us"]);
