@@ -90,7 +90,7 @@ impl Job {
         Ok(Outcome::new(report))
     }
 
-    /// Receives until the time is over; what may be lost until nothing comes any more.
+    /// Receives until the time is over; the far end goes on, uncounted, until the near end closes or nothing comes any more.
     pub(crate) fn receive_in_time(
         &self,
         ends: &mut dyn ReceiverEnds,
@@ -119,7 +119,8 @@ impl Job {
         // What comes from now on counts.
         let trimmed_ns = meter.start - begin;
         receiving.until(ends, messages, inbox, begin + timed.ns)?;
-        while receiving.goes && messages.lossy && !self.near {
+        // A near end that is in the midst of a write ends it only where somebody reads: until it closes.
+        while receiving.goes && !self.near {
             receiving.some(ends, messages, inbox)?;
         }
         let end = receiving.last.max(meter.start);

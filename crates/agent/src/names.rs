@@ -78,7 +78,8 @@ pub fn answering(addresses: &[SocketAddr], timeout: Duration, stop: &AtomicBool)
     }
     let answers = TcpStream::from(socket::connect_any(addresses, timeout, stop, |_| Ok(()))?).peer_addr()?;
     // The number of a device is not part of what the kernel says of a peer that is no address of a link.
-    Ok(addresses.iter().find(|address| address.ip() == answers.ip()).copied().unwrap_or(answers))
+    let same = |address: &&SocketAddr| (address.ip(), address.port()) == (answers.ip(), answers.port());
+    Ok(addresses.iter().find(same).copied().unwrap_or(answers))
 }
 
 #[cfg(test)]

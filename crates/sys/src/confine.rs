@@ -216,13 +216,11 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_list_is_the_list_that_is_dropped() {
+    fn the_page_says_how_many_are_dropped() {
         let page = include_str!("../../../docs/serve.md");
-        assert!(page.contains(&format!("{} capabilities that no measurement uses", UNUSED.iter().count())));
-        let (_, rest) = page.split_once("Gone are ").expect("the list");
-        let (list, _) = rest.split_once('.').expect("its end");
-        let listed: Vec<&str> = list.split([',', ' ', '\n']).filter(|word| word.starts_with("CAP_")).collect();
-        assert_eq!(listed, unused_capabilities().map(|(_, name)| name).collect::<Vec<_>>());
+        assert!(
+            page.contains(&format!("drop the {} capabilities that no measurement uses", unused_capabilities().count()))
+        );
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl crate::verb::Verb for Arguments {
         "Examples:
   msgpath stream                             messages of 128 KiB over TCP, here
   msgpath stream HOST -R                     the other machine sends
-  msgpath stream --clients 8                 eight clients, one server: their sum, and who has less
+  msgpath stream --clients 8                 eight clients: sum and fairness
   msgpath stream --pieces 15x100             15 buffers of 100 bytes a message",
     ));
 
