@@ -113,6 +113,9 @@ mod passed_on;
 #[cfg(feature = "periodic")]
 #[path = "../features/periodic/tests/program/periodic.rs"]
 mod periodic;
+#[cfg(feature = "postgres")]
+#[path = "../features/calls/tests/program/postgres.rs"]
+mod postgres;
 #[cfg(feature = "courses")]
 #[path = "../features/courses/tests/program/preset.rs"]
 mod preset;

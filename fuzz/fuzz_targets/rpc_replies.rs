@@ -1,7 +1,8 @@
-//! Replies of HTTP servers and of Redis, whole and in pieces: what is framed and taken apart lies inside what was read.
+//! Replies of HTTP servers, of Redis and of PostgreSQL, whole and in pieces: what is framed and taken apart lies inside what was read.
 #![no_main]
 
 use client::http::Http;
+use client::postgres::{Hello, Postgres};
 use client::redis;
 use client::wire::{Frame, MAX_REPLY, Reply};
 use libfuzzer_sys::fuzz_target;
@@ -36,6 +37,24 @@ fn inside(reply: &Reply, bytes: &[u8]) {
     assert!(reply.server.as_ref().is_none_or(|server| !server.chars().any(char::is_control)));
 }
 
+/// A reply, and a greeting.
+fn postgres(bytes: &[u8], piece: usize) {
+    let new = || Postgres::new(vec!["SELECT 1".into()]);
+    let mut wire = new();
+    if let Some(whole) = framed(bytes, piece, |bytes| wire.frame(bytes)) {
+        assert_eq!(new().frame(bytes), Ok(Frame::Whole(whole)));
+        if let Ok(reply) = wire.reply(&bytes[..whole]) {
+            inside(&reply, &bytes[..whole]);
+        }
+    }
+    let _ = Postgres::parting(bytes);
+    let statements = [("SELECT $1".to_owned(), 1)];
+    let Ok((mut hello, _)) = Hello::new(("anna", Some("word"), "db"), &statements) else { return };
+    let mut fed = bytes::BytesMut::from(bytes);
+    while let Ok(Some(_)) = hello.feed(&mut fed) {}
+    assert!(hello.server.is_none_or(|server| !server.chars().any(char::is_control)));
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let piece = usize::from(*first).max(1);
@@ -61,4 +80,5 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = redis::reply(bytes);
+    postgres(bytes, piece);
 });

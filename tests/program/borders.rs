@@ -194,7 +194,7 @@ fn names_of_parts_stand_in_their_files() {
 /// waiting are measured. More of either is paid for in every build: it wants a reason, and a new number here. One for each send
 /// method of a family, and for each bell of shared memory, where nothing enters the kernel; 153 when every wait had its own. Two are
 /// the families that receive from a device out of shared memory, with one method each.
-const MOST: (usize, usize) = (131, 39);
+const MOST: (usize, usize) = (132, 39);
 
 #[test]
 fn what_is_built_is_bounded() {

@@ -49,7 +49,7 @@ fn busy_polling_polls_where_a_link_has_queues() {
         let queues = granted(case, "NAPI");
         assert!(queues.len() == 2 && queues.iter().all(|queue| *queue != "0"), "{path}: {queues:?}");
         assert!(!warned(&polled, "busy polling"), "{path}: {}", polled["warnings"]);
-        assert!(polled["target"].as_str().unwrap().ends_with("(NAPI on)"), "{}", polled["target"]);
+        assert!(polled["target"].as_str().unwrap().contains("(NAPI on)"), "{}", polled["target"]);
         complete(case);
     }
 }

@@ -5,7 +5,8 @@ use msgpath_core::{Exit, Problem, Unavailable};
 use serde::{Deserialize, Serialize};
 
 /// Codes with which an end reports a failure.
-const CODES: [&str; 12] = ["E00", "E01", "E05", "E06", "E17", "E18", "E57", "E60", "E63", "E65", "E137", "E138"];
+const CODES: [&str; 13] =
+    ["E00", "E01", "E05", "E06", "E17", "E18", "E57", "E60", "E63", "E65", "E137", "E138", "E146"];
 /// Most characters of each of its sentences.
 const MAX_TEXT: usize = 500;
 

@@ -267,7 +267,7 @@ pub struct ResultOptions {
     #[arg(short = 'v', long)]
     pub verbose: bool,
     /// Warnings in full
-    #[arg(short = 'W', long)]
+    #[arg(short = 'W', long, hide = true)]
     pub warnings: bool,
     /// One JSON object for each round on standard output, as soon as it is recorded, and as the last line what --json prints
     #[arg(long, conflicts_with = "json")]

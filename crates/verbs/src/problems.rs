@@ -73,11 +73,11 @@ fn many_peers(host: &str, broadcast: bool) -> Problem {
 
 /// The verb of a feature that measures multicast groups: its operand is called so.
 fn takes_groups() -> Option<String> {
-    let named = |verb: &clap::Command| {
+    let takes = |verb: &clap::Command| {
         let names = verb.get_positionals().filter_map(clap::Arg::get_value_names).flatten();
         names.into_iter().any(|name| name.as_str() == GROUP_OPERAND)
     };
-    crate::command::bare().get_subcommands().find(|verb| named(verb)).map(|verb| verb.get_name().to_owned())
+    crate::verb::all().map(|verb| (verb.command)()).find(takes).map(|verb| verb.get_name().to_owned())
 }
 
 /// A host, as it is typed where no other grammar reads it, is one peer.

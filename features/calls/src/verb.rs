@@ -65,6 +65,7 @@ Examples
   msgpath rpc redis://10.0.0.2 -k 1000 SET -key k0 + -value v 64 --then -k 1000 GET -key k0 +
   msgpath rpc http://10.0.0.2:8000/file -k 100 GET
   msgpath rpc https://10.0.0.2/file --http2 --inflight 20 -k 10000 GET --cacert ca.pem
+  msgpath rpc postgres://anna@10.0.0.2/db -k 1000 'SELECT 1'
 
 The command, in the words of the lab, in any order
   COMMAND                  ping write read sink delete chksum stats reset quit, or any other name
@@ -88,14 +89,16 @@ Targets
   redis://USER@HOST/2      the same as a user of its access list, in database 2: --password-file
   redis+unix:///run/x.sock the same at a Unix socket (USER@ in front, ?db=2 behind it)
   rediss://, https://      the same over TLS, in builds that have it: --cacert, --insecure-tls
+  postgres://USER@HOST/DB  PostgreSQL, where it was built in: COMMAND is a statement, prepared once a connection; -key is $1, -value the next
+  postgres://USER@/DB?host=/run/postgresql   the same at the Unix socket of that folder
   http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value, or --body
   http+unix:///run/x.sock:/PATH, http+unix://%2Frun%2Fx.sock/PATH   the same at a Unix socket";
 
-/// Calls of a server: RPC lab, Redis, HTTP
+/// Calls of a server: RPC lab, Redis, HTTP, PostgreSQL
 #[derive(Args, Debug)]
 #[command(override_usage = "msgpath rpc TARGET COMMAND [OPTIONS]", after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Who is called: HOST, HOST:PORT, HOST PORT, redis://HOST, http://HOST/PATH; here: a server of this run
+    /// Who is called: HOST, HOST:PORT, HOST PORT, redis://HOST, http://HOST/PATH, postgres://USER@HOST/DB; here: a server of this run
     #[arg(value_name = "TARGET", value_parser = target)]
     target: RpcTarget,
     /// What is called, in the words of the lab: -k 10 write -key kkkkk + -value vvvvv + 1000000
@@ -132,9 +135,12 @@ pub(crate) struct Arguments {
     /// Compare every byte of a reply: pings with what was sent, reads with what this run has written
     #[arg(long, conflicts_with = "rate", help_heading = "Calls")]
     verify: bool,
-    /// With redis://: the password is the first line of FILE; without it that of the environment: REDISCLI_AUTH
+    /// Of Redis and PostgreSQL: the password is the first line of FILE; else that of the environment: REDISCLI_AUTH, PGPASSWORD
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
     password_file: Option<PathBuf>,
+    /// With redis://: each key is called at the node of the cluster that has it, of those that the server lists at the start
+    #[arg(long, help_heading = "Calls")]
+    cluster: bool,
     /// With http://: a head field more, 'NAME: VALUE', or @FILE with one a line, which the record does not show; repeatable
     #[arg(long, value_name = "FIELD", value_parser = http_fields, help_heading = "Calls")]
     header: Vec<String>,
@@ -206,9 +212,33 @@ enum HistogramArg {
     Log2,
 }
 
+/// Whether a target is one of PostgreSQL.
+fn is_postgres(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
+}
+
+/// A target of PostgreSQL that is refused by name.
+fn no_postgres(text: &str) -> Result<(), Problem> {
+    #[cfg(not(feature = "postgres"))]
+    if is_postgres(text) {
+        return Err(usage("this build has no PostgreSQL").hint("cargo build --release --features postgres"));
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(mode) = crate::run::client::postgres::wants_tls(text, std::env::var("PGSSLMODE").ok().as_deref())
+        .filter(|_| is_postgres(text))
+    {
+        return Err(usage(format!("rpc speaks no TLS to PostgreSQL, and sslmode={mode} requires it"))
+            .hint("sslmode=disable, on a network that nobody else reads"));
+    }
+    Ok(())
+}
+
 fn target(text: &str) -> Result<RpcTarget, Problem> {
+    no_postgres(text)?;
     text.parse().map_err(|error: BadTarget| match &error {
         BadTarget::Port { .. } | BadTarget::Group { .. } => problems::bad_target(text, &error),
+        BadTarget::Text(_) if is_postgres(text) => usage(error.to_string())
+            .hint("postgres://USER@HOST:PORT/DATABASE, or postgres://USER@/DATABASE?host=/FOLDER"),
         BadTarget::Text(_) => usage(error.to_string()).hint(
             "HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH, with TLS rediss:// and https://; \
              redis+unix:///SOCKET or http+unix:///SOCKET:/PATH",
@@ -400,12 +430,13 @@ impl Arguments {
         Ok(Some((server, places, target)))
     }
 
-    /// The password for Redis: that of a file, of the target as typed, or of the environment.
+    /// The password of a login: that of a file, of the target as typed, or of the environment.
     fn password(&self, target: &RpcTarget) -> Result<Option<Secret>, Problem> {
         let typed = target.login.password.clone();
+        let variable = password_variable(target.protocol);
         if let Some(file) = &self.password_file {
-            if target.protocol != Protocol::Redis {
-                return Err(usage("--password-file is for Redis").hint("redis://HOST"));
+            if variable.is_none() {
+                return Err(usage("--password-file is for Redis and PostgreSQL").hint("redis://HOST"));
             }
             let text = std::fs::read_to_string(file)
                 .map_err(|error| usage(format!("cannot read {}: {error}", file.display())))?;
@@ -416,8 +447,8 @@ impl Arguments {
                 "note: whoever lists the processes of this machine reads a password in the target; --password-file hides it"
             );
         }
-        let of_environment = || std::env::var("REDISCLI_AUTH").ok().filter(|text| !text.is_empty()).map(Secret::new);
-        Ok(typed.or_else(|| of_environment().filter(|_| target.protocol == Protocol::Redis)))
+        let of_environment = |name| std::env::var(name).ok().filter(|text| !text.is_empty()).map(Secret::new);
+        Ok(typed.or_else(|| variable.and_then(of_environment)))
     }
 
     /// The target with `-p` and the password put in.
@@ -425,6 +456,16 @@ impl Arguments {
         let mut target = self.target.clone();
         self.fits_tls(&target)?;
         target.login.password = self.password(&target)?;
+        target.login.cluster = self.cluster;
+        if self.cluster && (target.protocol != Protocol::Redis || target.socket.is_some() || target.login.database > 0)
+        {
+            return Err(usage("--cluster is for Redis over TCP, and a cluster has no databases")
+                .hint("redis://HOST:PORT --cluster"));
+        }
+        #[cfg(feature = "postgres")]
+        if target.protocol == Protocol::Postgres {
+            crate::run::client::postgres::complete(&mut target, |name| std::env::var(name).ok())?;
+        }
         match (target.typed_port, self.port) {
             (None, Some(_)) if target.socket.is_some() => {
                 Err(usage(format!("{target} is a Unix socket and has no port")).hint("leave out -p"))
@@ -503,6 +544,8 @@ impl Arguments {
                 }
                 Protocol::Redis => check_redis(step)?,
                 Protocol::Http => check_http(step, self.body.is_some())?,
+                #[cfg(feature = "postgres")]
+                Protocol::Postgres => check_postgres(step, self.verify)?,
             }
         }
         let of_http = [(!self.header.is_empty(), "--header"), (self.body.is_some(), "--body")];
@@ -528,7 +571,7 @@ impl Arguments {
 impl Arguments {
     /// Calls in flight on a connection, at most.
     fn in_flight(&self, protocol: Protocol) -> u32 {
-        let one = protocol == Protocol::Http && !self.http2;
+        let one = (protocol == Protocol::Http && !self.http2) || self.cluster;
         let usual = if self.rate.is_some() && !one { OPEN_INFLIGHT } else { 1 };
         self.inflight.unwrap_or(usual)
     }
@@ -539,6 +582,12 @@ impl Arguments {
         if many && protocol == Protocol::Http && !self.http2 {
             return Err(usage("over a connection of HTTP/1.1 one call goes after the other")
                 .hint("-P N for more at once, or --http2"));
+        }
+        if many && self.cluster {
+            return Err(usage(
+                "in a cluster one call of a connection goes after the other, each to the node of its key",
+            )
+            .hint("-P N for more at once"));
         }
         let many = many || self.http2;
         if !many || self.rate.is_some() {
@@ -585,6 +634,37 @@ fn check_redis(step: &command::Step) -> Result<(), Problem> {
                 .hint("PING, SET, GET or DEL"))
         }
     }
+}
+
+#[cfg(feature = "postgres")]
+fn check_postgres(step: &command::Step, verify: bool) -> Result<(), Problem> {
+    use crate::agent::client::postgres::MOST_STATEMENT;
+    if verify {
+        return Err(usage("--verify knows nothing of what a statement gives").hint("leave out --verify"));
+    }
+    if step.method.len() > MOST_STATEMENT || step.method.contains('\0') {
+        return Err(usage(format!("a statement has {MOST_STATEMENT} bytes at most, and no zero byte")));
+    }
+    Ok(())
+}
+
+/// The variable of the environment that has the password, as the protocol's own client reads it; `None`: there is no login.
+fn password_variable(protocol: Protocol) -> Option<&'static str> {
+    match protocol {
+        Protocol::Redis => Some("REDISCLI_AUTH"),
+        #[cfg(feature = "postgres")]
+        Protocol::Postgres => Some("PGPASSWORD"),
+        _ => None,
+    }
+}
+
+/// What helps against an error that a server gave to a call.
+fn advice(text: &str) -> Option<&'static str> {
+    #[cfg(feature = "postgres")]
+    if let Some(advice) = crate::agent::client::postgres::advice(text) {
+        return Some(advice);
+    }
+    redis::advice(text)
 }
 
 fn check_http(step: &command::Step, has_body: bool) -> Result<(), Problem> {
@@ -870,7 +950,7 @@ fn none_succeeded(kind: &RpcKind, named: bool, facts: &RpcFacts) -> Problem {
     let remarks = facts.remarks.iter().filter(|remark| remark.failed && remark.case == kind.case);
     if let Some(remark) = remarks.max_by_key(|remark| remark.calls) {
         let why = format!("the server says: {}", shown(&remark.text));
-        return nothing_came(what, why).hint(redis::advice(&remark.text).unwrap_or_default());
+        return nothing_came(what, why).hint(advice(&remark.text).unwrap_or_default());
     }
     if kind.method.eq_ignore_ascii_case("quit") && kind.failed > 0 {
         return nothing_came(what, QUIT).hint("msgpath serve --rpc --allow-quit");
@@ -912,6 +992,7 @@ fn sums(
 ) -> String {
     let mut lines: Vec<String> = vec![String::new()];
     lines.extend(console.connected.iter().flat_map(path_lines));
+    lines.extend(console.connected.iter().filter_map(|connected| cluster_line(&connected.nodes)));
     for case in &run.header.plan.cases {
         let own: Vec<&RpcRow> = rows.iter().filter(|row| row.case == case.id).collect();
         if own.is_empty() {
@@ -941,6 +1022,21 @@ fn sums(
     }
     lines.extend(console.texts.iter().map(|text| format!("the server says: {}", shown(text))));
     lines.join("\n") + "\n"
+}
+
+/// The nodes of a cluster.
+fn cluster_line(nodes: &[std::net::SocketAddr]) -> Option<String> {
+    let shown: Vec<String> = nodes.iter().take(4).map(ToString::to_string).collect();
+    let more = nodes.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let plural = if nodes.len() == 1 { "" } else { "s" };
+    (!nodes.is_empty()).then(|| {
+        format!(
+            "cluster  {} node{plural}, a connection to each for each of -P, made before the first call: {}{more}",
+            nodes.len(),
+            shown.join(", ")
+        )
+    })
 }
 
 /// What leads to the server, and whether that is a network.
@@ -1087,8 +1183,9 @@ mod tests {
         let connected = |to: &str, from: &str, kind, bits_per_s| {
             let route = Route { device: "eth0".into(), kind, bits_per_s, ..Route::default() };
             let (to, from) = (to.parse().unwrap(), from.parse().unwrap());
-            path_lines(&Connected { to: Endpoint::Tcp(to), more: 0, from: Some(from), route: Ok(route), between: None })
-                .join("\n")
+            let to = Endpoint::Tcp(to);
+            let nodes = Vec::new();
+            path_lines(&Connected { to, more: 0, from: Some(from), route: Ok(route), between: None, nodes }).join("\n")
         };
         let own = connected("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);
         assert!(

@@ -168,8 +168,7 @@ pub fn summarise(header: &RunHeader, rounds: &[RoundRecord]) -> Option<FanSummar
         .collect();
     let size = if echoed { case.reply } else { case.size }.max(1) as f64;
     let total = |joint: &Joint<'_>| joint.rates.iter().sum::<f64>();
-    let over =
-        |value: &dyn Fn(&Joint<'_>) -> f64| log_estimate_in_time(&joints.iter().map(value).collect::<Vec<f64>>());
+    let over = |value: &dyn Fn(&Joint<'_>) -> f64| mean_estimate(&joints.iter().map(value).collect::<Vec<f64>>());
     let fairness: Vec<f64> = joints.iter().filter_map(|joint| jain(&joint.rates)).collect();
     let middles: Vec<Option<f64>> = joints.iter().map(middle).collect();
     let each: Vec<ClientSummary> = (0..places.len())
@@ -229,7 +228,7 @@ fn is_slowest(joint: &Joint<'_>, client: u32, echoed: bool) -> bool {
 
 fn client(at: usize, joints: &[Joint<'_>], middles: &[Option<f64>], size: f64) -> ClientSummary {
     let own = || joints.iter().map(move |joint| &joint.clients[at]);
-    // A client that got nothing in a round has a rate of 0, which a mean of logarithms cannot hold.
+    // Means of the rates themselves: the rates of all clients add up to the joint one.
     let rates: Vec<f64> = joints.iter().map(|joint| joint.rates[at]).collect();
     let shares = joints.iter().filter_map(|joint| {
         let sum = joint.rates.iter().sum::<f64>();

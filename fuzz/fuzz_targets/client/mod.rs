@@ -6,5 +6,7 @@ pub mod http;
 pub mod maker;
 #[path = "../../../features/calls/src/agent/client/redis.rs"]
 pub mod redis;
+#[path = "../../../features/calls/src/agent/client/postgres.rs"]
+pub mod postgres;
 #[path = "../../../features/calls/src/agent/client/wire.rs"]
 pub mod wire;

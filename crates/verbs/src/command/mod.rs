@@ -15,7 +15,7 @@ use crate::verb::{self, AnyVerb, Asked, Planned};
 pub use refused::from_clap;
 
 /// The command with its verbs as they are declared.
-pub(crate) fn bare() -> Command {
+fn bare() -> Command {
     let command = Command::new("msgpath")
         .about("How long does a message take from one program to another, and where does the time go?")
         .version(env!("CARGO_PKG_VERSION"))

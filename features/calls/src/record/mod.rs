@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 /// What is known of the calls of an RPC run as a whole.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcFacts {
-    /// Protocol: `lab` (client4 and server4), `redis`, `http`, `http2`.
+    /// Protocol: `lab` (client4 and server4), `redis`, `http`, `http2`, `postgres`.
     pub protocol: String,
     /// What answers, as far as it says so: `msgpath`, or empty.
     pub server: String,

@@ -846,6 +846,107 @@ fn redis_with_a_password_a_user_and_a_database() {
     assert!(!odd.err.contains("s3cret"), "{}", odd.err);
 }
 
+/// What redis-cli prints of a command.
+fn cli(port: u16, words: &str) -> String {
+    let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(words.split(' ')).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A cluster of two nodes, each with half of the slots.
+fn redis_cluster(home: &Home) -> Option<[(Daemon, u16); 2]> {
+    let [ports, buses] = [(); 2].map(|()| [free_port(), free_port()]);
+    let node = |at: usize| {
+        let (file, bus) = (format!("nodes-{at}.conf"), buses[at].to_string());
+        redis(home, ports[at], &["--cluster-enabled", "yes", "--cluster-config-file", &file, "--cluster-port", &bus])
+    };
+    let (a, b) = (node(0)?, node(1)?);
+    Command::new("redis-cli").arg("--version").output().ok()?;
+    for (port, epoch, slots) in [(ports[0], 1, "0 8191"), (ports[1], 2, "8192 16383")] {
+        assert_eq!(cli(port, &format!("CLUSTER SET-CONFIG-EPOCH {epoch}")), "OK");
+        assert_eq!(cli(port, &format!("CLUSTER ADDSLOTSRANGE {slots}")), "OK");
+    }
+    assert_eq!(cli(ports[0], &format!("CLUSTER MEET 127.0.0.1 {} {}", ports[1], buses[1])), "OK");
+    let whole = |port: u16| {
+        let listed = cli(port, "CLUSTER SLOTS");
+        cli(port, "CLUSTER INFO").contains("cluster_state:ok")
+            && ports.iter().all(|port| listed.contains(&port.to_string()))
+    };
+    assert!(within(LIMIT, || ports.into_iter().all(whole)), "the cluster does not become whole");
+    Some([(a, ports[0]), (b, ports[1])])
+}
+
+#[test]
+fn keys_of_a_redis_cluster_are_called_at_their_nodes() {
+    let home = Home::new();
+    let Some([(_a, first), (_b, second)]) = redis_cluster(&home) else { return eprintln!("skipped: no redis-server") };
+    let line = "-k 100 SET -key k00 + -value v 9 --then -k 100 GET -key k00 +";
+    // Without the option a key of the other node is a failure that names it.
+    home.run(&format!("rpc redis://127.0.0.1:{first} {line} --no-save"))
+        .ends_with(1)
+        .shows(&[&format!("MOVED to 127.0.0.1:{second}")]);
+    for more in ["--verify", "-P 2", "--rate 2k"] {
+        let output = home.run(&format!("rpc redis://127.0.0.1:{first} {line} --cluster --no-save {more}")).ends_with(0);
+        let nodes =
+            format!("2 nodes, a connection to each for each of -P, made before the first call: 127.0.0.1:{first}");
+        output.shows(&["SET: 100 calls answered, 0 failed", "GET: 100 calls answered, 0 failed", &nodes]);
+    }
+    // A slot on its way from one node to the other: keys that are not at the old one are asked for at the new one.
+    let [one, other] = [first, second].map(|port| cli(port, "CLUSTER MYID"));
+    assert_eq!(cli(first, &format!("CLUSTER SETSLOT 12182 IMPORTING {other}")), "OK");
+    assert_eq!(cli(second, &format!("CLUSTER SETSLOT 12182 MIGRATING {one}")), "OK");
+    home.run(&format!("rpc redis://127.0.0.1:{first} -k 20 GET -key foo --cluster --no-save"))
+        .ends_with(0)
+        .shows(&["20 calls answered: redirected by the cluster", "GET: 20 calls answered, 0 failed"]);
+    let refused = |line: &str| home.run(&format!("rpc {line} --cluster")).ends_with(2);
+    refused(&format!("redis://127.0.0.1:{first}/2 ping")).says(&["no databases"]);
+    refused(&format!("redis://127.0.0.1:{first} ping --inflight 2")).says(&["one call of a connection"]);
+    refused("127.0.0.1:1 ping").says(&["--cluster is for Redis"]);
+}
+
+/// A server of Redis that lists the slots of two nodes, and else gives this reply.
+fn listed(listener: TcpListener, nodes: [u16; 2], reply: String) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, reply) = (stream.unwrap(), reply.clone());
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(got @ 1..) = stream.read(&mut bytes) {
+                    let slots = |first: u16, last: u16, port: u16| {
+                        format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+                    };
+                    let list = format!("*2\r\n{}{}", slots(0, 16382, nodes[0]), slots(16383, 16383, nodes[1]));
+                    let asks = bytes[..got].windows(5).any(|word| word == b"SLOTS");
+                    let _ = stream.write_all(if asks { list.as_bytes() } else { reply.as_bytes() });
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_redirect_is_followed_once_and_only_to_a_node_that_was_listed() {
+    let [a, b, stranger] = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [first, second, unlisted] = [&a, &b, &stranger].map(|listener| listener.local_addr().unwrap().port());
+    listed(a, [first, second], format!("-MOVED 12182 127.0.0.1:{second}\r\n"));
+    listed(b, [first, second], "$2\r\nhi\r\n".into());
+    let run =
+        |port: u16| Home::new().run(&format!("rpc redis://127.0.0.1:{port} -k 20 GET -key foo --cluster --no-save"));
+    // The first call learns where the slot is.
+    run(first).ends_with(0).shows(&["1 call answered: redirected by the cluster", "GET: 20 calls answered, 0 failed"]);
+    // One hop: who is sent on again has failed. And nothing is opened that was not listed at the start.
+    let [c, d] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [third, fourth] = [&c, &d].map(|listener| listener.local_addr().unwrap().port());
+    listed(c, [third, fourth], format!("-ASK 12182 127.0.0.1:{fourth}\r\n"));
+    listed(d, [third, fourth], format!("-ASK 12182 127.0.0.1:{third}\r\n"));
+    run(third).ends_with(4).says(&[&format!("ASK to 127.0.0.1:{third}")]);
+    let e = TcpListener::bind("127.0.0.1:0").unwrap();
+    let fifth = e.local_addr().unwrap().port();
+    listed(e, [fifth, second], format!("-MOVED 12182 127.0.0.1:{unlisted}\r\n"));
+    run(fifth).ends_with(4).says(&[&format!("MOVED to 127.0.0.1:{unlisted}")]);
+    stranger.set_nonblocking(true).unwrap();
+    assert!(stranger.accept().is_err(), "an address that a reply named was opened");
+}
+
 #[test]
 fn redis_is_called_with_the_same_workload() {
     let (home, port) = (Home::new(), free_port());
@@ -1030,6 +1131,8 @@ fn bodies_come_from_a_file_and_connections_are_kept_or_not() {
         (format!("http://127.0.0.1:{port}/ GET --body body"), "no request of this run has a body"),
         (format!("http://127.0.0.1:{port}/ POST --body nowhere"), "cannot be read"),
         (format!("redis://127.0.0.1:{port} ping --no-keepalive"), "--no-keepalive is for HTTP"),
+        #[cfg(not(feature = "postgres"))]
+        ("postgres://anna@h/db SELECT".to_owned(), "this build has no PostgreSQL"),
         (format!("http://127.0.0.1:{port}/ GET --inflight 2"), "one call goes after the other"),
         (format!("redis://127.0.0.1:{port} ping --inflight 2 --verify"), "--verify"),
     ] {

@@ -1,13 +1,14 @@
 //! An end that calls a server: it connects once, keeps its threads for the whole run, and brings home what each round measured.
 
 use std::io::{self, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use msgpath_core::Unavailable;
+use msgpath_core::plan::MAX_CONNECTIONS;
 use msgpath_core::schema::EndRound;
 use msgpath_sys::socket;
 
@@ -16,8 +17,10 @@ use msgpath_agent::roles::{Context, Goes, ListedRole, SessionRole};
 use msgpath_agent::wire::{self, Body, FromEnd, put_histograms};
 use msgpath_agent::{counters, speed};
 
+use super::cluster::Cluster;
 use super::connection::{Connection, Server};
 use super::http::Http;
+use super::login::{self, Greeting};
 use super::loops::{Line, Shared};
 use super::maker::Draws;
 use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Endpoint, Login, Order, ROLE, Speaks};
@@ -44,9 +47,9 @@ struct Round {
 }
 
 /// What is spoken to the server of an order.
-fn wire(speaks: &Speaks, address: &Endpoint) -> Wire {
-    let address = address.tcp();
-    match speaks {
+fn wire(order: &CallOrder) -> Wire {
+    let address = order.address.tcp();
+    match &order.speaks {
         Speaks::Lab { pad } => Wire::Lab {
             server_ip: match address.map(|address| address.ip()) {
                 Some(IpAddr::V4(ip)) => ip.into(),
@@ -60,7 +63,42 @@ fn wire(speaks: &Speaks, address: &Endpoint) -> Wire {
             let http = Http::new(host.clone(), path.clone()).with(fields).with_body(body.clone());
             Wire::Http(if *closes { http.closing() } else { http })
         }
+        #[cfg(feature = "postgres")]
+        Speaks::Postgres { .. } => {
+            let statements = order.steps.iter().map(|step| step.method.clone()).collect();
+            Wire::Postgres(super::postgres::Postgres::new(statements))
+        }
     }
+}
+
+/// The nodes of a cluster, where one is called, and of each connection those to its other nodes. They are made here, before the first call.
+#[allow(clippy::type_complexity, reason = "one pair, taken apart at once")]
+fn nodes(
+    order: &CallOrder,
+    connections: &mut [Connection],
+    (server, stop): (&Server, &AtomicBool),
+) -> Result<(Option<Cluster>, Vec<Vec<Connection>>), FromEnd> {
+    let none = || connections.iter().map(|_| Vec::new()).collect();
+    let Speaks::Redis(Login { cluster: true, .. }) = &order.speaks else { return Ok((None, none())) };
+    let failed = |problem: msgpath_core::Problem| FromEnd::Failed(problem.into());
+    let (Some(seed), Some(first)) = (order.address.tcp(), connections.first()) else {
+        return Err(FromEnd::Unavailable(Unavailable::new("a cluster is called over TCP", "redis://HOST --cluster")));
+    };
+    let cluster = login::cluster(&first.stream, seed, server.timeout).map_err(failed)?;
+    if cluster.nodes().len() as u64 * u64::from(order.connections) > u64::from(MAX_CONNECTIONS) {
+        let why = format!(
+            "{} nodes of the cluster times {} connections are too many",
+            cluster.nodes().len(),
+            order.connections
+        );
+        return Err(FromEnd::Unavailable(Unavailable::new(why, "a smaller -P")));
+    }
+    let open = |index: u32, node: &SocketAddr| {
+        Connection::open(index, Server { address: Endpoint::Tcp(*node), ..server.clone() }, stop)
+    };
+    let of = |connection: &Connection| cluster.nodes()[1..].iter().map(|node| open(connection.index, node)).collect();
+    let others: Result<Vec<Vec<Connection>>, _> = connections.iter().map(of).collect();
+    Ok((Some(cluster.clone()), others.map_err(failed)?))
 }
 
 /// As a session has it.
@@ -110,21 +148,20 @@ impl Calling {
         order.check().map_err(refused)?;
         can_be_had(order.memory()).map_err(FromEnd::Unavailable)?;
         let timeout = Duration::from_nanos(order.connect_timeout_ns);
-        let login = match &order.speaks {
-            Speaks::Redis(login) => login.clone(),
-            _ => Login::default(),
-        };
-        let wire = wire(&order.speaks, &order.address);
+        let wire = wire(&order);
         let tls = order.tls.as_ref().map(Tls::client).transpose();
         let tls = tls.map_err(|problem| FromEnd::Failed(problem.into()))?;
         let http2 = match &wire {
             Wire::Http(http) if order.speaks.is_http2() => Some((http.clone(), order.inflight)),
             _ => None,
         };
-        let server = Server { address: order.address.clone(), timeout, login, tls, http2 };
+        let server = Server { address: order.address.clone(), timeout, greeting: Greeting::of(&order), tls, http2 };
         let open = |index| Connection::open(index, server.clone(), stop);
         let connections: Result<Vec<_>, _> = (0..order.connections).map(open).collect();
         let connections = connections.map_err(|problem| FromEnd::Failed(problem.into()))?;
+        let mut connections = connections;
+        let (cluster, others) = nodes(&order, &mut connections, (&server, stop))?;
+        let nodes = cluster.as_ref().map_or_else(Vec::new, |cluster| cluster.nodes().to_vec());
         let first = connections.first();
         let from = first.and_then(|first| first.local);
         let is_unix = matches!(order.address, Endpoint::Unix(_));
@@ -132,11 +169,18 @@ impl Calling {
         let server = server.map(i32::unsigned_abs);
         let draws = Draws::of(order.register, order.connections);
         let shared = Arc::new(Shared::new(order));
-        let lines = connections.into_iter().zip(draws);
-        let lines = lines.map(|(connection, draws)| Line::new(connection, wire.clone(), draws, &shared)).collect();
+        let lines = connections.into_iter().zip(draws).zip(others);
+        let line = |((connection, draws), others): ((Connection, Draws), Vec<Connection>)| {
+            let mut wire = wire.clone();
+            wire.met(connection.met.clone());
+            let mut line = Line::new(connection, wire, draws, &shared);
+            (line.others, line.cluster) = (others, cluster.clone());
+            line
+        };
+        let lines = lines.map(line).collect();
         let team = Team::new(lines, &shared)?;
         let counters = counters::Reader::new(&shared.order.cpus);
-        let answer = Answer::Calling { from, server, counters: counters.names() };
+        let answer = Answer::Calling { from, server, counters: counters.names(), nodes };
         Ok((Self { shared, team, counters, round: None }, answer))
     }
 

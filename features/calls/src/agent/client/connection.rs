@@ -14,7 +14,8 @@ use msgpath_sys::{clock, socket};
 
 use super::http::Http;
 use super::http2::Http2;
-use super::orders::{Broken, Endpoint, Login};
+use super::login::Greeting;
+use super::orders::{Broken, Endpoint};
 use super::stream::Stream;
 use super::tls::Client;
 use super::wire::{Frame, Wire};
@@ -115,8 +116,8 @@ impl Inbox {
     }
 
     /// Bytes that are there beyond a reply.
-    pub fn beyond(&self, whole: usize) -> usize {
-        self.have - whole
+    pub fn beyond(&self, whole: usize) -> &[u8] {
+        &self.bytes[whole..self.have]
     }
 
     /// Whether the next reply is whole already.
@@ -171,8 +172,11 @@ impl Inbox {
                 calls.recv_empty += 1;
                 // HTTP knows bodies that end so.
                 let whole = if let Wire::Http(http) = wire { http.closed() } else { false };
-                let whole = whole && watch.cut.load(Ordering::Relaxed) == 0;
-                return whole.then_some((self.have, first)).ok_or_else(|| watch.reason(self.have));
+                let uncut = watch.cut.load(Ordering::Relaxed) == 0;
+                if let Some(why) = wire.parting(&self.bytes[..self.have]).filter(|_| uncut) {
+                    return Err(Broken::Parted(why));
+                }
+                return (whole && uncut).then_some((self.have, first)).ok_or_else(|| watch.reason(self.have));
             }
             self.have += got;
             match wire.frame(&self.bytes[..self.have]).map_err(Broken::Foreign)? {
@@ -214,6 +218,8 @@ pub struct Connection {
     pub renewals: u64,
     /// Repetition of the command that the last call belonged to.
     pub rep: u64,
+    /// What the server called itself at the greeting.
+    pub met: Option<String>,
     server: Server,
 }
 
@@ -225,7 +231,7 @@ pub struct Server {
     /// How long connecting may take, the handshake, and each answer to the login.
     pub timeout: Duration,
     /// Said before the first call.
-    pub login: Login,
+    pub greeting: Greeting,
     /// TLS is spoken, and begins so.
     pub tls: Option<Client>,
     /// HTTP/2 is spoken: the fields of all requests, and most calls in flight.
@@ -237,9 +243,10 @@ struct Made {
     stream: Stream,
     http2: Option<Box<Http2>>,
     local: Option<SocketAddr>,
-    /// How long connecting took, ns.
+    /// How long connecting took, without handshake and greeting, ns.
     connect_ns: u64,
     shaken: Option<Shaken>,
+    met: Option<String>,
 }
 
 impl Made {
@@ -282,8 +289,8 @@ impl Server {
             Http2::begin(http, self.tls.is_some(), &stream, (*inflight, self.timeout), stop).map(Box::new)
         });
         let http2 = http2.transpose()?;
-        self.login.say(&stream, self.timeout)?;
-        Ok(Made { stream, http2, local, connect_ns, shaken })
+        let met = self.greeting.say(&stream, self.timeout)?;
+        Ok(Made { stream, http2, local, connect_ns, shaken, met })
     }
 }
 
@@ -291,7 +298,7 @@ impl Connection {
     /// Connects, unless `stop` is set meanwhile.
     ///
     /// # Errors
-    /// E01, E65, E137, E138.
+    /// E01, E65, E137, E138, E146.
     pub fn open(index: u32, server: Server, stop: &AtomicBool) -> Result<Self, Problem> {
         let made = server.connect(stop)?;
         let watch = std::sync::Arc::new(Watch::new(made.stream.as_fd()));
@@ -310,6 +317,7 @@ impl Connection {
             used: false,
             renewals: 0,
             rep: 0,
+            met: made.met,
             server,
         })
     }
@@ -317,7 +325,7 @@ impl Connection {
     /// A new connection in place of the one that the server has closed.
     ///
     /// # Errors
-    /// E01, E65, E137, E138.
+    /// E01, E65, E137, E138, E146.
     pub fn renew(&mut self, stop: &AtomicBool) -> Result<(), Problem> {
         let made = self.server.connect(stop)?;
         *self.watch.stream.lock().expect("no holder panics") = made.stream.as_fd().try_clone_to_owned().ok();

@@ -1,4 +1,4 @@
-//! What is said to Redis on a new connection before the first call: who calls, and which database.
+//! What is said on a new connection before the first call: who calls, which database, and statements to prepare.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,10 +9,124 @@ use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::poll::{Interest, poll};
 
-use super::orders::{Login, Secret};
+use super::cluster::{self, Cluster};
+use super::orders::{CallOrder, Login, Secret, Speaks};
 use super::redis;
 use super::stream::Stream;
 use super::wire::Frame;
+
+/// What is said first.
+#[derive(Clone, Debug)]
+pub enum Greeting {
+    /// Nothing: the first call begins.
+    None,
+    /// Redis.
+    Redis(Login),
+    /// PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres {
+        /// Who calls.
+        login: Login,
+        /// The database.
+        database: String,
+        /// Statements, each with the number of parameters that its calls give.
+        statements: Vec<(String, usize)>,
+    },
+}
+
+impl Greeting {
+    /// Of a run.
+    pub fn of(order: &CallOrder) -> Self {
+        match &order.speaks {
+            Speaks::Redis(login) => Greeting::Redis(login.clone()),
+            #[cfg(feature = "postgres")]
+            Speaks::Postgres { login, database } => {
+                let parameters = |step: &msgpath_rpc::command::Step| {
+                    usize::from(step.sent_key().is_some()) + usize::from(step.sent_value().is_some())
+                };
+                let statements = order.steps.iter().map(|step| (step.method.clone(), parameters(step))).collect();
+                Greeting::Postgres { login: login.clone(), database: database.clone(), statements }
+            }
+            _ => Greeting::None,
+        }
+    }
+
+    /// Says it on a connection, and waits for the answers. Returns what the server calls itself, where it says so.
+    ///
+    /// # Errors
+    /// E65: the server refuses, or does not answer in time. E146: it does not take a statement.
+    pub fn say(&self, stream: &Stream, patience: Duration) -> Result<Option<String>, Problem> {
+        match self {
+            Greeting::None => Ok(None),
+            Greeting::Redis(login) => login.say(stream, patience).map(|()| None),
+            #[cfg(feature = "postgres")]
+            Greeting::Postgres { login, database, statements } => {
+                prepare(stream, patience, (login, database), statements)
+            }
+        }
+    }
+}
+
+/// Makes a connection to PostgreSQL ready for calls.
+#[cfg(feature = "postgres")]
+fn prepare(
+    stream: &Stream,
+    patience: Duration,
+    (login, database): (&Login, &str),
+    statements: &[(String, usize)],
+) -> Result<Option<String>, Problem> {
+    use super::postgres::{Hello, Refused, Step};
+    let refused = |why: Refused| refusal(why, login, database, statements);
+    let user = login.user.as_deref().unwrap_or_default();
+    let password = login.password.as_ref().map(|Secret(word)| word.as_str());
+    let (mut hello, first) = Hello::new((user, password, database), statements).map_err(refused)?;
+    let lost = |why: String| refused(Refused::Foreign(why));
+    send(stream, &first).map_err(lost)?;
+    let (mut bytes, mut part) = (bytes::BytesMut::new(), [0; 4096]);
+    loop {
+        while let Some(step) = hello.feed(&mut bytes).map_err(refused)? {
+            match step {
+                Step::Send(message) => send(stream, &message).map_err(lost)?,
+                Step::Wait => {}
+                Step::Ready => return Ok(hello.server),
+            }
+        }
+        let got = receive(stream, &mut part, patience).map_err(lost)?;
+        bytes.extend_from_slice(&part[..got]);
+    }
+}
+
+/// What the user reads of a server that refuses.
+#[cfg(feature = "postgres")]
+fn refusal(why: super::postgres::Refused, login: &Login, database: &str, statements: &[(String, usize)]) -> Problem {
+    use super::postgres::{Refused, advice};
+    let user = shown(login.user.as_deref().unwrap_or_default());
+    let problem = |what: String| Problem::new("E65", Exit::CannotStart, what);
+    let statement = |at: usize| {
+        let text = statements.get(at).map_or("", |(text, _)| text);
+        format!("the server does not take the statement: {}", shown(&text.chars().take(60).collect::<String>()))
+    };
+    let of_statement = |at| Problem::new("E146", Exit::CannotStart, statement(at));
+    match why {
+        Refused::Says(text) => problem(format!("the server did not take user {user} in database {}", shown(database)))
+            .why(format!("it says: {text}"))
+            .hint(advice(&text).unwrap_or_default()),
+        Refused::Statement(at, text) => {
+            of_statement(at).why(format!("it says: {text}")).hint(advice(&text).unwrap_or_default())
+        }
+        Refused::Parameters(at, has, gets) => of_statement(at)
+            .why(format!("it has {has} parameter(s), and a call gives {gets}"))
+            .hint("-key gives $1 and -value the next one, as text; leave out what the statement has not"),
+        Refused::NoPassword => problem(format!("the server wants a password of user {user}"))
+            .hint("--password-file FILE, or PGPASSWORD in the environment"),
+        Refused::Method(method) => problem(format!("the server wants to know user {user} by {}", shown(&method)))
+            .why("spoken are trust, password, md5 and SCRAM-SHA-256, without TLS")
+            .hint("another line of pg_hba.conf for this user and address"),
+        Refused::Foreign(why) => problem("the server did not take the greeting of PostgreSQL".into())
+            .why(why)
+            .hint("the port of a PostgreSQL server (5432, unless it was told otherwise)"),
+    }
+}
 
 impl Login {
     /// The commands, each with its name.
@@ -51,28 +165,60 @@ impl Login {
     }
 }
 
+/// The nodes of the cluster that the server at `seed` belongs to.
+///
+/// # Errors
+/// E65: it does not say.
+pub fn cluster(stream: &Stream, seed: std::net::SocketAddr, patience: Duration) -> Result<Cluster, Problem> {
+    let reply = answer(stream, &cluster::question(), patience);
+    reply.and_then(|bytes| Cluster::of(&bytes, seed)).map_err(|why| {
+        Problem::new("E65", Exit::CannotStart, "the server does not say which nodes its cluster has")
+            .why(why)
+            .hint("leave out --cluster")
+    })
+}
+
 /// A request and what is to be said of its reply.
 fn ask(stream: &Stream, request: &[u8], patience: Duration) -> Result<Option<super::wire::Remark>, String> {
-    let text = |error: io::Error| error.to_string();
-    // A new connection has room for a request of this length.
-    stream.send(request, &mut CallCounts::default()).map_err(text)?;
+    Ok(redis::reply(&answer(stream, request, patience)?)?.remark)
+}
+
+/// A request and its reply.
+fn answer(stream: &Stream, request: &[u8], patience: Duration) -> Result<Vec<u8>, String> {
+    send(stream, request)?;
     let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
     loop {
-        let patience = patience.as_millis().try_into().unwrap_or(i32::MAX);
-        if !poll(stream.as_fd(), Interest::Read, patience).map_err(text)? {
-            return Err("it does not answer".into());
-        }
-        let got = match stream.recv_now(&mut part) {
-            // Of TLS a part came, or what is none of the answer.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            got => got.map_err(text)?,
-        };
-        if got == 0 {
-            return Err("it closed the connection".into());
-        }
+        let got = receive(stream, &mut part, patience)?;
         bytes.extend_from_slice(&part[..got]);
         if let Frame::Whole(whole) = redis::frame(&bytes)? {
-            return Ok(redis::reply(&bytes[..whole])?.remark);
+            bytes.truncate(whole);
+            return Ok(bytes);
+        }
+        if bytes.len() > cluster::MOST_LIST {
+            return Err("it answers with more than 1 MiB".into());
+        }
+    }
+}
+
+/// Sends a request on a new connection, which has room for one of this length.
+fn send(stream: &Stream, request: &[u8]) -> Result<(), String> {
+    stream.send(request, &mut CallCounts::default()).map_err(|error| error.to_string())
+}
+
+/// Bytes that came, at least one.
+fn receive(stream: &Stream, part: &mut [u8], patience: Duration) -> Result<usize, String> {
+    let text = |error: io::Error| error.to_string();
+    let patience = patience.as_millis().try_into().unwrap_or(i32::MAX);
+    loop {
+        // First: what TLS has opened already, the kernel does not tell of.
+        match stream.recv_now(part) {
+            // Nothing, or of TLS a part, or what is none of the answer.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(0) => return Err("it closed the connection".into()),
+            got => return got.map_err(text),
+        }
+        if !poll(stream.as_fd(), Interest::Read, patience).map_err(text)? {
+            return Err("it does not answer".into());
         }
     }
 }
@@ -86,7 +232,12 @@ mod tests {
     use super::*;
 
     fn login() -> Login {
-        Login { user: Some("anna".into()), password: Some(Secret::new("s3cret word".into())), database: 2 }
+        Login {
+            user: Some("anna".into()),
+            password: Some(Secret::new("s3cret word".into())),
+            database: 2,
+            cluster: false,
+        }
     }
 
     #[test]

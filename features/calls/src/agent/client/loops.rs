@@ -18,6 +18,7 @@ use msgpath_agent::team::thread_problem;
 use msgpath_agent::wire;
 use msgpath_agent::wire::Debt;
 
+use super::cluster::{self, Cluster, Redirect};
 use super::connection::{Connection, Inbox, Watch, send};
 use super::ledger::Ledger;
 use super::maker::{Draws, Maker};
@@ -67,6 +68,10 @@ impl Shared {
 pub struct Line {
     /// The socket.
     pub connection: Connection,
+    /// To the other nodes of a cluster.
+    pub others: Vec<Connection>,
+    /// Which of them has a key.
+    pub cluster: Option<Cluster>,
     /// Puts requests together.
     pub wire: Wire,
     /// Its registers.
@@ -86,7 +91,18 @@ impl Line {
     /// Ready for the first command.
     pub fn new(connection: Connection, wire: Wire, draws: Draws, shared: &Shared) -> Self {
         let maker = Maker::new(&shared.order.steps[0], connection.index, shared.order.connections);
-        Self { connection, wire, draws, maker, step: 0, debt: Debt::default(), out: Vec::new(), batch: Vec::new() }
+        Self {
+            connection,
+            others: Vec::new(),
+            cluster: None,
+            wire,
+            draws,
+            maker,
+            step: 0,
+            debt: Debt::default(),
+            out: Vec::new(),
+            batch: Vec::new(),
+        }
     }
 
     fn turn_to(&mut self, step: usize, shared: &Shared) {
@@ -221,6 +237,36 @@ fn exchange(
     (received, t4)
 }
 
+/// The connection to a node of a cluster; the first one is that of the server that was named.
+fn node<'a>(own: &'a mut Connection, others: &'a mut [Connection], at: usize) -> &'a mut Connection {
+    match at.checked_sub(1).and_then(|at| others.get_mut(at)) {
+        Some(other) => other,
+        None => own,
+    }
+}
+
+/// Makes a call again at the node that has its key: both ways are in its time, as they are for any client of a cluster.
+fn follow(
+    connection: &mut Connection,
+    wire: &mut Wire,
+    out: &mut [u8],
+    (shared, calls, asking): (&Shared, &mut CallCounts, bool),
+    gone: &mut Gone,
+) -> Exchanged {
+    let (t1, unix_us, sent_at) = (gone.t1, gone.unix_us, gone.sent_at);
+    gone.renewed = Some("redirected by the cluster to another node (MOVED or ASK): both ways are in its time");
+    if asking {
+        let (said, t4) = exchange(connection, wire, &mut cluster::asking(), (shared, calls), gone);
+        match said {
+            Ok((whole, _)) => connection.inbox.consume(whole),
+            Err(broken) => return (Err(broken), t4),
+        }
+    }
+    let exchanged = exchange(connection, wire, out, (shared, calls), gone);
+    (gone.t1, gone.unix_us, gone.sent_at) = (t1, unix_us, sent_at);
+    exchanged
+}
+
 /// One call and its reply; `due`: when a schedule says that it goes. Returns T1 and T4.
 fn one(
     line: &mut Line,
@@ -229,7 +275,7 @@ fn one(
     (place, due): (&Place, Option<u64>),
     part: &mut Part,
 ) -> Result<(u64, u64), Broken> {
-    let Line { connection, wire, draws, maker, out, .. } = line;
+    let Line { connection, others, cluster, wire, draws, maker, out, .. } = line;
     let renew =
         |connection: &mut Connection| connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()));
     let mut gone = Gone { due, ..Gone::default() };
@@ -239,6 +285,9 @@ fn one(
     }
     let sent = wire.build(&step.method, maker, draws, out);
     maker.advance();
+    let own = connection;
+    let at = cluster.as_ref().map_or(0, |cluster| cluster.node_of(&out[sent.key.clone()]));
+    let mut connection = node(own, others, at);
     connection.inbox.room(wire.guess(&sent));
     let calls = &mut part.report.calls;
     let (mut received, mut t4) = exchange(connection, wire, out, (shared, calls), &mut gone);
@@ -247,6 +296,13 @@ fn one(
         renew(connection)?;
         gone.renewed = Some("made again over a new connection: the server had closed the one that was kept");
         (received, t4) = exchange(connection, wire, out, (shared, calls), &mut gone);
+    }
+    if let (Ok((whole, _)), Some(cluster)) = (&received, cluster)
+        && let Some(Redirect { node: to, asking }) = cluster.redirect(connection.inbox.reply(*whole))
+    {
+        connection.inbox.consume(*whole);
+        connection = node(own, others, to);
+        (received, t4) = follow(connection, wire, out, (shared, calls, asking), &mut gone);
     }
     gone.note(sent, out, connection.port(), &shared.order);
     let (whole, first) = match received {
@@ -282,6 +338,7 @@ fn one(
     let got = Got { first, t4, bytes: whole, body: first_bytes(body), reply };
     (connection.stale, connection.used) = (got.reply.closes, true);
     let beyond = connection.inbox.beyond(whole);
+    let beyond = if wire.may_go_on(beyond) { 0 } else { beyond.len() };
     connection.inbox.consume(whole);
     if let Some(what) = got.impossible(&gone) {
         part.settle(place, connection.index, &gone, None);

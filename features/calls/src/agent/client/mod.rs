@@ -8,6 +8,7 @@
 //! Both are there with the cargo feature `tls`, and `without` stands in for them where it is off.
 
 mod calling;
+pub mod cluster;
 mod connection;
 pub mod http;
 #[cfg(feature = "tls")]
@@ -19,6 +20,8 @@ mod maker;
 mod memory;
 pub mod orders;
 mod part;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod redis;
 mod stream;
 #[cfg(feature = "tls")]

@@ -56,6 +56,8 @@ pub enum Answer {
         server: Option<u32>,
         /// Kernel counters that are read around its rounds, by name.
         counters: Vec<String>,
+        /// The nodes of the cluster, the one that was named first; empty: there is none.
+        nodes: Vec<SocketAddr>,
     },
     /// Before `Called`: some of what single calls left behind.
     Calls(Batch),
@@ -118,6 +120,14 @@ pub enum Speaks {
         /// HTTP/2 instead.
         http2: bool,
     },
+    /// PostgreSQL: the statements are the methods of the commands.
+    #[cfg(feature = "postgres")]
+    Postgres {
+        /// Who calls; its number of a database means nothing.
+        login: Login,
+        /// The database.
+        database: String,
+    },
 }
 
 impl Speaks {
@@ -149,6 +159,8 @@ pub struct Login {
     pub password: Option<Secret>,
     /// The database; 0 is chosen on every new connection.
     pub database: u32,
+    /// Redis only: each key is called at the node of the cluster that has it.
+    pub cluster: bool,
 }
 
 /// A password. It goes to the end that calls and to the server, and is never printed.
@@ -221,6 +233,9 @@ impl CallOrder {
         {
             return Err("connections, threads or calls in flight out of range");
         }
+        if matches!(&self.speaks, Speaks::Redis(login) if login.cluster && (self.inflight > 1 || login.database > 0)) {
+            return Err("a cluster with several calls in flight or a database");
+        }
         let alone = self.inflight > 1 || self.load != Load::Closed || self.speaks.is_http2();
         if self.threads != self.connections && alone {
             return Err("a thread with several connections of a schedule, or with several calls in flight");
@@ -235,6 +250,10 @@ impl CallOrder {
             && body.len() > MOST_BODY
         {
             return Err("a body out of range");
+        }
+        #[cfg(feature = "postgres")]
+        if self.steps.iter().any(|step| step.method.len() > super::postgres::MOST_STATEMENT) {
+            return Err("a statement out of range");
         }
         let fine = |step: &Step| {
             let calls = step.rep.checked_mul(step.k).unwrap_or(0);
@@ -283,6 +302,8 @@ impl CallsOrder {
 pub enum Broken {
     /// The server closed it; so many bytes of a reply were there.
     Closed(usize),
+    /// The server closed it, and said why.
+    Parted(String),
     /// What came is not a reply to what was asked.
     Foreign(String),
     /// A reply with other bytes than it must have.

@@ -156,8 +156,8 @@ pub fn advice(text: &str) -> Option<&'static str> {
             "this user may not call that command with that key: ACL LIST at the server; another user: redis://USER@HOST"
         }
         "MOVED" | "ASK" => {
-            "a cluster: the key belongs to the node that the reply names. Call that node, with keys of its slots: {1}k0, {1}k1 \
-             are in one slot"
+            "a cluster: the key belongs to the node that the reply names. --cluster calls each key at its node; or call that node, with keys \
+             of its slots: {1}k0, {1}k1 are in one slot"
         }
         "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" => {
             "the cluster is not whole at the moment: CLUSTER INFO at the server"

@@ -39,7 +39,8 @@ impl Team {
     /// # Errors
     /// What the end says to it: a thread could not be started, or may not run on its CPU.
     pub fn new(lines: Vec<Line>, shared: &Arc<Shared>) -> Result<Self, FromEnd> {
-        let watches = lines.iter().map(|line| Arc::clone(&line.connection.watch)).collect();
+        let all = lines.iter().flat_map(|line| std::iter::once(&line.connection).chain(&line.others));
+        let watches = all.map(|connection| Arc::clone(&connection.watch)).collect();
         let threads = shared.order.threads.max(1) as usize;
         let mut shares: Vec<Vec<Line>> = (0..threads).map(|_| Vec::new()).collect();
         for (at, line) in lines.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The three protocols: a call becomes bytes, bytes become a reply. No I/O.
+//! The protocols: a call becomes bytes, bytes become a reply. No I/O.
 
 use std::ops::Range;
 
@@ -8,6 +8,8 @@ use msgpath_rpc::{Header, Kind, MARKER_BYTES, MAX_BODY, Marker, Method, RPC_HEAD
 
 use super::http::Http;
 use super::maker::{Drawn, Draws, Maker};
+#[cfg(feature = "postgres")]
+use super::postgres::Postgres;
 use super::redis;
 
 /// Marker and header of a request.
@@ -102,6 +104,9 @@ pub enum Wire {
     Redis,
     /// HTTP.
     Http(Http),
+    /// PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(Postgres),
 }
 
 impl Wire {
@@ -109,6 +114,8 @@ impl Wire {
     pub fn does(&self, method: &str) -> Does {
         match (self, method.to_ascii_lowercase().as_str()) {
             (Wire::Http(_), "ping") => Does::Else,
+            #[cfg(feature = "postgres")]
+            (Wire::Postgres(_), _) => Does::Else,
             (_, "ping") => Does::Echoes,
             (_, "write" | "set" | "put") => Does::Writes,
             (_, "read" | "get") => Does::Reads,
@@ -120,8 +127,41 @@ impl Wire {
 
     /// Calls of this method follow.
     pub fn turn_to(&mut self, method: &str) {
-        if let Wire::Http(http) = self {
-            http.turn_to(method);
+        match self {
+            Wire::Http(http) => http.turn_to(method),
+            #[cfg(feature = "postgres")]
+            Wire::Postgres(postgres) => postgres.turn_to(method),
+            _ => {}
+        }
+    }
+
+    /// What the server called itself while the connection was made.
+    pub fn met(&mut self, server: Option<String>) {
+        match self {
+            #[cfg(feature = "postgres")]
+            Wire::Postgres(postgres) => postgres.met(server),
+            _ => drop(server),
+        }
+    }
+
+    /// Whether bytes behind a reply may have come unasked; the next reply begins with them.
+    pub fn may_go_on(&self, rest: &[u8]) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Wire::Postgres(_) => Postgres::is_unasked(rest),
+            _ => rest.is_empty(),
+        }
+    }
+
+    /// Why the server closed, where the last bytes before the end say so.
+    pub fn parting(&self, last: &[u8]) -> Option<String> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Wire::Postgres(_) => Postgres::parting(last),
+            _ => {
+                let _ = last;
+                None
+            }
         }
     }
 
@@ -171,6 +211,8 @@ impl Wire {
             }
             Wire::Redis => redis::build(method, maker, draws, out),
             Wire::Http(http) => http.build(method, maker, draws, out),
+            #[cfg(feature = "postgres")]
+            Wire::Postgres(postgres) => postgres.build(maker, draws, out),
         }
     }
 
@@ -197,6 +239,8 @@ impl Wire {
             }
             Wire::Redis => redis::frame(bytes),
             Wire::Http(http) => http.frame(bytes),
+            #[cfg(feature = "postgres")]
+            Wire::Postgres(postgres) => postgres.frame(bytes),
         }
     }
 
@@ -222,6 +266,8 @@ impl Wire {
             }
             Wire::Redis => redis::reply(bytes),
             Wire::Http(http) => http.reply(bytes),
+            #[cfg(feature = "postgres")]
+            Wire::Postgres(postgres) => postgres.reply(bytes),
         }
     }
 

@@ -3,6 +3,8 @@
 
 mod collected;
 mod plan;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod target;
 
 pub use crate::agent::client::orders::Record;
@@ -121,6 +123,8 @@ pub struct Connected {
     pub route: Result<Route, String>,
     /// The namespaces of client and server, where both are on this machine.
     pub between: Option<Between>,
+    /// The nodes of a cluster, the one that was named first; empty: there is none.
+    pub nodes: Vec<SocketAddr>,
 }
 
 impl Connected {
@@ -204,6 +208,11 @@ fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, 
     let speaks = match protocol {
         Protocol::Lab => Speaks::Lab { pad: if request.plain || seed1 { 0 } else { Header::ASK } },
         Protocol::Redis => Speaks::Redis(login.clone()),
+        #[cfg(feature = "postgres")]
+        Protocol::Postgres => {
+            let database = path.trim_start_matches('/').to_owned();
+            Speaks::Postgres { login: login.clone(), database }
+        }
         Protocol::Http => {
             // A device of this machine means nothing to the server (RFC 6874).
             let host = host.split('%').next().unwrap_or_default();
@@ -278,13 +287,17 @@ pub fn call(
     let waits = 1 + u32::from(request.target.tls) + u32::from(request.http2);
     let patience = Duration::from_nanos(request.connect_timeout_ns).saturating_mul(waits * request.connections);
     let answer = near.answer_within(patience.saturating_add(Duration::from_secs(15)))?.0;
-    let Ok(Answer::Calling { from, server, counters }) = had(answer)?.of_role() else { return Err(out_of_turn()) };
+    let Ok(Answer::Calling { from, server, counters, nodes }) = had(answer)?.of_role() else {
+        return Err(out_of_turn());
+    };
     let route = address.tcp().map_or_else(|| Err("a Unix socket has no device".into()), route::to);
-    let connected = Connected { to: address, more, from, route, between: request.between.clone() };
+    let connected = Connected { to: address, more, from, route, between: request.between.clone(), nodes };
     listener.connected(&connected);
     let here = connected.between.is_none() && connected.same_machine().is_some();
     let server = request.server.or(server);
     let server = server.or_else(|| who_listens(connected.to.tcp()?).filter(|_| here));
+    // What one of several nodes spends is not what the calls cost.
+    let server = server.filter(|_| connected.nodes.len() < 2);
     plan.baseline = plan.cases[0].path.clone();
     let mut header = header(&request, plan, &connected, counters, begin.1, &mut near)?;
     progress.started(&header);
@@ -544,6 +557,8 @@ impl Run<'_> {
                 let why = why_closed(self.request.target.protocol, last_status, method);
                 problem("E35", what).why(why)
             }
+            Broken::Parted(why) => problem("E35", format!("the server closed {which} after {answered} of {of} calls"))
+                .why(format!("it says: {why}")),
             Broken::Foreign(why) => {
                 problem("E34", format!("what came over {which} is not a reply to what was asked")).why(why)
             }

@@ -43,7 +43,7 @@ fn sizes(protocol: Protocol, step: &Step) -> (u64, u64) {
             (whole, if step.method == "ping" { whole } else { LAB_HEAD as u64 })
         }
         // Framing is a few bytes; what was sent is in the calls.
-        Protocol::Redis | Protocol::Http => ((key + value).max(1), 1),
+        _ => ((key + value).max(1), 1),
     }
 }
 
@@ -93,5 +93,10 @@ fn label(protocol: Protocol, method: &str) -> String {
         Protocol::Lab => method.chars().take(64).collect(),
         Protocol::Redis => redis::command(method),
         Protocol::Http => http::command(method),
+        #[cfg(feature = "postgres")]
+        Protocol::Postgres => {
+            let words: Vec<&str> = method.split_whitespace().collect();
+            words.join(" ").chars().take(64).collect()
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Whom the calls go to: the lab's protocol, Redis or HTTP.
+//! Whom the calls go to: the lab's protocol, Redis, HTTP or PostgreSQL.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +19,9 @@ pub enum Protocol {
     Redis,
     /// HTTP.
     Http,
+    /// PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres,
 }
 
 impl Protocol {
@@ -28,6 +31,8 @@ impl Protocol {
             Protocol::Lab => "lab",
             Protocol::Redis => "redis",
             Protocol::Http => "http",
+            #[cfg(feature = "postgres")]
+            Protocol::Postgres => "postgres",
         }
     }
 }
@@ -45,9 +50,9 @@ pub struct RpcTarget {
     pub socket: Option<String>,
     /// Port; `None`: not typed.
     pub typed_port: Option<u16>,
-    /// HTTP only: the path, with its slash in front.
+    /// HTTP: the path, with its slash in front; PostgreSQL: the database, in the same way.
     pub path: String,
-    /// Redis only.
+    /// Redis and PostgreSQL.
     pub login: Login,
 }
 
@@ -59,6 +64,8 @@ impl RpcTarget {
             Protocol::Redis => 6379,
             Protocol::Http if self.tls => 443,
             Protocol::Http => 80,
+            #[cfg(feature = "postgres")]
+            Protocol::Postgres => super::postgres::PORT,
         })
     }
 }
@@ -79,6 +86,12 @@ impl FromStr for RpcTarget {
             Some(("rediss", rest)) => (Protocol::Redis, true, rest),
             Some(("http", rest)) => (Protocol::Http, false, rest),
             Some(("https", rest)) => (Protocol::Http, true, rest),
+            #[cfg(feature = "postgres")]
+            Some(("postgres" | "postgresql", rest)) => {
+                let target = super::postgres::read(rest).ok_or_else(bad)?;
+                check_one_peer(&target.host)?;
+                return Ok(target);
+            }
             Some(("http+unix", rest)) => return over_unix(Protocol::Http, rest).ok_or_else(bad),
             Some(("redis+unix" | "redis-socket", rest)) => return over_unix(Protocol::Redis, rest).ok_or_else(bad),
             Some(_) => return Err(bad()),
@@ -97,35 +110,41 @@ impl FromStr for RpcTarget {
             login.database = number.map_or(Ok(0), |number| number.parse().map_err(|_| bad()))?;
             path = "/";
         }
-        let (host, port) = match place.strip_prefix('[') {
-            Some(rest) => {
-                let (host, after) = rest.split_once(']').ok_or_else(bad)?;
-                match after {
-                    "" => (host, None),
-                    after => (host, Some(after.strip_prefix(':').ok_or_else(bad)?)),
-                }
-            }
-            // More than one colon: an IPv6 address without a port.
-            None if place.matches(':').count() > 1 => (place, None),
-            None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
-        };
-        let fine = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
-        if host.is_empty() || !host.chars().all(fine) {
-            return Err(bad());
-        }
+        let (host, typed_port) = host_and_port(place, bad)?;
         check_one_peer(host)?;
-        let typed_port = port.map(parse_port).transpose()?;
         Ok(Self { protocol, tls, host: host.into(), socket: None, typed_port, path: path.into(), login })
     }
 }
 
+/// `host`, `host:1`, `[::1]:1`.
+pub(super) fn host_and_port(place: &str, bad: impl Fn() -> BadTarget) -> Result<(&str, Option<u16>), BadTarget> {
+    let (host, port) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']').ok_or_else(&bad)?;
+            match after {
+                "" => (host, None),
+                after => (host, Some(after.strip_prefix(':').ok_or_else(&bad)?)),
+            }
+        }
+        // More than one colon: an IPv6 address without a port.
+        None if place.matches(':').count() > 1 => (place, None),
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
+    if host.is_empty() || !host.chars().all(fine) {
+        return Err(bad());
+    }
+    Ok((host, port.map(parse_port).transpose()?))
+}
+
 /// `anna:word`, as it stands in front of an `@`.
-fn who_calls(who: &str) -> Login {
+pub(super) fn who_calls(who: &str) -> Login {
     let (user, password) = who.split_once(':').map_or((who, None), |(user, word)| (user, Some(word)));
     Login {
         user: Some(decoded(user)).filter(|user| !user.is_empty()),
         password: password.map(|word| Secret::new(decoded(word))),
         database: 0,
+        cluster: false,
     }
 }
 
@@ -163,6 +182,10 @@ impl fmt::Display for RpcTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let user = self.login.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+        #[cfg(feature = "postgres")]
+        if self.protocol == Protocol::Postgres {
+            return super::postgres::put(self, f);
+        }
         if let Some(socket) = &self.socket {
             return match (self.protocol, self.login.database) {
                 (Protocol::Redis, 0) => write!(f, "redis+unix://{user}{socket}"),
@@ -177,7 +200,7 @@ impl fmt::Display for RpcTarget {
                 write!(f, "redis{s}://{user}{host}:{}", self.port())?;
                 if self.login.database > 0 { write!(f, "/{}", self.login.database) } else { Ok(()) }
             }
-            Protocol::Http => write!(f, "http{s}://{host}:{}{}", self.port(), self.path),
+            _ => write!(f, "http{s}://{host}:{}{}", self.port(), self.path),
         }
     }
 }
@@ -195,7 +218,7 @@ pub fn without_password(word: &str) -> String {
 }
 
 /// Text of a URL with its `%41` put in.
-fn decoded(text: &str) -> String {
+pub(super) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
