@@ -90,7 +90,7 @@ impl Job {
         Ok(Outcome::new(report))
     }
 
-    /// Receives until the time is over; the far end goes on, uncounted, until the near end closes or nothing comes any more.
+    /// Receives until the time is over; what may be lost until nothing comes any more.
     pub(crate) fn receive_in_time(
         &self,
         ends: &mut dyn ReceiverEnds,
@@ -117,17 +117,19 @@ impl Job {
         receiving.until(ends, messages, inbox, begin + timed.lead_ns)?;
         let meter = Meter::start(&self.counting, ends, receiving.delivery);
         // What comes from now on counts.
-        let trimmed_ns = meter.start - begin;
+        let trimmed_ns = if begin > 0 { meter.start - begin } else { 0 };
         receiving.until(ends, messages, inbox, begin + timed.ns)?;
-        // A near end that is in the midst of a write ends it only where somebody reads: until it closes.
-        while receiving.goes && !self.near {
-            receiving.some(ends, messages, inbox)?;
+        if messages.lossy {
+            receiving.rest(ends, messages, inbox)?;
         }
         let end = receiving.last.max(meter.start);
         let mut report = meter.stop(ends, end, receiving.delivery);
         report.trimmed_ns = trimmed_ns;
         report.bytes_received = report.delivery.received * order.pieces.total();
-        Ok(Outcome { slots: Some(receiving.slots), ..Outcome::new(report) })
+        // A sender that waits for room would not see that its time is over.
+        let slots = std::mem::take(&mut receiving.slots);
+        receiving.rest(ends, messages, inbox)?;
+        Ok(Outcome { slots: Some(slots), ..Outcome::new(report) })
     }
 
     /// Echoes until the time is over, one row a message.
@@ -230,6 +232,19 @@ impl Receiving<'_> {
             // Silence ends the far end's part; the near end goes on until its time is over.
             self.goes = self.job.near;
             self.last = if self.job.near { clock::now() } else { self.last };
+        }
+        Ok(())
+    }
+
+    /// The far end receives what still comes, until the near end closes or the round is ended.
+    fn rest(
+        &mut self,
+        ends: &mut dyn ReceiverEnds,
+        messages: &Messages<'_>,
+        inbox: &mut Inbox,
+    ) -> Result<(), LoopError> {
+        while self.goes && !self.job.near {
+            self.some(ends, messages, inbox)?;
         }
         Ok(())
     }

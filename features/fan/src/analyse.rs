@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use msgpath_core::explained;
 use msgpath_core::explained::Explained;
-use msgpath_core::schema::{ClientRound, RoundRecord, RunHeader};
+use msgpath_core::schema::{ClientRound, RoundRecord, RunHeader, Slots};
 use msgpath_stats::describe::median;
 use msgpath_stats::estimate::{Estimate, log_estimate_in_time, mean_estimate};
 use msgpath_stats::fairness::jain;
@@ -119,22 +119,24 @@ impl FanSummary {
     }
 }
 
-/// Bytes of each client in the time of a round in which all of them send, and how long that is, ns; `None`: there is no such time.
-/// `one_clock`: the receivers read one clock, or each counts from its own begin.
+/// Bytes of each client in the time of a round in which all of them are to send, and how long that is, ns; `None`: nothing came from any.
+/// All are told to go at once, so a client of which nothing has come yet has a rate of 0. `one_clock`: the receivers read one clock, or
+/// each counts from its own begin.
 pub fn joint(clients: &[ClientRound], one_clock: bool) -> Option<(Vec<u64>, u64)> {
-    let width = clients.first()?.slots.width_ns.max(1);
-    if clients.iter().any(|client| client.slots.begin_ns == 0 || client.slots.width_ns != width) {
+    let begun = || clients.iter().map(|client| &client.slots).filter(|slots| slots.begin_ns > 0);
+    let first_begun = begun().min_by_key(|slots| slots.begin_ns)?;
+    let width = first_begun.width_ns.max(1);
+    if clients.iter().any(|client| client.slots.width_ns != first_begun.width_ns) {
         return None;
     }
-    let shift = |client: &ClientRound| if one_clock { 0 } else { client.slots.begin_ns };
-    let begin = |client: &ClientRound| client.slots.begin_ns - shift(client);
-    let from = clients.iter().map(|client| begin(client).saturating_add(client.slots.lead_ns)).max()?;
-    let to = clients.iter().map(|client| begin(client).saturating_add(client.slots.span_ns)).min()?;
+    let shift = |slots: &Slots| if one_clock { 0 } else { slots.begin_ns };
+    let begin = first_begun.begin_ns - shift(first_begun);
+    let (from, to) = (begin.saturating_add(first_begun.lead_ns), begin.saturating_add(first_begun.span_ns));
     // Whole slots only.
     let (first, last) = (from.div_ceil(width), to / width);
     let ns = last.checked_sub(first).filter(|slots| *slots > 0)?.saturating_mul(width);
     let of = |client: &ClientRound| {
-        let back = shift(client) / width;
+        let back = shift(&client.slots) / width;
         let slots = client.slots.bytes.iter().enumerate();
         let at = |n: usize| client.slots.first.saturating_sub(back).saturating_add(n as u64);
         let counted = slots.filter(|(n, _)| (first..last).contains(&at(*n)));
@@ -226,6 +228,11 @@ fn is_slowest(joint: &Joint<'_>, client: u32, echoed: bool) -> bool {
     }
 }
 
+/// Mean of what is never below 0, nor is its interval.
+fn mean(values: &[f64]) -> Option<Estimate> {
+    mean_estimate(values).map(|estimate| Estimate { low: estimate.low.map(|low| low.max(0.0)), ..estimate })
+}
+
 fn client(at: usize, joints: &[Joint<'_>], middles: &[Option<f64>], size: f64) -> ClientSummary {
     let own = || joints.iter().map(move |joint| &joint.clients[at]);
     // Means of the rates themselves: the rates of all clients add up to the joint one.
@@ -240,9 +247,9 @@ fn client(at: usize, joints: &[Joint<'_>], middles: &[Option<f64>], size: f64) -
     ClientSummary {
         client: at as u32 + 1,
         place: String::new(),
-        bits_per_s: mean_estimate(&rates.iter().map(|rate| 8.0 * rate).collect::<Vec<f64>>()),
-        messages_per_s: mean_estimate(&rates.iter().map(|rate| rate / size).collect::<Vec<f64>>()),
-        share: mean_estimate(&shares.collect::<Vec<f64>>()),
+        bits_per_s: mean(&rates.iter().map(|rate| 8.0 * rate).collect::<Vec<f64>>()),
+        messages_per_s: mean(&rates.iter().map(|rate| rate / size).collect::<Vec<f64>>()),
+        share: mean(&shares.collect::<Vec<f64>>()),
         p50_ns: mean_estimate(
             &own().filter_map(|client| client.latency.p50_ns).map(|ns| ns as f64).collect::<Vec<f64>>(),
         ),
@@ -311,16 +318,22 @@ mod tests {
         let mut clients = run.rounds[0].clients.clone();
         let (bytes, ns) = joint(&clients, true).unwrap();
         assert!((bytes[0] as f64 / (1e6 * ns as f64 / 1e9) - 1.0).abs() < 0.01, "{bytes:?} in {ns}");
-        // One that begins in the middle cuts the time of all; one that begins when the other has ended leaves none.
+        // One of which nothing comes for 100 ms, or never, has less, and does not shorten the time.
         let late = |clients: &mut [ClientRound], ms: u64| {
             clients[1].slots.begin_ns += ms * MS;
             clients[1].slots.first = clients[1].slots.begin_ns / clients[1].slots.width_ns;
         };
         late(&mut clients, 100);
-        assert!(joint(&clients, true).unwrap().1 < ns - 90 * MS);
+        let (bytes, same) = joint(&clients, true).unwrap();
+        assert!(same == ns && bytes[1] < bytes[0] * 4 / 5, "{bytes:?}");
         // With clocks of their own each counts from its own begin.
-        assert!(joint(&clients, false).unwrap().1 >= ns - 10 * MS);
-        late(&mut clients, 300);
+        let (bytes, _) = joint(&clients, false).unwrap();
+        assert!(bytes[1] > bytes[0] * 9 / 10, "{bytes:?}");
+        (clients[1].slots.begin_ns, clients[1].slots.first) = (0, 0);
+        clients[1].slots.bytes.clear();
+        let (bytes, same) = joint(&clients, true).unwrap();
+        assert!(same == ns && bytes[1] == 0 && bytes[0] > 0, "{bytes:?}");
+        clients.iter_mut().for_each(|client| client.slots.begin_ns = 0);
         assert_eq!(joint(&clients, true), None);
         // One that was cut off counts as nothing from then on, and does not end the time.
         let mut clients = run.rounds[0].clients.clone();
