@@ -162,7 +162,9 @@ pub fn round(lines: &mut [Line], order: &CallsOrder, shared: &Shared) -> Part {
             report.tcp = Some(report.tcp.map_or(own, |sum| sum.plus(own)));
         }
         part.connect_ns = part.connect_ns.max(line.connection.connect_ns.take());
-        Handshakes::join(&mut part.handshakes, line.connection.handshakes.take());
+        for connection in std::iter::once(&mut line.connection).chain(&mut line.others) {
+            Handshakes::join(&mut part.handshakes, connection.handshakes.take());
+        }
     }
     part
 }
