@@ -94,7 +94,7 @@ Targets
   http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value, or --body
   http+unix:///run/x.sock:/PATH, http+unix://%2Frun%2Fx.sock/PATH   the same at a Unix socket";
 
-/// Calls of a server: RPC lab, Redis, HTTP, PostgreSQL
+/// Calls of a server: RPC lab, Redis, HTTP
 #[derive(Args, Debug)]
 #[command(override_usage = "msgpath rpc TARGET COMMAND [OPTIONS]", after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -803,7 +803,7 @@ fn errors_of_redis_are_failures_and_in_no_latency() {
     // A command of which nothing succeeded was not measured.
     let port = scripted(&["-MOVED 3999 127.0.0.1:6381\r\n", "-MOVED 4000 127.0.0.1:6381\r\n"]);
     let output = Home::new().run(&format!("rpc redis://127.0.0.1:{port} -k 50 GET -key k + --no-save")).ends_with(4);
-    output.says(&["none of 50 calls succeeded", "MOVED to 127.0.0.1:6381", "Call that node"]);
+    output.says(&["none of 50 calls succeeded", "MOVED to 127.0.0.1:6381", "call that node"]);
 }
 
 #[test]
