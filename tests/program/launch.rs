@@ -125,12 +125,12 @@ fn a_launcher_that_gives_no_agent_says_why() {
 fn a_data_address_that_leads_nowhere_is_named() {
     let home = Home::new();
     let enter = format!("{} {{program}}", script(&home, "enter", "exec \"$@\"").display());
-    // No connection goes to a broadcast address, and the kernel says so without a packet.
-    let line = format!("--no-save -c 10 --program {PROGRAM} --address 255.255.255.255");
+    // No connection goes to a broadcast address of loopback, and the kernel says so without a packet.
+    let line = format!("--no-save -c 10 --program {PROGRAM} --address 127.255.255.255");
     let output = echo(&home, "n2", &enter, &line);
     output.ends_with(3).says(&[
-        "error[E72]: data connection to 255.255.255.255, port ",
-        "to 255.255.255.255 (as typed)",
+        "error[E72]: data connection to 127.255.255.255, port ",
+        "to 127.255.255.255 (as typed)",
         "--address ADDR",
     ]);
 }
@@ -267,7 +267,8 @@ fn the_stages_of_both_ends_come_from_the_kernel_of_each() {
     let parts: Vec<f64> = band["parts_ns"].as_array().unwrap().iter().map(|ns| ns.as_f64().unwrap()).collect();
     let mean = |direction: &str, kind: &str| {
         let all = stages["stages"].as_array().unwrap().iter().zip(&parts);
-        let mut own = all.filter(|(stage, _)| stage["direction"] == direction && stage["kind"] == kind);
+        let mut own = all
+            .filter(|(stage, _)| stage.get("direction").is_some_and(|own| *own == direction) && stage["kind"] == kind);
         *own.next().unwrap_or_else(|| panic!("no {kind} of the {direction}: {stages}")).1
     };
     // The far end receives requests and sends replies: what its kernel did is there, by name.

@@ -15,6 +15,7 @@
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
+use msgpath_analyse::words;
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
 use msgpath_stats::estimate::Estimate;
 
@@ -30,10 +31,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
 
 /// A value with its range.
 fn with_range(estimate: &Estimate, print: impl Fn(f64) -> String) -> String {
-    match (estimate.low, estimate.high) {
-        (Some(low), Some(high)) => format!("{} (95 %: {} to {})", print(estimate.value), print(low), print(high)),
-        _ => print(estimate.value),
-    }
+    words::with_interval(estimate.value, estimate.low, estimate.high, print)
 }
 
 fn say(fan: &FanSummary) -> Option<Sentence> {

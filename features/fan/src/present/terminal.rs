@@ -1,7 +1,7 @@
 //! The answer, and the clients: all of them where they are few, else the slowest and how far they lie apart.
 
 use msgpath_analyse::Summary;
-use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, three_digits};
+use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, per_second, three_digits};
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table};
 use msgpath_present::{view, words};
 use msgpath_record::Run;
@@ -76,7 +76,7 @@ fn clients(fan: &FanSummary, style: Style) -> Table {
             .optional("range, 95 %", Align::Right, 6)
             .column("by median", Align::Right)
             .optional("p99", Align::Right, 5)
-            .optional("messages/s", Align::Right, 4);
+            .optional("rate", Align::Right, 4);
     } else {
         table = table
             .column("goodput", Align::Right)
@@ -111,7 +111,7 @@ fn clients(fan: &FanSummary, style: Style) -> Table {
                 range(client.p50_ns.as_ref(), &time),
                 value(client.times_p50.as_ref(), &|times| format!("{} ×", three_digits(times))),
                 p99.into(),
-                value(client.messages_per_s.as_ref(), &three_digits),
+                value(client.messages_per_s.as_ref(), &per_second),
             ]);
         } else {
             row.extend([
