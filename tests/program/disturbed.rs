@@ -160,7 +160,7 @@ fn a_cpu_that_is_taken_away_ends_no_run_and_is_named() {
 fn a_server_that_is_stopped_over_udp_is_named_and_no_nic_is_blamed() {
     for seconds in [4, 7] {
         let home = Home::new();
-        let line = "echo -w 0 -o what-ifs=no,extend=no --name stopped -x udp:send -t 3s -r 30 --json";
+        let line = "echo -w 0 -o what-ifs=no,extend=no --name stopped -x udp:send -t 10s -r 30 --json";
         let mut running = home.start(line);
         assert!(running.meets(&home.runs().join("stopped"), 1), "a round is recorded");
         let far = *running.children().first().expect("the far end is a child");

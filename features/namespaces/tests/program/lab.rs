@@ -62,7 +62,7 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
     let names =
         format!("echo --between {name}.b,{name}.a -x udp:send -c 400 -r 5 -w 0 -o what-ifs=no --no-save --json");
     let value = home.run(&names).ends_with(0).json();
-    assert_eq!(value["target"], format!("{name}.b → {name}.a (MTU 1400, 1.00 Gbit/s)"));
+    assert_eq!(value["target"], format!("{name}.b → {name}.a (MTU 1400, 1.00 Gbit/s) at 10.66.0.1"));
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     assert!(a.exists() && b.exists());
     home.run(&format!("lab down {name}")).ends_with(0);
