@@ -36,13 +36,8 @@ mod with_layers {
             let case = cases.iter().find(|case| case["case"]["id"] == *id).unwrap();
             case["case"]["path"].as_str().unwrap().to_owned()
         };
-        let steps: Vec<(String, Option<String>)> = layers
-            .iter()
-            .map(|layer| {
-                let beneath = &layer["times"]["baseline"];
-                (path(&layer["case"]), beneath.as_u64().map(|_| path(beneath)))
-            })
-            .collect();
+        let steps: Vec<(String, Option<String>)> =
+            layers.iter().map(|layer| (path(&layer["case"]), layer["times"].get("baseline").map(path))).collect();
         let step = |on: &str, to: &str| (format!("{on}:send"), Some(format!("{to}:send")));
         assert_eq!(steps[0], ("tcp:send".into(), None));
         assert_eq!(

@@ -47,5 +47,5 @@ pub const TLS: bool = cfg!(feature = "tls");
 /// E136: this build does not.
 pub fn lacking(what: &str) -> Problem {
     Problem::new("E136", Exit::Usage, format!("this build has no TLS and no HTTP/2, which {what} needs"))
-        .hint("cargo build --release --features tls   (the binaries that are given away have it)")
+        .hint("cargo build --release --features tls")
 }
