@@ -58,7 +58,9 @@ fn faults(lines: impl Iterator<Item = (String, String)>) -> (Vec<String>, usize)
         {
             continue;
         }
-        if !cfg!(feature = "layers") && line.contains("--layers ") {
+        if !cfg!(feature = "layers") && line.contains("--layers ")
+            || !cfg!(feature = "postgres") && line.contains("postgres://")
+        {
             continue;
         }
         count += 1;

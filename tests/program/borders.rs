@@ -45,8 +45,9 @@ const ALLOWED: [(&str, &[&str]); 11] = [
 ];
 
 /// Features that see another one, for which they have questions.
-const SEE_EACH_OTHER: [(&str, &str); 6] = [
+const SEE_EACH_OTHER: [(&str, &str); 7] = [
     ("msgpath-courses", "msgpath-calls"),
+    ("msgpath-courses", "msgpath-fan"),
     ("msgpath-courses", "msgpath-loaded"),
     ("msgpath-courses", "msgpath-namespaces"),
     ("msgpath-courses", "msgpath-periodic"),

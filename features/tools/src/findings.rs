@@ -60,12 +60,14 @@ fn said(header: &RunHeader) -> Option<Sentence> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use msgpath_core::Workload;
     use msgpath_core::plan::Plan;
+    use msgpath_core::units::Pieces;
+    use msgpath_core::{Case, PathName, Workload};
 
     #[test]
     fn speaks_of_an_import_whose_rate_was_shared_out() {
-        let mut header = RunHeader::new("one", "import", Plan::new(Workload::STREAM, Vec::new()));
+        let case = Case::new(PathName::new("tcp", "write", "block"), Pieces::whole(64));
+        let mut header = RunHeader::new("one", "import", Plan::new(Workload::STREAM, vec![case]));
         assert!(said(&header).is_none());
         header.parts.set(ImportFacts { sent_bits_per_s: 9.5e9, received_bits_per_s: 9.48e9 });
         let Some(Sentence::Warning(warning)) = said(&header) else { panic!("silent") };

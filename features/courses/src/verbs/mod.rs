@@ -32,4 +32,5 @@ const ALONE: &[&Feature] = &[
     &msgpath_namespaces::FEATURE,
     &msgpath_tools::FEATURE,
     &msgpath_loaded::FEATURE,
+    &msgpath_fan::FEATURE,
 ];
