@@ -638,7 +638,7 @@ fn check_redis(step: &command::Step) -> Result<(), Problem> {
 
 #[cfg(feature = "postgres")]
 fn check_postgres(step: &command::Step, verify: bool) -> Result<(), Problem> {
-    use crate::agent::client::postgres::MOST_STATEMENT;
+    use crate::agent::client::orders::MOST_STATEMENT;
     if verify {
         return Err(usage("--verify knows nothing of what a statement gives").hint("leave out --verify"));
     }

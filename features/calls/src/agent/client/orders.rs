@@ -16,6 +16,10 @@ use msgpath_agent::failure::Failure;
 
 use crate::record::{Handshakes, RpcRemark, RpcRow};
 
+/// Bytes of the longest statement of PostgreSQL.
+#[cfg(feature = "postgres")]
+pub const MOST_STATEMENT: usize = 64 << 10;
+
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;
 /// Most calls in flight on a connection.
@@ -252,7 +256,7 @@ impl CallOrder {
             return Err("a body out of range");
         }
         #[cfg(feature = "postgres")]
-        if self.steps.iter().any(|step| step.method.len() > super::postgres::MOST_STATEMENT) {
+        if self.steps.iter().any(|step| step.method.len() > MOST_STATEMENT) {
             return Err("a statement out of range");
         }
         let fine = |step: &Step| {

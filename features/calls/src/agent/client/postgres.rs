@@ -12,8 +12,6 @@ use postgres_protocol::message::frontend;
 use super::maker::{Draws, Maker};
 use super::wire::{Frame, MAX_REPLY, Remark, Reply, Sent};
 
-/// Bytes of the longest statement.
-pub const MOST_STATEMENT: usize = 64 << 10;
 /// Bytes of the longest message before the first call: the columns of a statement.
 const MOST_HELLO: usize = 1 << 20;
 /// Messages before the first call, at most: notices and settings are as many as the server likes.
