@@ -7,8 +7,8 @@ use crate::networks::{in_namespaces, may_have_namespaces};
 
 #[test]
 fn another_clock_source_is_named_with_its_rounds() {
-    if !may_have_namespaces() {
-        return;
+    if !may_have_namespaces() || !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: the file of the clock source cannot be another one here");
     }
     // The file of the kernel is another one in the namespace of the script, and changes once rounds are recorded.
     let text = "
