@@ -218,6 +218,13 @@ pub struct ConnectionOptions {
     pub set: Set,
 }
 
+impl ConnectionOptions {
+    /// Whether an end is started on another host or in a namespace.
+    pub fn is_elsewhere(&self) -> bool {
+        self.launch.launch.is_some() || self.places.is_asked()
+    }
+}
+
 /// `--between` of two ends.
 #[derive(Clone, Debug, Default)]
 pub struct TwoEnds;

@@ -134,8 +134,7 @@ impl Beside for Clients {
             .hint(format!("fewer clients, a smaller -P or -l: {} at most", size(MOST_BYTES))));
         }
         (case.connections, case.threads) = (connections, threads);
-        let elsewhere = options.connection.launch.launch.is_some() || options.connection.places.is_asked();
-        if matches!(named, Named::Places(_)) && !elsewhere {
+        if matches!(named, Named::Places(_)) && !options.connection.is_elsewhere() {
             return Err(usage("clients in places need a server that they reach")
                 .hint("--between PLACE,SERVER with the place of the server"));
         }

@@ -87,8 +87,7 @@ impl msgpath_verbs::beside::Beside for Beside {
     /// # Errors
     /// The far end is not on this machine beside the near one, or no case is one that a tool does.
     fn fit(&self, _: &ArgMatches, options: &Options, request: &mut Request) -> Result<(), Problem> {
-        let elsewhere = options.connection.launch.launch.is_some() || options.connection.places.is_asked();
-        if request.target != Target::Local || elsewhere {
+        if request.target != Target::Local || options.connection.is_elsewhere() {
             return Err(usage("--tools are started on this machine, on its loopback address")
                 .hint("leave out the target, --launch and --between"));
         }
