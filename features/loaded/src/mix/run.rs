@@ -15,29 +15,20 @@ use msgpath_sys::{clock, say};
 use super::record::{MixRound, Other, OtherRound, append};
 use super::setting::Setting;
 use crate::record::QueueLog;
-use crate::run::steady::{Look, is_quiet, is_steady, rate};
+use crate::run::steady::{LOOK, Look, Waits, is_steady};
 use crate::run::watcher::Watcher;
+use crate::run::{LEASE, MOST_MESSAGES, paced};
 
-/// Between two looks at streams that are not steady yet.
-const LOOK: Duration = Duration::from_millis(50);
 /// Streams that are not steady after this long are measured, and said to be not steady.
 const MOST_WAIT: Duration = Duration::from_secs(5);
 /// Echoes alone go on for this long before the round begins.
 const BEGINS: Duration = Duration::from_millis(100);
 /// What streams left in queues is waited for as long as something leaves, and this long at most.
 const MOST_DRAIN: Duration = Duration::from_secs(5);
-/// How long nobody looks after what goes on.
-const LEASE: Duration = Duration::from_secs(60);
 /// The part at the begin of a round that is not looked at: the case of the run begins in it.
 const SKIPPED: u64 = 4;
 /// It is this long at most, ns.
 const MOST_SKIPPED: u64 = 500_000_000;
-/// Most messages of a closed loop on a connection, and of a stream.
-const MOST_MESSAGES: u64 = 1 << 32;
-/// The same by a schedule: as many as its ends have room for, for this long.
-const MOST_PACED: u64 = 1 << 21;
-const PACED_FOR_S: f64 = 120.0;
-
 /// One that goes on.
 struct Part {
     plan: Plan,
@@ -56,9 +47,7 @@ impl Part {
     /// Messages on each connection.
     fn messages(&self) -> u64 {
         let case = &self.plan.cases[0];
-        case.load.rate().map_or(MOST_MESSAGES, |rate| {
-            (PACED_FOR_S * rate.value() / f64::from(case.connections)).clamp(1.0, MOST_PACED as f64) as u64
-        })
+        case.load.rate().map_or(MOST_MESSAGES, |rate| paced(rate.value(), case.connections))
     }
 
     /// Bytes that came through its sockets, as the near end knows.
@@ -162,42 +151,22 @@ impl Mixing {
 
     /// Waits until the streams that go on are steady: whether they are; `None`: interrupted.
     fn settle(&mut self, alive: &mut dyn FnMut()) -> Result<Option<bool>, Problem> {
-        let begun = Instant::now();
         let streams = self.parts.iter().any(|part| part.goes && part.is_stream());
-        let (most, mut looks) = (if streams { MOST_WAIT } else { BEGINS }, Vec::new());
-        loop {
-            looks.push(self.look()?);
-            let steady = streams && is_steady(&looks);
-            if steady || begun.elapsed() > most {
-                self.bytes_per_s = rate(&looks).unwrap_or(0.0);
-                return Ok(Some(steady || !streams));
-            }
-            if self.is_stopped() {
-                return Ok(None);
-            }
-            alive();
-            std::thread::sleep(LOOK);
-        }
+        let most = if streams { MOST_WAIT } else { BEGINS };
+        let mut waits = Waits { stop: self.stop, alive };
+        let settled = waits.settle(most, || self.look(), |looks| streams && is_steady(looks))?;
+        let Some((steady, rate)) = settled else { return Ok(None) };
+        self.bytes_per_s = rate;
+        Ok(Some(steady || !streams))
     }
 
     /// Waits until what streams have left in queues is gone; `false`: interrupted.
     fn drain(&mut self, alive: &mut dyn FnMut()) -> Result<bool, Problem> {
-        let begun = Instant::now();
-        let mut before = self.passed()?;
-        while begun.elapsed() < MOST_DRAIN {
-            if self.is_stopped() {
-                return Ok(false);
-            }
-            alive();
-            std::thread::sleep(2 * LOOK);
-            let now = self.passed()?;
-            if is_quiet(&before, &now, self.bytes_per_s) {
-                break;
-            }
-            before = now;
-        }
-        self.drains = false;
-        Ok(true)
+        let loaded = self.bytes_per_s;
+        let mut waits = Waits { stop: self.stop, alive };
+        let drained = waits.drain(MOST_DRAIN, || self.passed(), loaded)?;
+        self.drains &= !drained;
+        Ok(drained)
     }
 
     /// What has passed the near device in both directions.

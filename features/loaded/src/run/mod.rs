@@ -4,7 +4,7 @@ pub(crate) mod steady;
 pub(crate) mod watcher;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::{ChannelOptions, Load, OPEN_INFLIGHT, Placement};
@@ -16,19 +16,15 @@ use msgpath_run::{Background, Begun, Link, Progress};
 use msgpath_sys::{clock, say};
 
 use crate::record::{At, Direction, LoadFacts, LoadedRound, append};
-use steady::{Look, is_quiet, is_steady, rate};
+use steady::{Look, Waits, is_steady};
 use watcher::Watcher;
 
-/// Between two looks at a load that is not steady yet.
-const LOOK: Duration = Duration::from_millis(50);
 /// A load that is not steady after this long is measured, and said to be not steady.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 /// What stood in queues has left them after this long, or other traffic keeps the device busy.
 const MOST_DRAIN: Duration = Duration::from_secs(10);
-/// Between two looks at what leaves after a load.
-const DRAIN: Duration = Duration::from_millis(100);
 /// How long nobody looks after the load and what is read beside it: a round, which is cut short after ten times its time.
-const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// The longest round that ends within that, ns.
 pub const MOST_ROUND: u64 = 5_000_000_000;
 /// Bytes of a message of the load: over TCP, and over UDP one packet.
@@ -38,7 +34,7 @@ const PACKET: u32 = 1400;
 const PACED: u32 = 8 << 10;
 const ANSWER: u64 = 16;
 /// Most messages of a load on a connection: it ends long before.
-const MOST_MESSAGES: u64 = 1 << 32;
+pub(crate) const MOST_MESSAGES: u64 = 1 << 32;
 /// The same with a rate: as many as its ends have room for.
 const MOST_PACED: u64 = 1 << 21;
 /// A load with a rate has messages for this long.
@@ -86,10 +82,6 @@ impl Loading {
             drains: false,
             stop: msgpath_sys::signal::stop_flag(),
         }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 
     /// Sessions that read queues, once.
@@ -151,40 +143,21 @@ impl Loading {
 
     /// Waits until the load is steady: whether it is; `None`: interrupted.
     fn settle(&mut self, direction: Direction, alive: &mut dyn FnMut()) -> Result<Option<bool>, Problem> {
-        let (begun, mut looks) = (Instant::now(), Vec::new());
-        loop {
-            looks.push(self.look(direction)?);
-            let is_steady = is_steady(&looks);
-            if is_steady || begun.elapsed() > MOST_WAIT {
-                self.passed = rate(&looks).unwrap_or(0.0);
-                return Ok(Some(is_steady));
-            }
-            if self.is_stopped() {
-                return Ok(None);
-            }
-            alive();
-            std::thread::sleep(LOOK);
-        }
+        let mut waits = Waits { stop: self.stop, alive };
+        let Some((steady, rate)) = waits.settle(MOST_WAIT, || self.look(direction), is_steady)? else {
+            return Ok(None);
+        };
+        self.passed = rate;
+        Ok(Some(steady))
     }
 
     /// Waits until what the last load left in queues is gone; `false`: interrupted.
     fn drain(&mut self, alive: &mut dyn FnMut()) -> Result<bool, Problem> {
-        let begun = Instant::now();
-        let mut before = self.look(Direction::Both)?;
-        while begun.elapsed() < MOST_DRAIN {
-            if self.is_stopped() {
-                return Ok(false);
-            }
-            alive();
-            std::thread::sleep(DRAIN);
-            let now = self.look(Direction::Both)?;
-            if is_quiet(&before, &now, self.passed) {
-                break;
-            }
-            before = now;
-        }
-        self.drains = false;
-        Ok(true)
+        let loaded = self.passed;
+        let mut waits = Waits { stop: self.stop, alive };
+        let drained = waits.drain(MOST_DRAIN, || self.look(Direction::Both), loaded)?;
+        self.drains &= !drained;
+        Ok(drained)
     }
 
     /// Keeps what idles between its rounds from ending.
@@ -223,6 +196,11 @@ fn passed(at: &At, direction: Direction) -> u64 {
     }
 }
 
+/// Messages on each connection by a schedule.
+pub(crate) fn paced(per_s: f64, connections: u32) -> u64 {
+    (PACED_FOR_S * per_s / f64::from(connections)).clamp(1.0, MOST_PACED as f64) as u64
+}
+
 /// The plan of a load that this end sends, and how many messages it has at most on each connection.
 fn plan(facts: &LoadFacts, options: &ChannelOptions, sender: usize) -> (Plan, u64) {
     let path = PathName::new(&facts.transport, "send", "block");
@@ -243,7 +221,7 @@ fn plan(facts: &LoadFacts, options: &ChannelOptions, sender: usize) -> (Plan, u6
     let per_s = bits / 8.0 / f64::from(large);
     let load = Rate::per_second(per_s).map_or(Load::Closed, |rate| Load::Open { rate, arrivals: Arrivals::Constant });
     let case = Case { reply, load, inflight: OPEN_INFLIGHT, pieces: Pieces::whole(size), size: size.into(), ..case };
-    let messages = (PACED_FOR_S * per_s / f64::from(facts.streams)).clamp(1.0, MOST_PACED as f64) as u64;
+    let messages = paced(per_s, facts.streams);
     (Plan { workload: Workload::ECHO, cases: vec![case], ..unpinned }, messages)
 }
 

@@ -1,5 +1,9 @@
 //! Whether a load has reached its steady state, by what passes the device and by what waits for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use msgpath_core::Problem;
 use msgpath_stats::describe::mean;
 
 /// What is looked at, ns of the coordinator's clock.
@@ -19,6 +23,79 @@ const WINDOW_NS: u64 = 300_000_000;
 const SAME_RATE: f64 = 0.1;
 /// A queue that grows by no more than this share from window to window does not grow any more.
 const GROWS: f64 = 1.1;
+
+/// Between two looks at a load that is not steady yet.
+pub const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks at what leaves after a load.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// Who looks and waits: `stop` interrupts, `alive` is called between two looks.
+pub struct Waits<'a> {
+    /// The user wants to end.
+    pub stop: &'a AtomicBool,
+    /// Keeps the run alive.
+    pub alive: &'a mut dyn FnMut(),
+}
+
+impl Waits<'_> {
+    /// Calls `alive` and sleeps; `false`: interrupted, at once.
+    fn pause(&mut self, time: Duration) -> bool {
+        if self.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        (self.alive)();
+        std::thread::sleep(time);
+        true
+    }
+
+    /// Looks until what was seen `is_steady`, `most` long at most: whether it was, and the bytes a second; `None`: interrupted.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn settle(
+        &mut self,
+        most: Duration,
+        mut look: impl FnMut() -> Result<Look, Problem>,
+        is_steady: impl Fn(&[Look]) -> bool,
+    ) -> Result<Option<(bool, f64)>, Problem> {
+        let (begun, mut looks) = (Instant::now(), Vec::new());
+        loop {
+            looks.push(look()?);
+            let steady = is_steady(&looks);
+            if steady || begun.elapsed() > most {
+                return Ok(Some((steady, rate(&looks).unwrap_or(0.0))));
+            }
+            if !self.pause(LOOK) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Looks until hardly anything of what passed under load passes any more, `most` long at most; `false`: interrupted.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn drain(
+        &mut self,
+        most: Duration,
+        mut look: impl FnMut() -> Result<Look, Problem>,
+        loaded_bytes_per_s: f64,
+    ) -> Result<bool, Problem> {
+        let begun = Instant::now();
+        let mut before = look()?;
+        while begun.elapsed() < most {
+            if !self.pause(DRAIN) {
+                return Ok(false);
+            }
+            let now = look()?;
+            if is_quiet(&before, &now, loaded_bytes_per_s) {
+                break;
+            }
+            before = now;
+        }
+        Ok(true)
+    }
+}
 
 /// Whether three windows before the last look have the same rate, and the last of them no deeper queue than the one before.
 pub fn is_steady(looks: &[Look]) -> bool {
@@ -41,13 +118,13 @@ pub fn is_steady(looks: &[Look]) -> bool {
 }
 
 /// Whether nothing more than a trickle passed between two looks, measured by what passed under load.
-pub fn is_quiet(before: &Look, now: &Look, loaded_bytes_per_s: f64) -> bool {
+fn is_quiet(before: &Look, now: &Look, loaded_bytes_per_s: f64) -> bool {
     let seconds = now.t_ns.saturating_sub(before.t_ns) as f64 / 1e9;
     seconds > 0.0 && (now.bytes.saturating_sub(before.bytes) as f64) < 0.02 * loaded_bytes_per_s * seconds
 }
 
 /// Bytes a second over the looks; `None`: too few.
-pub fn rate(looks: &[Look]) -> Option<f64> {
+fn rate(looks: &[Look]) -> Option<f64> {
     let (first, last) = (looks.first()?, looks.last()?);
     let ns = last.t_ns.checked_sub(first.t_ns).filter(|ns| *ns > 0)?;
     Some(last.bytes.saturating_sub(first.bytes) as f64 / ns as f64 * 1e9)
