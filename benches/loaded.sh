@@ -1,34 +1,69 @@
 #!/bin/sh
-# What a loaded run costs. On a link of 10 Mbit/s between network namespaces: whether it takes the time that was asked, and how
-# much of a CPU the load takes, by the CPU time of all its processes less that of the same echo without a load. As root or with user
-# namespaces: benches/loaded.sh [MSGPATH] [SECONDS]
+# What a loaded run costs. On a link of 10 Mbit/s between network namespaces: whether it takes the time that was asked, and how much
+# of a CPU the two processes of its load take while they send, unpaced and paced. Exit code 1 where the load takes more than 5 % of a
+# CPU, or the run more than a tenth and 3 s beyond the time that was asked. As root or with user namespaces:
+# benches/loaded.sh [MSGPATH] [SECONDS A CASE]
 set -eu
 msgpath=${1:-target/release/msgpath}
 seconds=${2:-20}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-trap 'exit 130' INT TERM
-link="--between lab --link rate=10M,queue=100 -r 5 --no-save --progress none --json"
 
-python3 - "$msgpath" "$seconds" $link <<'END'
-import resource, subprocess, sys, time
+exec python3 - "$msgpath" "$seconds" <<'END'
+import os, subprocess, sys, time
 
-msgpath, seconds, link = sys.argv[1], float(sys.argv[2]), sys.argv[3:]
+msgpath, seconds = sys.argv[1], float(sys.argv[2])
+LINK = "--between lab --link rate=10M,queue=100 -r 5 --no-save --progress none --json".split()
+MOST_CPU, MORE, START = 0.05, 0.1, 3.0
+# An end of the load has a thread for each of its 4 streams beside the first; one of the echo has two or three threads.
+THREADS = 5
+TICK = os.sysconf("SC_CLK_TCK")
+
+def processes():
+    """Parent, threads and CPU time (s) of each process."""
+    all = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                words = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        all[int(pid)] = (int(words[1]), int(words[17]), (int(words[11]) + int(words[12])) / TICK)
+    return all
+
+def below(root, all):
+    """Processes that `root` has started, and those that they have."""
+    found, new = set(), {root}
+    while new:
+        new = {pid for pid, (parent, _, _) in all.items() if parent in new} - found
+        found |= new
+    return found
 
 def run(words, cases):
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run([msgpath, *words, "-t", f"{seconds}s", *link], capture_output=True, text=True)
-    took, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: {done.stderr}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    asked = seconds * cases
-    print(f"{' '.join(words)}: {took:.1f} s of {asked:.0f} s asked, {cpu:.2f} s of CPU, {100 * cpu / took:.1f} % of one")
-    return cpu / took
+    begun, spent, went, before = time.monotonic(), 0.0, {}, {}
+    child = subprocess.Popen([msgpath, *words, "-t", f"{seconds}s", *LINK], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while child.poll() is None:
+        now, all = time.monotonic(), processes()
+        sends = {pid: (now, all[pid][2]) for pid in below(child.pid, all) if all[pid][1] >= THREADS}
+        for pid in sends.keys() & before.keys():
+            spent += sends[pid][1] - before[pid][1]
+            went[pid] = went.get(pid, 0.0) + now - before[pid][0]
+        before = sends
+        time.sleep(0.1)
+    took, asked = time.monotonic() - begun, seconds * cases
+    if child.returncode != 0:
+        sys.exit(f"{' '.join(words)}: {child.stderr.read()}")
+    # Both ends of a load send and receive over the same time.
+    sent = max(went.values(), default=0.0)
+    if len(went) != 2 or sent < seconds / 4:
+        sys.exit(f"{' '.join(words)}: {len(went)} processes of a load were seen for {sent:.1f} s, 2 were expected")
+    share = spent / sent
+    print(f"{' '.join(words)}: {took:.1f} s of {asked:.0f} s asked; the load takes {100 * share:.1f} % of a CPU over {sent:.1f} s")
+    return [text for wrong, text in (
+        (share > MOST_CPU, f"the load takes more than {100 * MOST_CPU:.0f} % of a CPU"),
+        (took > (1 + MORE) * asked + START, "the run takes more than the time that was asked"),
+    ) if wrong]
 
-# The echo is paced, so that it is the same work in both.
-idle = run(["echo", "--rate", "100"], 1)
-for words in (["loaded", "--rate", "100", "--direction", "up"], ["loaded", "--direction", "up"]):
-    loaded = run(words, 2)
-    print(f"  {100 * (loaded - idle):.1f} % of a CPU beyond the echo without a load")
+wrong = run(["loaded", "--direction", "up"], 2) + run(["loaded", "--direction", "up", "--load-rate", "9M"], 2)
+for text in wrong:
+    print(f"FAILED: {text}")
+sys.exit(1 if wrong else 0)
 END
