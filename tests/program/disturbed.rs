@@ -15,7 +15,7 @@ fn another_clock_source_is_named_with_its_rounds() {
         ip link set lo up
         printf 'tsc\\n' >source
         mount --bind source /sys/devices/system/clocksource/clocksource0/current_clocksource
-        (until ls data/msgpath/one/*round* 2>/dev/null | xargs -r du -b | grep -qv '^0'; do sleep 0.1; done
+        (until [ $(stat -c %s data/msgpath/one/rounds.mpl 2>/dev/null || echo 0) -gt 500 ]; do sleep 0.1; done
          printf 'hpet\\n' >source) &
         \"$0\" echo -x tcp:send -t 6s -r 40 -w 0 -o extend=no,what-ifs=no --name one -qq
         \"$0\" show one --json";
@@ -160,10 +160,12 @@ fn a_cpu_that_is_taken_away_ends_no_run_and_is_named() {
 fn a_server_that_is_stopped_over_udp_is_named_and_no_nic_is_blamed() {
     for seconds in [4, 7] {
         let home = Home::new();
-        let line = "echo -w 0 -o what-ifs=no,extend=no --name stopped -x udp:send -t 10s -r 30 --json";
+        let line = "echo -w 0 -o what-ifs=no,extend=no --name stopped -x udp:send -t 12s -r 6 --json";
         let mut running = home.start(line);
         assert!(running.meets(&home.runs().join("stopped"), 1), "a round is recorded");
         let far = *running.children().first().expect("the far end is a child");
+        // It is recorded between two rounds; one lasts for 2 s.
+        std::thread::sleep(std::time::Duration::from_millis(700));
         running.send_to("STOP", far);
         std::thread::sleep(std::time::Duration::from_secs(seconds));
         running.send_to("CONT", far);

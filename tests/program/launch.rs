@@ -446,7 +446,7 @@ fn an_ssh_that_dies_ends_the_run_and_the_agent() {
         done
         wait $run || echo code $?
         cat errors
-        for i in $(seq 50); do grep -qlze '-launche[d]' /proc/[0-9]*/cmdline || exit 0; sleep 0.1; done
+        for i in $(seq 600); do grep -qlze '-launche[d]' /proc/[0-9]*/cmdline || exit 0; sleep 0.1; done
         echo the agent lives on";
     let Some(output) = beside_sshd(&Home::new(), text) else { return };
     let output = output.ends_with(0).shows(&["code 4", "error[E17]: the far end vanished"]);

@@ -298,10 +298,10 @@ fn a_slow_namespace_is_found_and_no_other() {
         return eprintln!("skipped: no namespaces with tc here: {}", output.err.lines().next().unwrap_or_default());
     }
     let output = output.ends_with(0).shows(&["10 of 10 pairs"]);
-    // How sure it is depends on what else this machine does.
-    let named =
-        |host: &str| ["sure", "likely"].iter().any(|word| output.out.contains(&format!("{word:<12}{host} is ")));
-    let hosts: Vec<&str> = ["u1", "u2", "u3", "u4", "u5"].into_iter().filter(|host| named(host)).collect();
-    assert_eq!(hosts, ["u3"], "{}", output.out);
+    // What else this machine does may make another host seem slow, but never for sure.
+    let named = |word: &str, host: &str| output.out.contains(&format!("{word:<12}{host} is "));
+    assert!(["sure", "likely"].iter().any(|word| named(word, "u3")), "{}", output.out);
+    let others: Vec<&str> = ["u1", "u2", "u4", "u5"].into_iter().filter(|host| named("sure", host)).collect();
+    assert!(others.is_empty(), "{others:?}: {}", output.out);
     assert!(output.out.lines().count() <= 26, "{}", output.out);
 }
