@@ -30,7 +30,7 @@ while time.monotonic() < end:
 
 for name in before storm after; do
     [ "$name" = storm ] && start_hog
-    "$msgpath" compare -x tcp:send,tcp:sendmsg,unix:send -l 64 -t "$seconds" --no-save --json >"$folder/$name.json" || true
+    "$msgpath" compare -x tcp:send,tcp:sendmsg,unix:send -l 64 -t "$seconds" -o extend=yes --no-save --json >"$folder/$name.json" || true
     stop
 done
 
