@@ -14,7 +14,7 @@ use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable};
 use msgpath_paths::another::{self, Destination};
 use msgpath_paths::{AnyChannel, Channel};
 use msgpath_sys::msg::{self, SendFlags};
-use msgpath_sys::ready::{Event, Events, ReadySet};
+use msgpath_sys::ready::{Direction, Event, Events, ReadySet};
 use msgpath_sys::{clock, ports};
 
 use super::{COUNTED, LAST, LOOK_MS, NoEnds, unavailable};
@@ -260,9 +260,20 @@ impl<'a> Client<'a> {
         match self.to.begin() {
             Ok(fd) => {
                 let Some(at) = self.free.pop() else { return Ok(()) };
-                self.set.add(fd.as_fd(), at as u64)?;
                 let more = self.asked.requests.max(1) - 1;
-                self.slots[at] = Some(Slot { fd, stage: Stage::Connecting, number, begun, more, sent: 0, done: 0 });
+                let mut slot = Slot { fd, stage: Stage::Connecting, number, begun, more, sent: 0, done: 0 };
+                match self.send_at_once(&mut slot) {
+                    // Nothing else is sent on it.
+                    Ok(()) if slot.stage == Stage::Waiting && more == 0 => {
+                        self.set.watch(slot.fd.as_fd(), Direction::Input, at as u64)?;
+                        self.slots[at] = Some(slot);
+                    }
+                    Ok(()) => {
+                        self.set.add(slot.fd.as_fd(), at as u64)?;
+                        self.slots[at] = Some(slot);
+                    }
+                    Err(error) => self.broke(at, &slot, &error),
+                }
             }
             Err(error) => {
                 let reason = match error.kind() {
@@ -275,6 +286,26 @@ impl<'a> Client<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Sends the request of a connection that was made before the call returned, as it is within a machine. One that is still being
+    /// made stays so.
+    fn send_at_once(&mut self, slot: &mut Slot) -> io::Result<()> {
+        let took = clock::now() - slot.begun;
+        self.request[0] = self.request_byte(slot);
+        self.calls.send_calls += 1;
+        match msg::send(slot.fd.as_fd(), &self.request, SendFlags::default()) {
+            Ok(sent) => {
+                self.connected(slot, took);
+                slot.done = sent;
+                if sent == self.request.len() {
+                    (slot.stage, slot.done) = (Stage::Waiting, 0);
+                }
+                Ok(())
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// A connection that failed: it has no time.
@@ -307,23 +338,26 @@ impl<'a> Client<'a> {
             match self.go_on(&mut slot, event) {
                 Ok(true) => self.slots[at] = Some(slot),
                 Ok(false) => self.close(at, slot),
-                Err(error) => {
-                    let reason = match (slot.stage, error.kind()) {
-                        (_, io::ErrorKind::ConnectionRefused) => "refused",
-                        (Stage::Connecting, io::ErrorKind::TimedOut) => "no answer to the SYN",
-                        (Stage::Connecting, _) => "connect failed",
-                        (_, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => "closed before the reply",
-                        _ => "broken",
-                    };
-                    if !slot.is_answered() {
-                        self.failed((slot.number, slot.begun), reason, || error.to_string());
-                    }
-                    self.free.push(at);
-                }
+                Err(error) => self.broke(at, &slot, &error),
             }
         }
         self.events = Some(events);
         Ok(())
+    }
+
+    /// A connection came to its end before all its replies had come.
+    fn broke(&mut self, at: usize, slot: &Slot, error: &io::Error) {
+        let reason = match (slot.stage, error.kind()) {
+            (_, io::ErrorKind::ConnectionRefused) => "refused",
+            (Stage::Connecting, io::ErrorKind::TimedOut) => "no answer to the SYN",
+            (Stage::Connecting, _) => "connect failed",
+            (_, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => "closed before the reply",
+            _ => "broken",
+        };
+        if !slot.is_answered() {
+            self.failed((slot.number, slot.begun), reason, || error.to_string());
+        }
+        self.free.push(at);
     }
 
     /// Closes a connection that brought all its replies.
@@ -345,7 +379,7 @@ impl<'a> Client<'a> {
             if event.ended {
                 another::outcome(slot.fd.as_fd())?;
             }
-            self.connected(slot);
+            self.connected(slot, clock::now() - slot.begun);
         }
         loop {
             if slot.stage == Stage::Sending && !self.send(slot)? {
@@ -386,9 +420,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The connection is there.
-    fn connected(&mut self, slot: &mut Slot) {
-        let took = clock::now() - slot.begun;
+    /// The connection is there, and took so long, ns.
+    fn connected(&mut self, slot: &mut Slot, took: u64) {
         slot.stage = Stage::Sending;
         if slot.number >= self.trim {
             self.connect.record(took);

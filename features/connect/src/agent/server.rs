@@ -115,7 +115,9 @@ impl Server {
         }
     }
 
+    /// Takes what has come. One that comes alone is mostly the only one: whether others are there the next wait tells.
     fn accept(&mut self, listening: BorrowedFd<'_>) -> io::Result<()> {
+        let alone = self.served.len() == self.free.len();
         loop {
             let fd = match another::take(listening) {
                 Ok(fd) => fd,
@@ -133,8 +135,18 @@ impl Server {
                 self.served.push(None);
                 self.served.len() - 1
             });
-            self.set.add(fd.as_fd(), at as u64)?;
-            self.served[at] = Some(Served { fd, got: 0, left: 0, said: 0 });
+            let mut served = Served { fd, got: 0, left: 0, said: 0 };
+            // The request is mostly there already, and the connection over with it.
+            match self.go_on(&mut served) {
+                Ok(true) => {
+                    self.set.add(served.fd.as_fd(), at as u64)?;
+                    self.served[at] = Some(served);
+                }
+                Ok(false) | Err(_) => self.free.push(at),
+            }
+            if alone {
+                return Ok(());
+            }
         }
     }
 
