@@ -966,8 +966,8 @@ impl Plan {
                 "leave out -T, or --event-loop over a path with /epoll",
             );
         }
-        if !turns && !self.workload.is_echoed() {
-            return usage("an event loop serves echoes".into(), "leave out --event-loop");
+        if !turns && !self.workload.timed {
+            return usage("an event loop serves echoes and calls".into(), "leave out --event-loop");
         }
         if let Some(of) = &case.of_capacity
             && (case.load == Load::Closed || !(1..=MAX_SHARE_PPM).contains(&of.share_ppm))

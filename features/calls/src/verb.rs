@@ -110,7 +110,7 @@ pub(crate) struct Arguments {
     /// Connections; the calls of a command are dealt to them in turn [default: 1]
     #[arg(short = 'P', long, value_name = "N", value_parser = typed::number, help_heading = "Calls")]
     connections: Option<u32>,
-    /// Threads [default: one a connection]
+    /// Threads [default: one a CPU where each can keep several connections busy, else one a connection]
     #[arg(short = 'T', long, value_name = "N", value_parser = typed::number, help_heading = "Calls")]
     threads: Option<u32>,
     /// Calls a second, all connections together, sent by a schedule and timed from the intended send: 10k
@@ -835,7 +835,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         target: target.clone(),
         script,
         connections,
-        threads: arguments.threads.unwrap_or(connections),
+        own_threads: arguments.threads,
         load: arguments.load(),
         inflight: arguments.in_flight(target.protocol),
         fields: arguments.header.concat(),

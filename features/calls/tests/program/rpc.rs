@@ -605,6 +605,41 @@ fn connections_take_turns_and_no_id_comes_twice() {
 }
 
 #[test]
+fn a_thread_has_a_call_under_way_on_each_of_its_connections() {
+    // The server replies once all four have asked.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut streams: Vec<TcpStream> = listener.incoming().take(4).map_while(Result::ok).collect();
+        let mut buffer = [0; 4096];
+        loop {
+            for stream in &mut streams {
+                let mut asked = Vec::new();
+                while !asked.ends_with(b"\r\n\r\n") {
+                    match stream.read(&mut buffer) {
+                        Ok(got) if got > 0 => asked.extend_from_slice(&buffer[..got]),
+                        _ => return,
+                    }
+                }
+            }
+            for stream in &mut streams {
+                // In two parts: the first is no reply.
+                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Le").is_err() {
+                    return;
+                }
+                let _ = stream.write_all(b"ngth: 2\r\n\r\nok");
+            }
+        }
+    });
+    let home = Home::new();
+    let run = home.run(&format!("rpc http://127.0.0.1:{port}/ -k 200 GET -P 4 -T 1 --timeout 30s --no-save --json"));
+    let value = run.ends_with(0).json();
+    let case = &value["cases"][0]["case"];
+    assert!(case["connections"] == 4 && case["threads"] == 1, "{case}");
+    assert_eq!(value["rpc"]["kinds"][0]["calls"], 200, "{}", value["rpc"]["kinds"][0]);
+}
+
+#[test]
 fn calls_can_be_offered_at_a_rate() {
     let (port, _requests) = server(lab());
     let output = rpc(port, "-k 200 ping --rate 1k -P 2 --no-save --json").ends_with(0);

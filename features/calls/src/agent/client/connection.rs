@@ -143,11 +143,37 @@ impl Inbox {
         watch: &Watch,
         calls: &mut CallCounts,
     ) -> Result<(usize, u64), Broken> {
+        self.read::<true>(stream, wire, watch, calls).map(|reply| reply.expect("it waits"))
+    }
+
+    /// The same of what is there already; `None`: the reply is not whole yet.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    #[inline]
+    pub fn receive_now(
+        &mut self,
+        stream: &Stream,
+        wire: &mut Wire,
+        watch: &Watch,
+        calls: &mut CallCounts,
+    ) -> Result<Option<(usize, u64)>, Broken> {
+        self.read::<false>(stream, wire, watch, calls)
+    }
+
+    #[inline(always)]
+    fn read<const WAITS: bool>(
+        &mut self,
+        stream: &Stream,
+        wire: &mut Wire,
+        watch: &Watch,
+        calls: &mut CallCounts,
+    ) -> Result<Option<(usize, u64)>, Broken> {
         let mut first = 0;
         if self.have > 0 {
             first = self.read_at;
             if let Frame::Whole(whole) = wire.frame(&self.bytes[..self.have]).map_err(Broken::Foreign)? {
-                return Ok((whole, first));
+                return Ok(Some((whole, first)));
             }
         }
         loop {
@@ -155,9 +181,11 @@ impl Inbox {
                 self.room(2 * self.have);
             }
             let room = self.bytes.len() - self.have;
-            let got = match stream.recv(&mut self.bytes[self.have..]) {
+            let buffer = &mut self.bytes[self.have..];
+            let got = match if WAITS { stream.recv(buffer) } else { stream.recv_now(buffer) } {
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if !WAITS && error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(Broken::Foreign(error.to_string()));
                 }
@@ -176,13 +204,14 @@ impl Inbox {
                 if let Some(why) = wire.parting(&self.bytes[..self.have]).filter(|_| uncut) {
                     return Err(Broken::Parted(why));
                 }
-                return (whole && uncut).then_some((self.have, first)).ok_or_else(|| watch.reason(self.have));
+                let reply = (whole && uncut).then_some(Some((self.have, first)));
+                return reply.ok_or_else(|| watch.reason(self.have));
             }
             self.have += got;
             match wire.frame(&self.bytes[..self.have]).map_err(Broken::Foreign)? {
                 Frame::Whole(whole) => {
                     calls.recv_full += 1;
-                    return Ok((whole, first));
+                    return Ok(Some((whole, first)));
                 }
                 Frame::More(whole) => self.room(whole),
                 Frame::UntilClose => {}

@@ -26,7 +26,8 @@ use super::orders::{Broken, CallOrder, CallsOrder};
 use super::part::{Gone, Got, Part, Place, verify};
 use super::stream::Stream;
 use super::streams;
-use super::wire::Wire;
+use super::together;
+use super::wire::{Sent, Wire};
 use crate::record::Handshakes;
 
 /// A pause is looked at for an interruption this often, ns.
@@ -82,7 +83,7 @@ pub struct Line {
     pub step: usize,
     /// Open loop: where its schedule stands.
     pub debt: Debt,
-    out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     /// Several calls that go at once.
     batch: Vec<u8>,
 }
@@ -181,9 +182,12 @@ pub(super) fn until(order: &CallsOrder) -> u64 {
     order.until_ns.map_or(u64::MAX, |ns| clock::now().saturating_add(ns))
 }
 
-/// One call after the other; with several connections in turn.
+/// One call after the other; with several connections in turn, or one on each.
 fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
     let step = &shared.order.steps[order.step];
+    if lines.len() > 1 && shared.order.goes_together(step) {
+        return together::round(lines, order, shared, place, part);
+    }
     let of = u64::from(shared.order.connections);
     let until = until(order);
     let mut last = 0;
@@ -214,6 +218,24 @@ fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place
 /// The length of a reply and when its first bytes were read, or why there is none; and when that was known: T4.
 type Exchanged = (Result<(usize, u64), Broken>, u64);
 
+/// Sends a call. Its time begins here.
+#[inline(always)]
+pub(super) fn go(
+    connection: &mut Connection,
+    wire: &mut Wire,
+    out: &mut [u8],
+    (shared, calls): (&Shared, &mut CallCounts),
+    gone: &mut Gone,
+) -> Result<(), Broken> {
+    gone.t1 = clock::now();
+    gone.unix_us = shared.unix_us(gone.t1);
+    wire.stamp(out, gone.unix_us);
+    connection.watch.sends(gone.t1);
+    send(&connection.stream, out, &connection.watch, calls)?;
+    gone.sent_at = clock::now();
+    Ok(())
+}
+
 /// Sends a call and receives its reply.
 #[inline(always)]
 fn exchange(
@@ -223,19 +245,14 @@ fn exchange(
     (shared, calls): (&Shared, &mut CallCounts),
     gone: &mut Gone,
 ) -> Exchanged {
-    let watch = std::sync::Arc::clone(&connection.watch);
     // The measured span.
-    gone.t1 = clock::now();
-    gone.unix_us = shared.unix_us(gone.t1);
-    wire.stamp(out, gone.unix_us);
-    watch.sends(gone.t1);
-    let received = send(&connection.stream, out, &watch, calls).and_then(|()| {
-        gone.sent_at = clock::now();
-        connection.inbox.receive(&connection.stream, wire, &watch, calls)
+    let received = go(connection, wire, out, (shared, &mut *calls), gone).and_then(|()| {
+        let Connection { inbox, stream, watch, .. } = connection;
+        inbox.receive(stream, wire, watch, calls)
     });
     let t4 = clock::now();
     // Up to here.
-    watch.received(t4);
+    connection.watch.received(t4);
     (received, t4)
 }
 
@@ -269,6 +286,23 @@ fn follow(
     exchanged
 }
 
+/// Over a new connection, because the server had closed the one that was kept.
+pub(super) const AGAIN: &str = "made again over a new connection: the server had closed the one that was kept";
+
+/// Puts the next call of a connection together; `due`: when a schedule says that it goes.
+#[inline(always)]
+pub(super) fn prepare(line: &mut Line, step: &Step, shared: &Shared, due: Option<u64>) -> Result<(Gone, Sent), Broken> {
+    let Line { connection, wire, draws, maker, out, .. } = line;
+    let mut gone = Gone { due, ..Gone::default() };
+    if connection.stale {
+        connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()))?;
+        gone.renewed = wire.keeps().then_some("over a new connection: the server closes behind a reply");
+    }
+    let sent = wire.build(&step.method, maker, draws, out);
+    maker.advance();
+    Ok((gone, sent))
+}
+
 /// One call and its reply; `due`: when a schedule says that it goes. Returns T1 and T4.
 fn one(
     line: &mut Line,
@@ -277,36 +311,42 @@ fn one(
     (place, due): (&Place, Option<u64>),
     part: &mut Part,
 ) -> Result<(u64, u64), Broken> {
-    let Line { connection, others, cluster, wire, draws, maker, out, .. } = line;
-    let renew =
-        |connection: &mut Connection| connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()));
-    let mut gone = Gone { due, ..Gone::default() };
-    if connection.stale {
-        renew(connection)?;
-        gone.renewed = wire.keeps().then_some("over a new connection: the server closes behind a reply");
-    }
-    let sent = wire.build(&step.method, maker, draws, out);
-    maker.advance();
-    let own = connection;
+    let (mut gone, sent) = prepare(line, step, shared, due)?;
+    let Line { connection: own, others, cluster, wire, out, .. } = line;
     let at = cluster.as_ref().map_or(0, |cluster| cluster.node_of(&out[sent.key.clone()]));
-    let mut connection = node(own, others, at);
+    let connection = node(own, others, at);
     connection.inbox.room(wire.guess(&sent));
     let calls = &mut part.report.calls;
     let (mut received, mut t4) = exchange(connection, wire, out, (shared, calls), &mut gone);
     let unheard = matches!(received, Err(Broken::Closed(0))) && connection.used;
     if unheard && wire.may_repeat(&step.method) {
-        renew(connection)?;
-        gone.renewed = Some("made again over a new connection: the server had closed the one that was kept");
+        connection.renew(&shared.over).map_err(|problem| Broken::Lost(problem.into()))?;
+        gone.renewed = Some(AGAIN);
         (received, t4) = exchange(connection, wire, out, (shared, calls), &mut gone);
     }
+    let mut end = at;
     if let (Ok((whole, _)), Some(cluster)) = (&received, cluster)
         && let Some(Redirect { node: to, asking }) = cluster.redirect(connection.inbox.reply(*whole))
     {
         connection.inbox.consume(*whole);
-        connection = node(own, others, to);
-        (received, t4) = follow(connection, wire, out, (shared, calls, asking), &mut gone);
+        end = to;
+        (received, t4) = follow(node(own, others, to), wire, out, (shared, calls, asking), &mut gone);
     }
+    let connection = node(own, others, end);
     gone.note(sent, out, connection.port(), &shared.order);
+    finish((connection, wire, out), step, shared, place, (gone, received, t4), part)
+}
+
+/// Takes what was received in reply to a call. Returns T1 and T4.
+#[inline(always)]
+pub(super) fn finish(
+    (connection, wire, out): (&mut Connection, &mut Wire, &[u8]),
+    step: &Step,
+    shared: &Shared,
+    place: &Place,
+    (gone, received, t4): (Gone, Result<(usize, u64), Broken>, u64),
+    part: &mut Part,
+) -> Result<(u64, u64), Broken> {
     let (whole, first) = match received {
         Ok(received) => received,
         Err(broken) => {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use msgpath_agent::failure::Failure;
 
+use super::together;
 use crate::record::{Handshakes, RpcRemark, RpcRow};
 
 /// Bytes of the longest statement of PostgreSQL.
@@ -198,7 +199,7 @@ pub struct CallOrder {
     pub steps: Vec<Step>,
     /// Connections, all of them together.
     pub connections: u32,
-    /// Threads; each serves as many connections.
+    /// Threads; each serves as many connections, of which all have a call under way where that [can be](Self::goes_together).
     pub threads: u32,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
@@ -225,6 +226,17 @@ pub struct CallOrder {
 }
 
 impl CallOrder {
+    /// Whether a thread has a call of a command under way on each of its connections all the time.
+    pub fn goes_together(&self, step: &Step) -> bool {
+        let (cluster, body) = match &self.speaks {
+            Speaks::Redis(login) => (login.cluster, 0),
+            Speaks::Http { body, .. } => (false, body.as_ref().map_or(0, Vec::len)),
+            _ => (false, 0),
+        };
+        let one = self.load == Load::Closed && self.inflight == 1 && !self.speaks.is_http2();
+        one && !cluster && together::goes(step, body)
+    }
+
     /// Limits that an honest coordinator keeps; anything else is refused.
     ///
     /// # Errors

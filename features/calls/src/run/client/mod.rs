@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::agent::client::orders::{
     Answer, Broken, CallOrder, Called, CallsOrder, Endpoint, Order, ROLE, Speaks, TlsOrder,
 };
+use crate::agent::client::together;
 use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
@@ -27,7 +28,7 @@ use msgpath_agent::{environment, names, route};
 use msgpath_core::doctor::Examine;
 use msgpath_core::gate::Gate;
 use msgpath_core::parts::Parts;
-use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Family, Load};
+use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Dispatch, Family, Load};
 use msgpath_core::schema::{
     DataRoute, DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RunHeader,
 };
@@ -58,8 +59,8 @@ pub struct RpcRequest {
     pub script: Script,
     /// Connections.
     pub connections: u32,
-    /// Threads; each serves `connections / threads` connections in turn.
-    pub threads: u32,
+    /// Threads; each serves `connections / threads` connections. `None`: [`threads`](Self::threads) says how many.
+    pub own_threads: Option<u32>,
     /// Closed loop, or a schedule.
     pub load: Load,
     /// Calls in flight on a connection, at most.
@@ -108,6 +109,30 @@ pub struct RpcRequest {
     pub name: String,
     /// The folder of the run; it must not exist yet.
     pub folder: PathBuf,
+}
+
+impl RpcRequest {
+    /// Threads, as many as were asked for; else one a CPU where each keeps several connections busy
+    /// ([`together`](crate::agent::client::together)), and one a connection where not.
+    pub(super) fn threads(&self) -> u32 {
+        let several = self.script.steps.iter().all(|step| self.goes_together(step));
+        let cpus = if self.cpus.is_empty() { msgpath_sys::affinity::allowed().len() } else { self.cpus.len() };
+        let shared = |threads: &u32| self.connections.is_multiple_of(*threads);
+        let most = if several { (cpus as u32).clamp(1, self.connections.max(1)) } else { self.connections };
+        self.own_threads.or_else(|| (1..=most).rev().find(shared)).unwrap_or(1)
+    }
+
+    /// Whether a thread has a call of this command under way on each of its connections.
+    fn goes_together(&self, step: &Step) -> bool {
+        let one = self.load == Load::Closed && self.inflight == 1 && !self.http2 && !self.target.login.cluster;
+        one && together::goes(step, self.body.as_ref().map_or(0, Vec::len))
+    }
+
+    /// How a thread serves several connections of a command.
+    fn dispatch(&self, step: &Step) -> Dispatch {
+        let several = self.threads() < self.connections && self.goes_together(step);
+        if several { Dispatch::EventLoop } else { Dispatch::Turns }
+    }
 }
 
 /// The way to the server, known once the first connection is there.
@@ -236,7 +261,7 @@ fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, 
         speaks,
         steps: request.script.steps.clone(),
         connections: request.connections,
-        threads: request.threads,
+        threads: request.threads(),
         cpus: request.cpus.clone(),
         load: request.load,
         inflight: request.inflight.into(),

@@ -56,7 +56,8 @@ pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
         Case {
             reply,
             connections: request.connections,
-            threads: request.threads,
+            threads: request.threads(),
+            dispatch: request.dispatch(step),
             inflight: request.inflight,
             load: request.load,
             label: Some(label(request.target.protocol, &step.method)),
