@@ -469,7 +469,7 @@ fn a_tunnel_carries_no_data_and_the_error_says_what_does() {
 #[test]
 fn a_near_end_behind_a_translator_is_measured_and_the_record_says_so() {
     if !Path::new("/usr/sbin/nft").exists() && !Path::new("/sbin/nft").exists() {
-        return eprintln!("skipped: nft is not installed");
+        return eprintln!("skipped: no nft");
     }
     let home = Home::new();
     // Connections from this host leave as if they came from 10.88.0.201.

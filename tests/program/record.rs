@@ -333,7 +333,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_is_there() {
     command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(home.path());
     command.stdin(Stdio::null());
     if Command::new("unshare").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no unshare here");
+        eprintln!("skipped: no unshare");
         return;
     }
     let output = Running::new(command).finish(LIMIT);

@@ -9,11 +9,11 @@ use crate::command::{Home, LIMIT, Running};
 /// All queries of the book whose tables lie in this folder of the home. `None`: DuckDB is not here.
 fn asked(home: &Home, folder: &str) -> Option<Vec<Value>> {
     let python = std::env::var("MSGPATH_PYTHON").unwrap_or_else(|_| "python3".into());
-    let mut command = Command::new(python);
+    let mut command = Command::new(&python);
     command.args([concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/queries"), "duckdb", folder]);
     command.current_dir(home.path()).stdin(Stdio::null());
     if Command::new(command.get_program()).arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: there is no Python here");
+        eprintln!("skipped: no {python}");
         return None;
     }
     let output = Running::new(command).finish(LIMIT);

@@ -358,7 +358,7 @@ mod tests {
                       exec \"$0\" --ignored --exact route::tests::inside_a_namespace";
         let this = std::env::current_exe().unwrap();
         let done = Command::new("unshare").args(["-n", "sh", "-c", script]).arg(this).output();
-        let Ok(done) = done else { return eprintln!("skipped: no unshare(1)") };
+        let Ok(done) = done else { return eprintln!("skipped: no unshare") };
         let message = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
         if !done.status.success() && !message.contains("running 1 test") {
             return eprintln!("skipped: no namespace or no devices: {message}");

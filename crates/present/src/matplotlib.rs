@@ -48,7 +48,6 @@ pub fn script(run: &Run, summary: &Summary) -> String {
     out + "]\n\n" + DRAWING
 }
 
-/// Which case it is.
 fn identity(summary: &CaseSummary) -> String {
     let case = &summary.case;
     let message = match case.load.rate() {
@@ -116,8 +115,8 @@ mod tests {
     /// Runs Python in `place`; `None`, and a line that says so, where there is none.
     fn python(place: &Path, arguments: &[&str]) -> Option<Output> {
         let output = Command::new("python3").current_dir(place).args(arguments).output();
-        if let Err(error) = &output {
-            eprintln!("skipped: python3 cannot be started ({error})");
+        if output.is_err() {
+            eprintln!("skipped: no python3");
         }
         output.ok()
     }

@@ -349,7 +349,7 @@ mod tests {
             means: |_| "nothing",
         };
         if !installed("python3") {
-            eprintln!("skipped: python3 is not installed");
+            eprintln!("skipped: no python3");
             return;
         }
         let runs = Turn { tools: &[&TAKEN], work: &[(3, ECHO)], ..turn() }.take(&STOP, &mut || ());

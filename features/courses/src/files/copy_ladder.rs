@@ -248,7 +248,7 @@ mod tests {
         let python = Command::new("python3").current_dir(&place).args(["-m", "py_compile", "plots.py"]).output();
         std::fs::remove_dir_all(&place).unwrap();
         match python {
-            Err(error) => eprintln!("skipped: python3 cannot be started ({error})"),
+            Err(_) => eprintln!("skipped: no python3"),
             Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
         }
     }

@@ -204,7 +204,7 @@ fn a_script_starts_a_mesh_by_one_mpirun() {
     assert!(!script.contains("--print"), "{script}");
     let installed = Command::new("mpirun").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !installed.is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: mpirun is not installed (apt: openmpi-bin)");
+        return eprintln!("skipped: no mpirun");
     }
     std::fs::write(home.path().join("mesh.sh"), &script).unwrap();
     let mut command = Command::new("sh");
@@ -297,7 +297,7 @@ fn a_manifest_for_kubernetes_is_one() {
     std::fs::write(home.path().join("mesh.yaml"), &text).unwrap();
     let check = Command::new("kubernetes-validate").args(["--strict", "mesh.yaml"]).current_dir(home.path()).output();
     match check {
-        Err(error) => eprintln!("skipped: kubernetes-validate is not here (pip): {error}"),
+        Err(_) => eprintln!("skipped: no kubernetes-validate"),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{said}");

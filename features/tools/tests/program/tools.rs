@@ -245,7 +245,7 @@ fn what_is_installed_is_understood() {
     .enumerate()
     {
         if !installed(program) {
-            eprintln!("skipped: {name} is not installed");
+            eprintln!("skipped: no {name}");
             continue;
         }
         let line = format!("{line} -w 0 -r 1 -t 50ms -o extend=no,what-ifs=no --progress none");
