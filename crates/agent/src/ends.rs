@@ -60,7 +60,6 @@ impl<C: Channel, S: Method<C>, W: Wait<C>> AnyEnd for End<C, S, W> {
 pub trait Ends {
     /// How many there are.
     fn count(&self) -> usize;
-    /// One of them.
     fn end(&mut self, at: usize) -> &mut dyn AnyEnd;
 }
 
@@ -122,7 +121,6 @@ pub struct FarWork<'a> {
     pub traffic: Traffic<'a>,
     /// Where messages arrive.
     pub inbox: &'a mut Inbox,
-    /// How it answers.
     pub answer: &'a Answer<'a>,
     /// When messages came and left.
     pub stamps: &'a mut FarStamps,
@@ -163,7 +161,6 @@ impl<C: Channel, S: Method<C>, W: Wait<C>> EchoEnds for Vec<End<C, S, W>> {
 
 /// The ends of an echo that are served from one event loop.
 pub struct Looped<C: Channel, S> {
-    /// The ends.
     pub ends: Vec<End<C, S, AnyWait<C>>>,
     /// What they wait in.
     pub event_loop: EventLoop,

@@ -35,7 +35,6 @@ pub struct EventLoop {
     answered: u64,
 }
 
-/// One connection.
 struct Line {
     /// What the set watches of it.
     watched: Watched,

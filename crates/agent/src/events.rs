@@ -85,7 +85,6 @@ fn core_types(devices: &Path) -> Vec<Cores> {
     if found.len() < 2 { Vec::new() } else { found }
 }
 
-/// One event that is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Counted {
     name: String,

@@ -26,7 +26,6 @@ pub enum Heard {
     Other(Vec<u8>),
     /// The end of the stream, or a reset.
     End,
-    /// Nothing.
     Silence,
 }
 

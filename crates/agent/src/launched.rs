@@ -40,7 +40,6 @@ impl Surroundings {
 
 /// What the agent sees around it.
 struct Around<'a> {
-    /// The network namespace.
     network: Option<Network>,
     /// SSH_CONNECTION: where the client and where the server of the session is.
     ssh: Option<(IpAddr, IpAddr)>,

@@ -798,7 +798,6 @@ impl Arrivals {
         Self { seen: vec![0; (messages.min(1 << 27) as usize).div_ceil(64)], messages, highest: 0 }
     }
 
-    /// Notes an arrival.
     fn note(&mut self, sequence: u64, delivery: &mut Delivery) {
         if let Some(word) = self.seen.get_mut((sequence / 64) as usize) {
             let bit = 1 << (sequence % 64);

@@ -193,7 +193,6 @@ impl Flow {
 
 /// What a sender works with: its flow, and the clock work.
 pub struct Generator<'a> {
-    /// Its flow.
     pub flow: &'a Flow,
     /// The message that goes then or later is the last one, ns after the begin; 0: no limit.
     until: u64,

@@ -184,7 +184,6 @@ impl Payload {
         }
     }
 
-    /// A whole message.
     pub fn message(&self, sequence: u64) -> Vec<u8> {
         let mut message = self.expected.clone();
         match self.width {

@@ -33,7 +33,6 @@ impl Key {
         mac
     }
 
-    /// A key for one purpose.
     #[must_use]
     pub fn derive(&self, purpose: &str) -> Self {
         Self(self.mac(&[purpose.as_bytes()]).finalize().into_bytes().into())
@@ -93,7 +92,6 @@ impl Veil {
         out
     }
 
-    /// Enciphers texts.
     pub fn hide(&mut self, texts: &[String]) -> Vec<String> {
         texts.iter().map(|text| hex(&self.apply(text.as_bytes()))).collect()
     }
@@ -110,7 +108,6 @@ impl Veil {
     }
 }
 
-/// Hexadecimal.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {

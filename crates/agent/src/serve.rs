@@ -41,7 +41,6 @@ pub enum ServeAddress {
     Tcp {
         /// Address or name.
         host: Option<String>,
-        /// Port.
         port: u16,
     },
     /// A socket in the file system, removed at the end.
@@ -323,7 +322,6 @@ struct HalfOpen {
 enum Stage {
     /// That it has the token.
     Asked(Question),
-    /// Its greeting.
     Greets(Option<Seals>),
 }
 
@@ -759,7 +757,6 @@ mod tests {
         (stream, answer)
     }
 
-    /// The beginning of a greeting.
     fn half_a_greeting() -> Vec<u8> {
         let mut frame = Vec::new();
         wire::write(&mut frame, &ToEnd::Hello { version: String::new(), lease_ms: 3_600_000 }, &[]).unwrap();

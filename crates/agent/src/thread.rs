@@ -88,13 +88,11 @@ impl Role {
 pub struct Job {
     /// Its position in its team.
     pub at: usize,
-    /// The round.
     pub order: Arc<RoundOrder>,
     /// At the near end.
     pub near: bool,
     /// What this thread does.
     pub role: Role,
-    /// Its CPU.
     pub cpu: Option<u32>,
     /// Messages per stamp pair (near end of an echo).
     pub batch: u64,
@@ -130,7 +128,6 @@ pub struct Ready {
 /// What a thread brings home.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its counts.
     pub report: EndReport,
     /// Round trips, ns.
     pub latency: Histogram,
@@ -155,7 +152,6 @@ pub struct Outcome {
     pub debt: Option<Debt>,
     /// The CPU that it was pinned to.
     pub cpu: Option<u32>,
-    /// Events that it counted.
     pub events: EventCounts,
     /// What the workload of a feature has to say besides.
     pub parts: Parts,

@@ -19,7 +19,6 @@ pub const ENVIRONMENT: &str = "MSGPATH_TOKEN_FILE";
 const LEAST: usize = 16;
 const MOST: usize = 4 << 10;
 
-/// The secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Vec<u8>);
 

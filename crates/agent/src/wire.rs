@@ -133,10 +133,7 @@ pub enum FromDoor {
     /// Be an agent: orders follow.
     Welcome,
     /// There is no place in this mesh for it.
-    Unwanted {
-        /// Why.
-        why: String,
-    },
+    Unwanted { why: String },
     /// The mesh has ended.
     Over,
 }
@@ -173,7 +170,6 @@ pub enum ToEnd {
     Hello {
         /// Version of msgpath.
         version: String,
-        /// The lease.
         lease_ms: u64,
     },
     /// Examine your machine.
@@ -194,9 +190,7 @@ pub enum ToEnd {
     },
     /// The near end, in a role of a feature: what only that understands.
     For {
-        /// The role, by its name.
         role: String,
-        /// The order.
         body: Body,
     },
     /// The near end: make the threads ready.
@@ -209,7 +203,6 @@ pub enum ToEnd {
     Finish,
     /// Nothing new, but alive.
     Alive,
-    /// The end.
     Bye,
 }
 
@@ -221,7 +214,6 @@ pub enum FromEnd {
     Hello {
         /// Version of msgpath.
         version: String,
-        /// The machine.
         environment: Box<Environment>,
         /// CPUs of the agent in the order in which it would use them.
         cpus: Vec<u32>,
@@ -533,15 +525,12 @@ pub struct RoundOrder {
     pub workload: &'static Workload,
     /// The far end sends (stream).
     pub reverse: bool,
-    /// The path.
     pub path: PathName,
-    /// The message.
     pub pieces: Pieces,
     /// Bytes of the reply (echo).
     pub reply: u64,
     /// Connections in all.
     pub connections: u32,
-    /// Threads.
     pub threads: u32,
     /// How a thread serves its connections.
     pub dispatch: Dispatch,
@@ -559,7 +548,6 @@ pub struct RoundOrder {
     pub timed: Option<Timed>,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
-    /// Stamps.
     pub stamps: Stamps,
     /// The far end of an echo stamps each reply before it sends it as well: the kernel is traced, or the ends have no common
     /// clock.
@@ -571,7 +559,6 @@ pub struct RoundOrder {
     pub urgent: bool,
     /// They count events of CPU and kernel.
     pub events: bool,
-    /// Connection options.
     pub options: ChannelOptions,
     /// Service time of each message before it is answered (echo).
     pub service_time: Option<ServiceTime>,
@@ -679,7 +666,6 @@ impl RoundOrder {
 /// What an end must know of the program of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramOrder {
-    /// The program.
     pub program: Program,
     /// What the messages are.
     pub talk: Talk,
@@ -761,7 +747,6 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// For frames of a kind.
     pub fn new<T: Frame>() -> Self {
         Self { buffer: Vec::new(), most: (T::MAX_JSON, T::MAX_BYTES), seal: None }
     }

@@ -7,7 +7,6 @@ use super::read;
 /// A control group that this process is in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Its folder.
     pub folder: PathBuf,
     /// CPU time that it may use in a period, and the period, µs; `None`: no quota.
     pub quota: Option<Quota>,

@@ -5,7 +5,6 @@ use msgpath_sys::task_stat::TaskStat;
 /// Time of all CPUs in `/proc/stat`, clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
-    /// All of it.
     pub all: u64,
     /// While the hypervisor ran others.
     pub steal: u64,
@@ -20,10 +19,8 @@ pub fn ticks(text: &str) -> Option<Ticks> {
     (values.len() == 8).then(|| Ticks { all, steal: values[7] })
 }
 
-/// One process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
     pub id: u32,
     /// That of who started it.
     pub parent: u32,

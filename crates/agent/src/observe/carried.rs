@@ -45,7 +45,6 @@ fn bytes(event: &KernelEvent) -> [u8; BYTES] {
     bytes
 }
 
-/// Events that arrive.
 #[derive(Debug, Default)]
 pub struct Incoming(Vec<KernelEvent>);
 

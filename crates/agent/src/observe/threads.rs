@@ -25,7 +25,6 @@ pub(super) fn processes(most: usize) -> BTreeMap<i32, String> {
     pids.into_iter().take(most).filter_map(|pid| Some((pid, name(pid)?))).collect()
 }
 
-/// The process of a thread.
 pub(super) fn process(tid: i32) -> Option<i32> {
     field(&status(tid)?, "Tgid")?.parse().ok()
 }

@@ -28,7 +28,6 @@ pub(super) enum Over {
 }
 
 impl Over {
-    /// That of a transport.
     pub(super) fn of(transport: &TransportMeta) -> Self {
         match (transport.inet, transport.connects, transport.framed) {
             (true, true, _) => Over::Tcp,
@@ -86,7 +85,6 @@ pub fn free_port(host: IpAddr) -> Result<u16, Unavailable> {
 pub(super) enum State {
     /// This process of its listens here: an address, or a path.
     Listens(String, Option<u32>),
-    /// Not yet.
     NotYet,
     /// Another program listens at its port.
     Taken,

@@ -57,7 +57,6 @@ pub(super) struct Place<'a> {
     pub over: Over,
     /// The address of this end.
     pub host: IpAddr,
-    /// The CPUs that it is pinned to.
     pub cpus: &'a [u32],
     /// How long it may take until it listens.
     pub patience: Duration,

@@ -51,7 +51,6 @@ impl Context<'_> {
 /// How a round goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goes {
-    /// As it is.
     On,
     /// It ends early, with the replies in progress.
     ToItsEnd,
@@ -111,7 +110,6 @@ pub mod testing {
         (control, ended)
     }
 
-    /// Tells it this.
     pub fn says(control: &mut UnixStream, told: &ToEnd) {
         wire::write(control, told, &[]).unwrap();
     }

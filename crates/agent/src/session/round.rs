@@ -83,7 +83,6 @@ impl Looks {
         Self { last: Instant::now(), longest: Duration::ZERO }
     }
 
-    /// It looks now.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
         self.longest = self.longest.max(now - self.last);
