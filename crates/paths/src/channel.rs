@@ -201,7 +201,6 @@ pub trait Polled: Receive {
 
 /// A channel with descriptors that write(2) and read(2) work on.
 pub trait Fds: Polled {
-    /// To write to.
     fn write_fd(&self) -> BorrowedFd<'_>;
 }
 
@@ -256,7 +255,6 @@ impl Socket {
         self
     }
 
-    /// The socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -505,13 +503,11 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// A queue to read and one to write.
     pub fn new(read: mqueue::Queue, write: mqueue::Queue, limits: Limits) -> Self {
         let deadline = mqueue::Deadline::after(limits.slice.as_nanos() as u64);
         Self { read, write, deadline, counts: CallCounts::default(), limits }
     }
 
-    /// The queue to write to.
     #[inline(always)]
     pub fn outgoing(&self) -> &mqueue::Queue {
         &self.write
@@ -598,7 +594,6 @@ impl Looks for RingEnd {
 
 /// One end of two rings in shared memory.
 pub struct RingEnd {
-    /// The rings.
     pub ring: ring::Ring,
     counts: CallCounts,
     limits: Limits,
@@ -649,11 +644,8 @@ impl Channel for RingEnd {
 
 /// A channel of any family, before the generic code takes it.
 pub enum AnyChannel {
-    /// A socket.
     Socket(Socket),
-    /// Pipes.
     Pipe(Pipe),
-    /// Message queues.
     Queue(Queue),
     /// System V message queues.
     SystemV(SysvQueues),
@@ -730,7 +722,6 @@ impl AnyChannel {
         })
     }
 
-    /// Which family it is of.
     pub fn family(&self) -> Family {
         match self {
             AnyChannel::Socket(_) => Family::Socket,

@@ -205,7 +205,6 @@ pub struct Doors<'a> {
     pub output: BorrowedFd<'a>,
 }
 
-/// One end.
 pub struct End<C, S, W> {
     /// What carries the bytes.
     pub channel: C,

@@ -38,7 +38,6 @@ pub trait Layer: Send {
 /// Makes an end, in the thread that measures: the end that connects agrees with the other one, which answers when it first waits.
 pub type Begin = Box<dyn FnOnce() -> io::Result<Box<dyn Layer>> + Send>;
 
-/// The channel of a layer.
 pub struct Layered {
     begin: Option<Begin>,
     layer: Option<Box<dyn Layer>>,

@@ -22,7 +22,6 @@ pub enum Wakes {
     Nobody,
     /// By the ring's own futex.
     Futex,
-    /// By a bell.
     Bell(bell::Kind),
 }
 

@@ -74,11 +74,8 @@ impl Listed {
 
 /// The parts of one family of channels.
 pub struct FamilyParts {
-    /// The family.
     pub family: Family,
-    /// Its send methods.
     pub methods: &'static [Listed],
-    /// Its waits.
     pub waits: &'static [Listed],
     /// Whether each wait has an instance of the measured loop with each send method. Else all of them share one, which
     /// calls them through a table: 1 to 2 ns a message, beside a system call that takes hundreds.
@@ -381,7 +378,6 @@ pub fn transports() -> impl Iterator<Item = &'static dyn Transport> {
     TRANSPORTS.iter().chain(ADDED.get().copied().unwrap_or_default()).copied()
 }
 
-/// A transport by name.
 pub fn transport(name: &str) -> Option<&'static dyn Transport> {
     transports().find(|transport| transport.meta().meta.name == name)
 }
@@ -414,13 +410,9 @@ pub fn waits() -> Vec<&'static Meta> {
 /// One path of the registry.
 #[derive(Clone)]
 pub struct Entry {
-    /// Its full name.
     pub name: PathName,
-    /// The transport.
     pub transport: &'static dyn Transport,
-    /// The send method.
     pub method: &'static Meta,
-    /// The wait.
     pub wait: &'static Meta,
 }
 

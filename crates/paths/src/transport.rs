@@ -32,7 +32,6 @@ pub struct Need {
     pub peer: Option<SocketAddr>,
     /// The ports that the server's sockets take; `None`: the kernel chooses.
     pub data_ports: Option<PortRange>,
-    /// Socket options.
     pub options: ChannelOptions,
     /// Waiting.
     pub limits: Limits,
@@ -82,7 +81,6 @@ pub trait Offer: Send {
     fn accept(&mut self, locals: &[String], timeout: Duration) -> io::Result<Vec<AnyChannel>>;
 }
 
-/// A transport.
 pub trait Transport: Sync {
     /// Its texts and properties.
     fn meta(&self) -> &'static TransportMeta;

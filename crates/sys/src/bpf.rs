@@ -39,7 +39,6 @@ const SOCKETS: usize = 1 << 16;
 
 /// One event as the programs write it (docs/method/attribution.md#back-ends).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // as in the table of the source
 pub struct Record {
     /// CLOCK_MONOTONIC, ns.
     pub t: u64,

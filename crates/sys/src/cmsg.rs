@@ -2,7 +2,6 @@
 //!
 //! Layout of each: `struct cmsghdr { size_t len; int level; int type; }`, then data, aligned to `size_t`.
 
-/// One control message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control<'a> {
     /// SOL_SOCKET, SOL_IP ...

@@ -30,7 +30,6 @@ pub enum Protocol {
 /// Kinds of Unix sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// SOCK_STREAM.
     Stream,
     /// SOCK_DGRAM.
     Datagram,
@@ -43,7 +42,6 @@ pub enum Kind {
 pub struct Listening {
     /// Where; of a socket of IPv6 that takes IPv4 as well, its own address.
     pub address: SocketAddr,
-    /// Its inode.
     pub inode: u64,
     /// A socket of IPv6 that takes no IPv4.
     pub v6_only: bool,

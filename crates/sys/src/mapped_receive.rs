@@ -31,7 +31,6 @@ unsafe impl Send for Window {}
 /// What a receive brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes.
     pub bytes: usize,
     /// Those of them that were mapped, not copied by the kernel.
     pub mapped: usize,

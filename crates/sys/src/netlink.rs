@@ -33,7 +33,6 @@ pub enum Family {
 /// One answer: its message type and what follows the header.
 pub type Answer = (u16, Vec<u8>);
 
-/// A netlink socket.
 pub struct Netlink {
     fd: OwnedFd,
 }

@@ -54,11 +54,8 @@ impl Head {
 /// A network interface of the calling thread's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
-    /// Its number.
     pub index: i32,
-    /// Its address.
     pub mac: [u8; 6],
     /// Most bytes behind the Ethernet header.
     pub mtu: u32,
@@ -66,9 +63,7 @@ pub struct Interface {
     pub up: bool,
     /// IFF_RUNNING: there is a carrier.
     pub running: bool,
-    /// IFF_LOOPBACK.
     pub loopback: bool,
-    /// IFF_MULTICAST.
     pub multicast: bool,
     /// Whether its frames have an Ethernet header (ARPHRD_ETHER, or loopback).
     pub ethernet: bool,

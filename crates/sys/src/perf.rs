@@ -26,7 +26,6 @@ pub enum Record<'a> {
     Sample {
         /// CLOCK_MONOTONIC, ns.
         t: u64,
-        /// On which CPU.
         cpu: u32,
         /// Which thread ran there.
         tid: i32,
@@ -37,7 +36,6 @@ pub enum Record<'a> {
     Switch {
         /// CLOCK_MONOTONIC, ns.
         t: u64,
-        /// Which CPU.
         cpu: u32,
         /// The task before.
         prev: i32,

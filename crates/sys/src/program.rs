@@ -105,7 +105,6 @@ pub(crate) fn new_map(map_type: u32, value_size: usize, map_flags: u32) -> io::R
     unsafe { bpf(MAP_CREATE, &attributes) }.map(own)
 }
 
-/// Loads a program of a type.
 pub(crate) fn load(prog_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
     let attributes = Load {
         prog_type,

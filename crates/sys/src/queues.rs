@@ -34,9 +34,7 @@ pub struct Device {
 /// Bytes that passed a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Received.
     pub received: u64,
-    /// Sent.
     pub sent: u64,
 }
 

@@ -193,8 +193,8 @@ pub(crate) fn option(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) 
 }
 
 /// The fields of TCP_INFO that msgpath keeps. Fields that this kernel does not have are beyond `length` and 0, or `None`.
+/// The names are those of `struct tcp_info` in linux/tcp.h.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)] // the names are those of struct tcp_info in linux/tcp.h
 pub struct TcpInfo {
     pub segs_out: u32,
     pub segs_in: u32,

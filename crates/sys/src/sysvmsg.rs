@@ -36,7 +36,6 @@ impl Queue {
         Self(number)
     }
 
-    /// Its number.
     pub fn number(self) -> i32 {
         self.0
     }

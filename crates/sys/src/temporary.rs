@@ -56,7 +56,6 @@ impl Temporary {
         Err(io::Error::other(format!("folders in {} vanish", root.display())))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -14,7 +14,6 @@ const MAX_FIELDS: usize = 256;
 /// A field of a raw record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
     pub name: String,
     /// First byte.
     pub offset: usize,
@@ -52,7 +51,6 @@ pub struct Format {
 }
 
 impl Format {
-    /// A field by its name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

@@ -19,13 +19,9 @@ const MOST_GROUPS: usize = 65_536;
 pub struct User {
     /// The login name.
     pub name: String,
-    /// Its number.
     pub uid: u32,
-    /// Its group.
     pub gid: u32,
-    /// Its home folder.
     pub home: PathBuf,
-    /// All its groups.
     pub groups: Vec<libc::gid_t>,
 }
 

@@ -52,7 +52,6 @@ impl Packet {
         Self::new(self.fd.try_clone()?, self.to, self.tag, &self.interface, self.limits.clone())
     }
 
-    /// The socket.
     #[inline(always)]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

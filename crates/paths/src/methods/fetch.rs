@@ -12,7 +12,6 @@ use crate::channel::{Channel, ProcessEnd};
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
-/// `fetch`.
 pub struct Fetch {
     message: Scatter,
 }

@@ -11,7 +11,6 @@ use crate::channel::Fds;
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
-/// `flatten`.
 pub struct Flatten {
     message: Scatter,
     flat: Scatter,

@@ -11,7 +11,6 @@ use crate::channel::Socket;
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Family, Meta, Part, TransportMeta};
 
-/// `gso`.
 pub struct Gso {
     messages: Vec<Scatter>,
     together: Together,

@@ -10,7 +10,6 @@ use crate::channel::RingEnd;
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
-/// `ring`.
 pub struct RingCopy {
     message: Scatter,
 }

@@ -13,7 +13,6 @@ use crate::end::{Layout, Method, NewMethod};
 use crate::layer::Layered;
 use crate::meta::{Meta, Part};
 
-/// `send`.
 pub struct Send {
     message: Scatter,
 }

@@ -13,7 +13,6 @@ use crate::channel::{Channel, Socket};
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `sendfile`.
 pub struct Sendfile {
     file: OwnedFd,
     message: Scatter,

@@ -15,7 +15,6 @@ const BATCH: usize = 32;
 /// Bytes that the messages of one batch may take together.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// `sendmmsg`.
 pub struct Sendmmsg {
     messages: Vec<Scatter>,
     headers: Vec<msg::MultiHeader>,

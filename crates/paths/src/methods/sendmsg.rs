@@ -12,7 +12,6 @@ use crate::channel::{Packet, Socket};
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 
-/// `sendmsg`.
 pub struct Sendmsg {
     message: Scatter,
 }

@@ -13,7 +13,6 @@ use crate::channel::Fds;
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `splice`.
 pub struct Splice {
     message: Scatter,
     /// Where pages are between the two calls, and how many bytes of them.

@@ -11,7 +11,6 @@ use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part};
 use crate::waits::uring::ring;
 
-/// `uring`.
 pub struct Uring {
     message: Scatter,
     ring: msgpath_sys::uring::Uring,

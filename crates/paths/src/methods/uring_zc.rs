@@ -21,7 +21,6 @@ struct Slot {
     open: u32,
 }
 
-/// `uring-zc`.
 pub struct UringZc {
     slots: Vec<Slot>,
     next: usize,

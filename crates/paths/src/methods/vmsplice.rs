@@ -12,7 +12,6 @@ use crate::channel::{Channel, Fds, Pipe};
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `vmsplice`.
 pub struct Vmsplice {
     message: Scatter,
 }

@@ -11,7 +11,6 @@ use crate::channel::Fds;
 use crate::end::{Layout, Method, NewMethod};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `writes`.
 pub struct Writes {
     message: Scatter,
     cork: bool,

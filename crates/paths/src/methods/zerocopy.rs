@@ -24,7 +24,6 @@ struct Slot {
     open: u32,
 }
 
-/// `zerocopy`.
 pub struct ZeroCopy {
     slots: Vec<Slot>,
     next: usize,

@@ -16,7 +16,6 @@ use crate::meta::{Meta, Part, TransportMeta};
 
 const FLAGS: SendFlags = SendFlags { zerocopy: true, more: false };
 
-/// `zerocopy-unset`.
 pub struct ZeroCopyUnset {
     message: Scatter,
     counts: ZeroCopyCounts,

@@ -25,7 +25,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A datagram with a key may be lost: so many of them go.
 const REPEATS: usize = 3;
 
-/// The key of one connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key([u8; Key::LENGTH]);
 

@@ -16,7 +16,6 @@ use crate::channel::{AnyChannel, Packet};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `eth`.
 pub struct Eth;
 
 static META: TransportMeta = TransportMeta {

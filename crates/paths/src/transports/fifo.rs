@@ -13,7 +13,6 @@ use crate::channel::{AnyChannel, Pipe};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `fifo`.
 pub struct Fifo;
 
 static META: TransportMeta = TransportMeta {

@@ -11,7 +11,6 @@ use crate::channel::AnyChannel;
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `mptcp`.
 pub struct Mptcp;
 
 static META: TransportMeta = TransportMeta {

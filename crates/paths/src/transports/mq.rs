@@ -14,7 +14,6 @@ use crate::channel::{AnyChannel, Queue};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `mq`.
 pub struct Mq;
 
 static META: TransportMeta = TransportMeta {

@@ -12,7 +12,6 @@ use crate::channel::{AnyChannel, Limits, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `netlink`.
 pub struct Netlink;
 
 static META: TransportMeta = TransportMeta {

@@ -11,7 +11,6 @@ use crate::channel::{AnyChannel, Pipe};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `pipe`.
 pub struct Pipes;
 
 static META: TransportMeta = TransportMeta {

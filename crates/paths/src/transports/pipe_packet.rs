@@ -9,7 +9,6 @@ use crate::channel::AnyChannel;
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `pipe-packet`.
 pub struct PacketPipes;
 
 /// PIPE_BUF: a longer write is cut into packets of so many bytes.

@@ -18,7 +18,6 @@ use crate::channel::{AnyChannel, Channel, Limits, Looks, grant};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta, Wakes};
 use crate::transport::{Need, Offer, Transport};
 
-/// `procvm`.
 pub struct ProcessMemory;
 
 /// Largest message: a sender keeps as many as the ring can announce, and two more.

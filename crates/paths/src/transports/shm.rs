@@ -13,7 +13,6 @@ use crate::channel::{AnyChannel, RingEnd};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta, Wakes};
 use crate::transport::{Need, Offer, Transport};
 
-/// `shm`.
 pub struct Shm;
 
 /// Largest message; two rings of four of them are the memory it takes.

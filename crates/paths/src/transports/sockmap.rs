@@ -16,7 +16,6 @@ use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `sockmap`.
 pub struct Sockmap;
 
 static META: TransportMeta = TransportMeta {

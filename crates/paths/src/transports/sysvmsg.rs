@@ -18,7 +18,6 @@ use crate::channel::{AnyChannel, Channel, Limits, Receive, grant};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `sysvmsg`.
 pub struct SysvMessages;
 
 static META: TransportMeta = TransportMeta {
@@ -85,7 +84,6 @@ impl SysvQueues {
         Self { read, write, inbox, owner, counts: CallCounts::default(), limits }
     }
 
-    /// Both queues.
     pub fn both(&self) -> [Queue; 2] {
         [self.read, self.write]
     }

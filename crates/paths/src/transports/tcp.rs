@@ -18,7 +18,6 @@ use crate::channel::{AnyChannel, Limits, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `tcp`.
 pub struct Tcp;
 
 static META: TransportMeta = TransportMeta {

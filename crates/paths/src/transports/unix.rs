@@ -10,7 +10,6 @@ use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `unix`.
 pub struct Unix;
 
 static META: TransportMeta = TransportMeta {

@@ -12,7 +12,6 @@ use crate::channel::{AnyChannel, Socket};
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `unixgram`.
 pub struct UnixGram;
 
 static META: TransportMeta = TransportMeta {
@@ -36,7 +35,6 @@ static META: TransportMeta = TransportMeta {
     default_wait: "block",
 };
 
-/// One end of a pair.
 fn end(fd: OwnedFd, need: &Need) -> io::Result<AnyChannel> {
     set_buffers(fd.as_fd(), &need.options)?;
     Ok(AnyChannel::Socket(Socket::new(fd, true, need.limits.clone())?))

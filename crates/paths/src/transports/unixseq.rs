@@ -10,7 +10,6 @@ use crate::channel::AnyChannel;
 use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::transport::{Need, Offer, Transport};
 
-/// `unixseq`.
 pub struct UnixSeq;
 
 static META: TransportMeta = TransportMeta {

@@ -20,7 +20,6 @@ use crate::meta::{Copies, Family, Meta, Stack, TransportMeta};
 use crate::methods::send::Send as OneCall;
 use crate::transport::{Need, Offer, Transport};
 
-/// `xdp`.
 pub struct Xdp;
 
 static META: TransportMeta = TransportMeta {
@@ -50,7 +49,6 @@ static META: TransportMeta = TransportMeta {
     default_wait: "poll",
 };
 
-/// The longest message.
 const ROOM: usize = LONGEST - ETHERNET - HEAD;
 /// How long a queue may take until the kernel has taken it back from the socket before.
 const QUEUE: Duration = Duration::from_secs(2);

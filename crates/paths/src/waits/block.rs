@@ -9,7 +9,6 @@ use crate::end::{NewWait, Wait};
 use crate::layer::Layered;
 use crate::meta::{Meta, Part};
 
-/// `block`.
 pub struct Block;
 
 impl Part for Block {

@@ -9,7 +9,6 @@ use crate::channel::{Channel, Receive, Socket};
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `busy-poll`.
 pub struct BusyPoll;
 
 impl Part for BusyPoll {

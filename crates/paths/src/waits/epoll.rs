@@ -10,7 +10,6 @@ use crate::channel::Polled;
 use crate::end::{Doors, NewWait, Wait};
 use crate::meta::{Meta, Part};
 
-/// `epoll`.
 pub struct Epoll {
     /// Made with the first message, so that a connection of an event loop needs none.
     epoll: Option<poll::Epoll>,

@@ -10,7 +10,6 @@ use crate::channel::RingEnd;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, Wakes};
 
-/// `eventfd`.
 pub struct Eventfd;
 
 impl Part for Eventfd {

@@ -9,7 +9,6 @@ use crate::channel::Looks;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, Wakes};
 
-/// `futex`.
 pub struct Futex;
 
 impl Part for Futex {

@@ -10,7 +10,6 @@ use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, TransportMeta};
 use crate::methods::gso::of_udp;
 
-/// `gro`.
 pub struct Gro {
     joined: Joined,
 }

@@ -10,7 +10,6 @@ use crate::channel::Polled;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
-/// `poll`.
 pub struct Poll;
 
 impl Part for Poll {

@@ -9,7 +9,6 @@ use crate::channel::{Channel, Receive, Socket};
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `quickack`.
 pub struct QuickAck;
 
 impl Part for QuickAck {

@@ -11,7 +11,6 @@ use crate::channel::Polled;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Family, Meta, Part, TransportMeta};
 
-/// `sigio`.
 pub struct SigIo {
     /// Made by the first receive: signals go to the thread that receives.
     signals: Option<Signals>,

@@ -10,7 +10,6 @@ use crate::channel::RingEnd;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, Wakes};
 
-/// `signalfd`.
 pub struct Signalfd;
 
 impl Part for Signalfd {

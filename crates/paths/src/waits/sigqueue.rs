@@ -10,7 +10,6 @@ use crate::channel::RingEnd;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, Wakes};
 
-/// `sigqueue`.
 pub struct Sigqueue;
 
 impl Part for Sigqueue {

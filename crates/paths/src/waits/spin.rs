@@ -13,7 +13,6 @@ use crate::meta::{Meta, Part};
 /// How many empty looks there are between two looks at the clock.
 const LOOKS: u32 = 512;
 
-/// `spin`.
 pub struct Spin;
 
 impl Part for Spin {

@@ -9,7 +9,6 @@ use crate::channel::Fds;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
-/// `uring`.
 pub struct Uring {
     ring: uring::Uring,
 }

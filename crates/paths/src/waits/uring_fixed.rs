@@ -10,7 +10,6 @@ use crate::channel::Fds;
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part};
 
-/// `uring-fixed`.
 pub struct UringFixed {
     ring: uring::Uring,
 }

@@ -10,7 +10,6 @@ use crate::channel::{Channel, Socket};
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `uring-multishot`.
 pub struct UringMultishot {
     ring: Multishot,
 }

@@ -11,7 +11,6 @@ use crate::channel::{Channel, Polled, Socket};
 use crate::end::{NewWait, Wait};
 use crate::meta::{Meta, Part, TransportMeta};
 
-/// `zc-receive`.
 pub struct ZcReceive {
     window: Window,
 }

@@ -2,7 +2,6 @@
 
 /// What a thread that blocks in a call waits for; its number in the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum CallKind {
     Poll = 6,
     Socket = 7,

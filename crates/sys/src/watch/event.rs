@@ -33,16 +33,13 @@ pub enum What {
 
 /// Which end did it, or for which end data became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Role {
     Client,
     Server,
 }
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its connection.
     pub connection: u64,
     /// CLOCK_MONOTONIC, ns.
     pub t: u64,
@@ -60,7 +57,6 @@ pub struct Event {
     pub turns: u32,
     /// The thread; 0: it is not known.
     pub pid: i32,
-    /// Its process.
     pub process: i32,
     /// To be sent, sent or received.
     pub bytes: u32,
@@ -68,7 +64,6 @@ pub struct Event {
     pub service: Option<u32>,
     /// TCP port of the server; 0: a Unix socket.
     pub port: u32,
-    /// What happened.
     pub what: What,
     /// At which end.
     pub role: Role,
@@ -86,7 +81,6 @@ pub struct Event {
     pub run: Culprit,
     /// [`What::Begin`]: the longest block since the thread read.
     pub block: Culprit,
-    /// Name of the thread.
     pub name: [u8; 16],
     /// [`What::Begin`]: the first bytes of what is sent.
     pub payload: Vec<u8>,
