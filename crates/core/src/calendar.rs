@@ -1,6 +1,5 @@
 //! The Gregorian calendar: days since 1970-01-01 and their dates.
 
-/// The seconds of a day.
 pub const DAY: i64 = 86_400;
 
 /// From 0000-03-01 to 1970-01-01: counted from a first of March, the leap day ends a year.

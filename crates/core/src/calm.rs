@@ -44,7 +44,6 @@ pub struct Disturbed {
 }
 
 impl Disturbed {
-    /// By anything.
     pub fn any(self) -> bool {
         self.stolen || self.throttled || self.shared
     }
@@ -56,9 +55,7 @@ pub type Ends = [Disturbed; 2];
 /// Conditions of a round, as [`Watch::conditions`] found them: all that [`classify`] asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// Its case.
     pub case: u32,
-    /// Its pass.
     pub pass: u32,
     ends: [End; 2],
 }

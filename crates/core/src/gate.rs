@@ -13,7 +13,6 @@ use crate::units;
 pub enum Watched {
     /// A quantile of the latency, 0 to 1.
     Quantile(f64),
-    /// The mean latency.
     Mean,
     /// CPU time of both ends per message.
     Cpu,
@@ -35,7 +34,6 @@ pub enum Side {
     Below,
 }
 
-/// The limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// Change of the second run against the first: `+5%` is 0.05.
@@ -52,7 +50,6 @@ pub struct Gate {
     pub watched: Watched,
     /// Which side fails.
     pub side: Side,
-    /// The limit.
     pub limit: Limit,
 }
 

@@ -11,7 +11,6 @@ const BITS: u32 = 10;
 const TOP: u32 = 40;
 const SUB: usize = 1 << BITS;
 
-/// Number of buckets.
 pub const BUCKETS: usize = SUB + (TOP - BITS) as usize * SUB;
 
 /// The bucket of a value below 2^40.
@@ -140,7 +139,6 @@ impl Histogram {
         self.total
     }
 
-    /// Lost messages.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -272,7 +270,6 @@ impl SparseHistogram {
         self.total
     }
 
-    /// Lost messages.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -23,7 +23,6 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// All of them.
     pub const ALL: [Setting; 3] = [Setting::NoDelay, Setting::Nagle, Setting::Cork];
 
     /// As typed and printed.
@@ -35,7 +34,6 @@ impl Setting {
         }
     }
 
-    /// By its name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|setting| setting.name() == name)
     }
@@ -76,13 +74,11 @@ impl PathName {
         Self { transport: transport.into(), method: method.into(), wait: wait.into(), setting: None, program: None }
     }
 
-    /// With this setting.
     #[must_use]
     pub fn with(self, setting: Option<Setting>) -> Self {
         Self { setting, ..self }
     }
 
-    /// To this program.
     #[must_use]
     pub fn to(self, program: Option<String>) -> Self {
         Self { program, ..self }

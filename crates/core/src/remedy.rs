@@ -50,7 +50,6 @@ impl<const MAX: usize> fmt::Display for Word<MAX> {
     }
 }
 
-/// The number of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Cpu(u32);
@@ -77,7 +76,6 @@ pub enum Setting {
     ClockTsc,
     /// The clock source `arch_sys_counter`.
     ClockArch,
-    /// The governor of a CPU.
     Governor(Cpu),
     /// Transparent huge pages.
     HugePages,
@@ -142,7 +140,6 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 pub enum Remedy {
     /// The setting gets the value that helps.
     Set {
-        /// Which one.
         setting: Setting,
         /// What it held.
         was: Value,
@@ -151,7 +148,6 @@ pub enum Remedy {
     SwapOff,
     /// Receive interrupts of a network device do not wait.
     Coalescing {
-        /// The device.
         device: Device,
         /// How long they waited, µs.
         was_us: u32,
@@ -205,12 +201,7 @@ fn coalesce(device: &Device, us: u32) -> Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A value is written into a file of the kernel.
-    Write {
-        /// The file.
-        path: String,
-        /// The value.
-        value: String,
-    },
+    Write { path: String, value: String },
     /// A program is run: its name and its arguments.
     Run(Vec<String>),
 }

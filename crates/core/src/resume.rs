@@ -10,7 +10,6 @@ use crate::settling::Settling;
 /// [`RunHeader::unavailable`](crate::schema::RunHeader::unavailable), with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pilot {
-    /// The case.
     pub case: u32,
     /// The case whose count of messages it takes: a control and an ablation are compared with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

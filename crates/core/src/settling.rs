@@ -59,7 +59,6 @@ impl Settling {
 pub struct Spans {
     /// Thrown away, until the load is steady.
     pub thrown: u64,
-    /// Measured.
     pub measured: u64,
 }
 

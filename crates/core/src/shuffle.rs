@@ -5,12 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -77,7 +77,6 @@ pub enum BadTarget {
 /// Ports from `first` to `last`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
-    /// The first one.
     pub first: u16,
     /// The last one; not below `first`.
     pub last: u16,

@@ -1,6 +1,5 @@
 //! Unsigned LEB128, the integer form of the record.
 
-/// Appends `value`.
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -12,7 +12,6 @@ macro_rules! stages {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[schemars(rename = "WatchedStage")]
-        #[allow(missing_docs)] // `words` says what each is
         #[repr(u8)]
         pub enum Stage {
             $($stage,)*
@@ -142,9 +141,8 @@ impl Culprit {
     }
 }
 
-/// One request and its reply.
+/// One request and its reply. The columns of its record say what each field is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // as in `columns/requests.rs` of the record
 pub struct RequestRow {
     /// CLOCK_MONOTONIC, ns.
     pub t0_ns: u64,
@@ -241,7 +239,6 @@ impl Times {
         ((128 + part) << octave, (129 + part) << octave)
     }
 
-    /// The bucket of a time.
     pub fn bucket(ns: u64) -> u16 {
         let bits = 63 - ns.max(1).leading_zeros();
         let octave = bits.saturating_sub(7);

@@ -168,7 +168,6 @@ pub fn all() -> Vec<&'static Workload> {
     BASE.into_iter().chain(ADDED.all()).collect()
 }
 
-/// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Workload> {
     all().into_iter().find(|workload| workload.name == name)
 }

@@ -8,7 +8,6 @@ use msgpath_core::{Exit, Problem, workload};
 /// Which other version of msgpath wrote something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenBy {
-    /// A later one.
     Newer,
     /// An earlier one whose form is not read any more.
     Older,
@@ -28,14 +27,10 @@ impl std::fmt::Display for WrittenBy {
 pub enum RecordError {
     /// The folder of a new run is there already and holds something.
     #[error("{} is not empty: a run is never written over another", folder.display())]
-    NotEmpty {
-        /// The folder.
-        folder: PathBuf,
-    },
+    NotEmpty { folder: PathBuf },
     /// A new run could not be started on disk.
     #[error("{} cannot be written ({source})", file.display())]
     Create {
-        /// The file or folder.
         file: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -43,7 +38,6 @@ pub enum RecordError {
     /// A block could not be written, for example because the disk is full.
     #[error("{} cannot be written further ({source})", file.display())]
     Write {
-        /// The file.
         file: PathBuf,
         /// What is whole on disk all the same.
         kept: String,
@@ -52,23 +46,16 @@ pub enum RecordError {
     },
     /// Another process records this run at this moment.
     #[error("{} is still being recorded", folder.display())]
-    Busy {
-        /// The folder.
-        folder: PathBuf,
-    },
+    Busy { folder: PathBuf },
     /// A value that the record refuses because it could not be read back.
     #[error("this cannot be recorded: {0}")]
     Unrecordable(String),
     /// The folder holds no `run.json`.
     #[error("{:?} is not a run", folder.display().to_string())]
-    NotARun {
-        /// The folder.
-        folder: PathBuf,
-    },
+    NotARun { folder: PathBuf },
     /// A file of the run cannot be read.
     #[error("{} cannot be read ({source})", file.display())]
     Read {
-        /// The file.
         file: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -78,7 +65,6 @@ pub enum RecordError {
     OtherVersion {
         /// The file that shows it.
         file: PathBuf,
-        /// Which one.
         by: WrittenBy,
     },
     /// Its messages do what no feature of this program knows.
@@ -86,7 +72,6 @@ pub enum RecordError {
     NoWorkload {
         /// `run.json`.
         file: PathBuf,
-        /// The workload.
         name: String,
     },
     /// `run.json` is not a header.
@@ -100,7 +85,6 @@ pub enum RecordError {
     /// A format of rows was asked for of which the run has none.
     #[error("run {run} has no {what}")]
     NoRows {
-        /// Name of the run.
         run: String,
         /// What it lacks: `per-message log`.
         what: &'static str,

@@ -17,7 +17,6 @@ use crate::{Damage, MESSAGES_FILE, OfCase, RecordError};
 pub trait RunLog: Logged<Row: OfCase + Copy> {
     /// Its file, within the folder of the run.
     const FILE: &'static str;
-    /// The kind of its blocks.
     const KIND: Kind;
 
     /// Whether a run of this header has the file, however few rows it holds.

@@ -13,7 +13,6 @@ use crate::log::{self, RunLog};
 use crate::reader::{self, Run};
 use crate::{RecordError, columns};
 
-/// No message.
 pub const NO_MESSAGES: [MessageRow; 0] = [];
 
 /// Rows of a log that can be gone through again and again.
@@ -25,7 +24,6 @@ pub trait Rows<T> {
     fn rounds(&self, wanted: &dyn Fn(u32, u32) -> bool, each: &mut dyn FnMut(&[T]));
 }
 
-/// Messages.
 pub trait Messages: Rows<MessageRow> {}
 impl<M: Rows<MessageRow> + ?Sized> Messages for M {}
 

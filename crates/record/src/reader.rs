@@ -32,7 +32,6 @@ pub const MAX_EVENTS: usize = 1 << 24;
 /// A run, read back.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its folder.
     pub folder: PathBuf,
     /// What was planned, and where.
     pub header: RunHeader,
@@ -51,7 +50,6 @@ pub struct Damage {
     pub file: String,
     /// Byte offset of the block that cannot be read.
     pub offset: u64,
-    /// Why.
     pub why: String,
 }
 
@@ -333,11 +331,8 @@ pub(crate) fn case_exists(case: u32, header: &RunHeader) -> Result<(), String> {
 /// Kernel events of one case and pass, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// Case.
     pub case: u32,
-    /// Pass.
     pub pass: u32,
-    /// The events.
     pub events: Vec<KernelEvent>,
 }
 

@@ -77,7 +77,6 @@ impl fmt::Debug for Kind {
 pub struct Listing {
     /// When it began, RFC 3339 in UTC.
     pub started: String,
-    /// The verb that wrote it.
     pub verb: String,
     /// The far end, the hosts, what was watched, or the files.
     pub target: String,
@@ -89,14 +88,11 @@ pub struct Listing {
     pub status: Option<Status>,
 }
 
-/// Something that is kept.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// What it is.
     pub kind: &'static Kind,
     /// Name of its folder: what the user types.
     pub name: String,
-    /// Its folder.
     pub folder: PathBuf,
     /// What the list says of it.
     pub listing: Listing,

@@ -100,7 +100,6 @@ fn latency_ns(case: u32, pass: u32, n: u64) -> u64 {
     8_000 + u64::from(case) * 5_000 + u64::from(pass) * 10 + n * 100
 }
 
-/// The order of a pass.
 pub(crate) fn pass(pass: u32) -> PassRecord {
     PassRecord { pass, cases: vec![0, 1], ..PassRecord::default() }
 }
@@ -139,7 +138,6 @@ pub(crate) struct Note {
     pub(crate) since_ns: Option<i64>,
 }
 
-/// The log of notes.
 pub(crate) static NOTES: AnyLog = AnyLog::of::<Note>();
 
 static COLUMNS: [Column<Note>; 3] = [

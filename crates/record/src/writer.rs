@@ -223,7 +223,6 @@ impl RunWriter {
         Ok(())
     }
 
-    /// The folder of the run.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

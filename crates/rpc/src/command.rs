@@ -71,7 +71,6 @@ impl Step {
         self.key.as_ref().filter(|_| !matches!(self.method.as_str(), "ping" | "stats" | "reset" | "quit"))
     }
 
-    /// The value as it is sent.
     pub fn sent_value(&self) -> Option<&Text> {
         let none = matches!(self.method.as_str(), "read" | "delete" | "chksum" | "stats" | "reset" | "quit");
         self.value.as_ref().filter(|_| !none)
@@ -105,19 +104,12 @@ pub enum CommandError {
     Eaten {
         /// `-key` or `-value`.
         option: String,
-        /// Its base.
         base: String,
-        /// The word.
         word: String,
     },
     /// Two methods.
     #[error("two commands: {first:?} and {second:?}")]
-    Second {
-        /// The first one.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    Second { first: String, second: String },
     /// An option that does not exist.
     #[error("{0} is not an option of rpc")]
     Unknown(String),
@@ -127,7 +119,6 @@ pub enum CommandError {
     /// Not a whole number.
     #[error("{option} takes a whole number {range}, got {text:?}")]
     Number {
-        /// The option.
         option: String,
         /// What was typed.
         text: String,
@@ -140,7 +131,6 @@ pub enum CommandError {
     /// A method without what it works on.
     #[error("missing {option} for {method}")]
     Missing {
-        /// The method.
         method: String,
         /// `-key` or `-value`.
         option: &'static str,
@@ -150,12 +140,7 @@ pub enum CommandError {
     TooLong(usize),
     /// More calls than anybody waits for.
     #[error("-rep {rep} times -k {k} are more than {MAX_CALLS} calls")]
-    TooMany {
-        /// `-rep`.
-        rep: u64,
-        /// `-k`.
-        k: u64,
-    },
+    TooMany { rep: u64, k: u64 },
     /// More commands than a run has.
     #[error("{0} commands; a run has {MAX_STEPS} at most")]
     TooManySteps(usize),

@@ -33,7 +33,6 @@ pub struct Row {
     pub t: [Option<i64>; 4],
     /// Kind of call; empty without such a column.
     pub method: String,
-    /// Id.
     pub rpcid: u32,
     /// Id of the call that made it.
     pub parent: u32,
@@ -47,7 +46,6 @@ pub struct Row {
     pub server: String,
     /// Connection; empty: not known.
     pub connection: String,
-    /// Key.
     pub key: String,
 }
 

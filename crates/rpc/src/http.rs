@@ -15,7 +15,6 @@ const MAX_CHUNK_LINE: usize = 1024;
 /// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// There is none.
     None,
     /// After so many bytes.
     Length(u64),
@@ -25,7 +24,6 @@ pub enum Body {
     UntilClose,
 }
 
-/// The head of a reply.
 #[derive(Clone, Debug)]
 pub struct ReplyHead<'a> {
     /// `200`.
@@ -38,13 +36,10 @@ pub struct ReplyHead<'a> {
     pub body: Body,
     /// The server closes the connection behind the reply.
     pub closes: bool,
-    /// The field Server.
     pub server: Option<&'a [u8]>,
-    /// The field Location.
     pub location: Option<&'a [u8]>,
 }
 
-/// The head of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHead<'a> {
     /// `GET`.

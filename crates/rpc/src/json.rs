@@ -128,7 +128,6 @@ fn shown(bytes: &[u8]) -> String {
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// The title.
     pub title: String,
     /// The base minute, µs since 1970, its date read as UTC (the lab writes local time and does not say which); `None`:
     /// there is none, so that all times are relative.

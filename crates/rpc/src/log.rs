@@ -6,14 +6,12 @@
 use crate::message::{Header, Kind, MAX_BODY, RPC_HEADER_BYTES};
 use crate::tenlg::from_tenlg;
 
-/// Bytes of a record.
 pub const RECORD_BYTES: usize = 96;
 /// Bytes of the body in it.
 pub const DATA_BYTES: usize = 24;
 /// 1990-01-01 and 2100-01-01, µs since 1970: no stamp of the lab is outside.
 const STAMPS: std::ops::Range<i64> = 631_152_000_000_000..4_102_444_800_000_000;
 
-/// One record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The fields of the header; `pad` is 0. A stamp that is 0 is not known.
@@ -81,7 +79,6 @@ impl Record {
         Ok(Self { header, length, data: data.try_into().expect("24 bytes") })
     }
 
-    /// The 96 bytes.
     pub fn to_bytes(&self) -> [u8; RECORD_BYTES] {
         let mut out = [0; RECORD_BYTES];
         out[..RPC_HEADER_BYTES].copy_from_slice(&Header { pad: self.length, ..self.header }.to_bytes());

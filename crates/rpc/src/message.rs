@@ -2,7 +2,6 @@
 
 use msgpath_core::foreign::shown_bytes;
 
-/// Bytes of a marker.
 pub const MARKER_BYTES: usize = 16;
 /// Bytes of the lab's header.
 pub const RPC_HEADER_BYTES: usize = 72;
@@ -48,7 +47,6 @@ impl Marker {
         SIGNATURE.wrapping_add((self.header << 20) ^ self.body)
     }
 
-    /// The 16 bytes.
     pub fn to_bytes(self) -> [u8; MARKER_BYTES] {
         let mut out = [0; MARKER_BYTES];
         for (at, word) in [SIGNATURE, self.header, self.body, self.checksum()].into_iter().enumerate() {
@@ -110,7 +108,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By its number.
     pub fn from_number(number: u16) -> Option<Self> {
         [Kind::ReqSend, Kind::ReqRcv, Kind::RespSend, Kind::RespRcv, Kind::Text].get(usize::from(number)).copied()
     }
@@ -155,7 +152,6 @@ impl Status {
 pub struct Method(pub [u8; 8]);
 
 impl Method {
-    /// Of a text.
     pub fn new(name: &str) -> Self {
         let mut out = [0; 8];
         let length = name.len().min(8);
@@ -188,7 +184,6 @@ pub struct Telling {
     pub lock_ns: u64,
 }
 
-/// The fields of a header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Id of the call, of the client's choice, never 0.
@@ -203,7 +198,6 @@ pub struct Header {
     pub server_ip: u32,
     /// Client port; 0 in a request.
     pub client_port: u16,
-    /// Server port.
     pub server_port: u16,
     /// [`tenlg`](crate::tenlg::tenlg) of the request's body.
     pub lglen1: u8,
@@ -239,7 +233,6 @@ impl Header {
         self.pad == Self::ASK
     }
 
-    /// The 72 bytes.
     pub fn to_bytes(&self) -> [u8; RPC_HEADER_BYTES] {
         let mut out = [0; RPC_HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -290,7 +283,6 @@ impl Telling {
     /// Bytes on the wire, after the 72 of the header.
     pub const BYTES: usize = 24;
 
-    /// The 24 bytes.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         for (at, value) in [self.waited_ns, self.served_ns, self.lock_ns].into_iter().enumerate() {

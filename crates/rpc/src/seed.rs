@@ -16,7 +16,6 @@ impl Lfsr {
         self.0
     }
 
-    /// The value now.
     pub fn value(self) -> u32 {
         self.0
     }

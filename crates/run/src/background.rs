@@ -25,7 +25,6 @@ pub struct Background {
     goes: bool,
 }
 
-/// A message of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// When it was sent, or was to be sent by a schedule, ns of the monotonic clock of this machine.

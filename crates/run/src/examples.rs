@@ -15,7 +15,6 @@ use msgpath_sys::temporary::{self, Temporary};
 struct Server {
     /// As typed: `example:go`.
     name: &'static str,
-    /// Its file.
     file: &'static str,
     source: &'static str,
     /// What builds it, in the folder of its file; empty: nothing must.

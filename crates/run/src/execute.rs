@@ -40,15 +40,12 @@ use crate::{budget, capacity, clients, places, program, reach, replicas, simulat
 /// What to execute.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The plan.
     pub plan: Plan,
     /// The far end.
     pub target: Target,
     /// `echo`, `stream`, `compare`.
     pub verb: String,
-    /// The command line.
     pub command: Vec<String>,
-    /// Name of the run.
     pub name: String,
     /// The folder of the run; it must not exist yet.
     pub folder: PathBuf,

@@ -42,7 +42,6 @@ pub struct Link {
     veil: Option<Veil>,
     frames: Receiver<Frame>,
     child: Option<Child>,
-    /// Its machine.
     pub environment: Environment,
     /// Its CPUs, in the order in which it would use them.
     pub cpus: Vec<u32>,

@@ -19,7 +19,6 @@ const TRIES: u32 = 3;
 /// Makes the orders of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Orders<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// Both ends read one CLOCK_MONOTONIC.
     pub one_clock: bool,

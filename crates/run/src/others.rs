@@ -24,7 +24,6 @@ const TICK_NS: u64 = 10_000_000;
 
 /// Adds up what others use from sample to sample.
 pub struct Others {
-    /// `/proc`.
     proc: PathBuf,
     own: u32,
     /// Name of this process, where its far end may be somebody else's process of the same name.

@@ -328,7 +328,6 @@ impl<'a, 'b> Tries<'a, 'b> {
         Ok((tries, last))
     }
 
-    /// The plan that is piloted.
     pub(crate) fn plan(&self) -> &'a Plan {
         self.orders.plan
     }

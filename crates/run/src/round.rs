@@ -81,7 +81,6 @@ impl Round {
 /// A row with what is known beside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
-    /// The row.
     pub row: Row,
     /// Arrival at the far end, ns after the row's start.
     pub far_ns: Option<u64>,

@@ -34,7 +34,6 @@ const LOOKED_AT: usize = 256;
 /// Who answers at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// `msgpath serve`.
     Msgpath,
     /// What this says: it answered a ping of a feature.
     Pinged(&'static str),
@@ -64,7 +63,6 @@ pub struct Measures {
 pub struct Ping {
     /// Who answers it.
     pub who: &'static str,
-    /// It.
     pub message: fn() -> Vec<u8>,
     /// Whether this begins an answer.
     pub answered: fn(&[u8]) -> bool,

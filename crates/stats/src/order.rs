@@ -62,7 +62,6 @@ impl OrderStatistics {
         self.passes == 0 || self.places.iter().any(|place| place.low < place.high)
     }
 
-    /// Takes a value.
     pub fn add(&mut self, value: i64) {
         let key = key(value);
         if self.passes > 0 {

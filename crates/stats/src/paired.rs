@@ -22,7 +22,6 @@ const EXACT: usize = 14;
 /// A paired comparison of log-ratios.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired {
-    /// Pairs.
     pub pairs: usize,
     /// Independent units they were judged as: the pairs, or blocks of four.
     pub units: usize,

@@ -52,7 +52,6 @@ pub struct Column<R: 'static> {
 /// Whether a column is exported.
 enum Shown<R> {
     No,
-    /// The number that is stored.
     AsStored,
     By(Show<R>),
 }
@@ -63,7 +62,6 @@ type Show<R> = for<'a> fn(&'a Context<'a>, &'a R) -> Cell<'a>;
 /// The type of an exported cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
     Text,
     /// A whole number of 32 bits.
     Int32,
@@ -76,17 +74,13 @@ pub enum Kind {
 /// An exported cell.
 #[derive(Debug, PartialEq)]
 pub enum Cell<'a> {
-    /// None.
     Empty,
-    /// A number.
     Number(i128),
-    /// A text.
     Text(Cow<'a, str>),
 }
 
 /// What cells are made of beside their row.
 pub struct Context<'a> {
-    /// The run.
     pub run: &'a Run,
     /// Path and pieces of every case.
     texts: Vec<[String; 2]>,
@@ -100,7 +94,6 @@ pub trait OfCase: 'static {
 
 /// The rows of a log, many of one case and pass in a block. Rows of another crate's type have one of their own for it.
 pub trait Logged: 'static {
-    /// A row.
     type Row: Clone + Debug + Default + 'static;
     /// What they are, in the plural.
     const WHAT: &'static str;
@@ -131,7 +124,6 @@ pub type Set<R> = fn(&mut R, Option<u64>) -> Option<()>;
 /// The varint of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The value.
     Itself,
     /// zigzag of the difference from the row before (from 0 at first), modulo 2^64.
     Difference,

@@ -10,7 +10,6 @@ use crate::columns::Kind::{Decimal, Int32, Int64, Text};
 use crate::columns::{Cell, Column, Context, of_case};
 use crate::{RecordError, Run};
 
-/// The format.
 pub struct Csv;
 
 impl Exporter for Csv {

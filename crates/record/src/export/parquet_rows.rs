@@ -19,7 +19,6 @@ use crate::{RecordError, Run};
 /// Rows that are held in memory before they are written.
 const ROWS_PER_GROUP: usize = 1 << 17;
 
-/// The columns of a file.
 type Columns<R> = [&'static Column<R>];
 
 /// The type of a file, from the list of its columns. Integers are signed, without a logical type: many readers have no other.

@@ -11,18 +11,14 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-/// Rows of a group.
 const ROWS_PER_GROUP: usize = 1 << 17;
 
-/// A column.
 pub struct TableColumn {
-    /// Its name.
     pub name: &'static str,
     /// A value a row.
     pub values: TableValues,
 }
 
-/// The values of a column.
 pub enum TableValues {
     /// Words; names that occur often take little room.
     Text(Vec<Option<String>>),

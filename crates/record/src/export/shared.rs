@@ -10,7 +10,6 @@ use msgpath_core::schema::{Counted, EndReport, MessageRow, RoundRecord};
 use crate::columns::{Cell, Column, Context};
 use crate::{RecordError, Run};
 
-/// A format.
 pub trait Exporter: Sync {
     /// What is typed after `--to`.
     fn name(&self) -> &'static str;

@@ -31,7 +31,6 @@ const ANSWER: Duration = Duration::from_secs(15);
 
 /// Where it listens.
 pub struct Listening<'a> {
-    /// The address.
     pub target: &'a Target,
     /// Address family and bind address of the way there.
     pub options: &'a ChannelOptions,

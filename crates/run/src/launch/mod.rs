@@ -34,9 +34,7 @@ pub trait Launcher {
 
 /// A stream of bytes to an agent. The agent ends with it.
 pub struct Stream {
-    /// To the agent.
     pub to: Box<dyn Write + Send>,
-    /// From it.
     pub from: Box<dyn Read + Send>,
     /// What was started for it and is ended where it does not end by itself: the agent, or what carries the stream.
     pub process: Option<Child>,
@@ -114,7 +112,6 @@ pub(crate) fn end_now(child: &mut Child) {
     }
 }
 
-/// The launcher of a target.
 pub fn of<'a>(target: &'a Target, options: &'a ChannelOptions) -> Box<dyn Launcher + 'a> {
     match (target, &options.between, &options.launch) {
         (Target::Local, None, _) => Box::new(local::Local { end: "far end" }),

@@ -37,7 +37,6 @@ const END: Duration = Duration::from_secs(2);
 /// What the agent is told by its command line: that something may be before it in the pipe.
 const LAUNCHED: &str = "--launched";
 
-/// An agent on a host.
 pub struct OnHost<'a> {
     /// The host, and what starts an agent there.
     pub launch: &'a Launch,

@@ -30,7 +30,6 @@ pub use wire::Message;
 /// `Trace.packet`.
 pub const PACKET: u64 = 1;
 /// Fields of `TracePacket`.
-#[allow(missing_docs)]
 pub mod packet {
     pub const TIMESTAMP: u64 = 8;
     pub const SEQUENCE: u64 = 10;
@@ -44,7 +43,6 @@ pub const STATE_CLEARED: u64 = 1;
 /// As above: names that were told before are meant.
 pub const NEEDS_STATE: u64 = 2;
 /// Fields of `TrackEvent`.
-#[allow(missing_docs)]
 pub mod event {
     pub const DEBUG_ANNOTATIONS: u64 = 4;
     pub const TYPE: u64 = 9;
@@ -56,13 +54,10 @@ pub mod event {
 }
 /// Values of `TrackEvent.type`.
 pub const BEGIN: u64 = 1;
-/// As above.
 pub const END: u64 = 2;
-/// As above.
 pub const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 /// Fields of `TrackDescriptor`.
-#[allow(missing_docs)]
 pub mod track {
     pub const UUID: u64 = 1;
     pub const NAME: u64 = 2;
@@ -72,13 +67,11 @@ pub mod track {
 }
 /// `ProcessDescriptor.pid` and `.process_name`.
 pub const PID: u64 = 1;
-/// As above.
 pub const PROCESS_NAME: u64 = 6;
 /// `CounterDescriptor.unit` and its value for ns.
 const UNIT: u64 = 3;
 const UNIT_TIME_NS: u64 = 1;
 /// Fields of `InternedData`, of its entries, and of `DebugAnnotation`.
-#[allow(missing_docs)]
 pub mod interned {
     pub const EVENT_NAMES: u64 = 2;
     pub const ANNOTATION_NAMES: u64 = 3;
@@ -204,7 +197,6 @@ pub struct Trace<'a, W: Write> {
 }
 
 impl<'a, W: Write> Trace<'a, W> {
-    /// That of a run.
     pub fn new(run: &'a Run, out: W) -> Self {
         Self {
             run,

@@ -24,7 +24,6 @@ impl Message {
         self
     }
 
-    /// `fixed64`.
     pub fn fixed64(mut self, field: u64, value: u64) -> Self {
         self.tag(field, FIXED64);
         self.0.extend_from_slice(&value.to_le_bytes());
