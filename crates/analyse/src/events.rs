@@ -11,7 +11,6 @@ use msgpath_stats::estimate::{Estimate, mean_estimate};
 use crate::cost::handled;
 use crate::summary::{CaseSummary, EventRate};
 
-/// Cycles of the cores.
 pub const CYCLES: &str = "cycles";
 /// Instructions that retired.
 pub const INSTRUCTIONS: &str = "instructions";

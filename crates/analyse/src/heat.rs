@@ -34,7 +34,6 @@ pub struct Heat {
 pub struct Column {
     /// Its start, ns since the start of the run.
     pub from_ns: u64,
-    /// Its end.
     pub to_ns: u64,
     /// The first of its rounds, as a position among the rounds of the case.
     pub round: usize,

@@ -126,7 +126,6 @@ fn point(rate: Rate, case: &CaseSummary, open: &OpenLoop) -> LoadPoint {
     }
 }
 
-/// One rate of the curve.
 struct AtRate {
     log_rate: f64,
     /// `None`: not surely sustained, the quantile may be beyond every bound.

@@ -16,7 +16,6 @@ use crate::clocks::{self, ClockPiece, Envelope, Stamps};
 use crate::logs::Logs;
 use crate::section;
 
-/// The quantiles of a way.
 const QUANTILES: [f64; 2] = [0.5, 0.99];
 
 /// How the clocks of two ends without a common one stand to each other. theta(t), in pieces of time, is what must be added

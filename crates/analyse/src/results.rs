@@ -15,7 +15,6 @@ use crate::summary::CaseSummary;
 /// What was measured, case by case: positions are ids of cases.
 #[derive(Clone, Copy, Debug)]
 pub struct Results<'a> {
-    /// The plan.
     pub plan: &'a Plan,
     /// The numbers of each case: which quantiles are claims, which rates were sustained.
     pub cases: &'a [CaseSummary],

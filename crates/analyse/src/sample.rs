@@ -19,7 +19,6 @@ pub trait Timed {
     fn start_ns(&self) -> u64;
     /// How long it took, ns; `None`: lost.
     fn latency_ns(&self) -> Option<u64>;
-    /// Its connection.
     fn connection(&self) -> u32;
     /// It is rare and worth seeing, however fast it was.
     fn remarkable(&self) -> bool {

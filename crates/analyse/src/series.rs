@@ -75,7 +75,6 @@ pub fn same_cell(a: &Case, b: &Case) -> bool {
 /// stages have no pass in common.
 pub(crate) type Cell = (u64, u32, u64, u32, u32, u32, Option<(Rate, bool)>, u32, Option<String>);
 
-/// The cell of a case.
 pub(crate) fn cell(case: &Case) -> Cell {
     let load = match case.load {
         Load::Closed => None,

@@ -13,7 +13,6 @@ use crate::summary::CaseSummary;
 /// Steps of the stretched axis.
 const STEPS: u32 = 200;
 
-/// A place of the spectrum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     /// On the stretched axis: `-log10(1 - p)`.

@@ -48,7 +48,6 @@ pub fn relevel(run: &mut Run, level: impl Fn(u32) -> f64) {
 pub enum Asked<'a> {
     /// All with this code.
     Code(&'a str),
-    /// This one.
     One(&'a Detector),
 }
 
@@ -125,7 +124,6 @@ pub fn route(run: &mut Run, kind: DeviceKind, device: &str, to: &str) {
 /// Metric of a case (its position) in a pass.
 type Level = Box<dyn Fn(usize, u32) -> f64>;
 
-/// Builds a run.
 pub struct Build {
     /// What is planned; tests change it.
     pub plan: Plan,
@@ -234,7 +232,6 @@ impl Build {
         self
     }
 
-    /// The run.
     pub fn run(&self) -> Run {
         let mut rounds = Vec::new();
         for case in &self.plan.cases {

@@ -21,7 +21,6 @@ pub struct Queue {
     pub rate: f64,
     /// How the gaps between them are distributed.
     pub arrivals: Arrivals,
-    /// Service.
     pub service_time: ServiceTime,
     /// Rounds; the first begins with an empty queue.
     pub rounds: u32,

@@ -54,7 +54,6 @@ impl Difference {
     }
 }
 
-/// A trial table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trials {
     /// One column per case, in the order of the cases.

@@ -41,9 +41,7 @@ pub const RANGE: &str = "range, 95 %";
 /// What stands in a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A quantile, ns.
     Quantile(Quantile),
-    /// A time, ns.
     Time(Estimate),
     /// Bits per second.
     Bits(Estimate),
@@ -51,14 +49,12 @@ pub enum Value {
     Rate(Estimate),
     /// A share, 0 to 1.
     Share(Estimate),
-    /// A count.
     Count(u64),
     /// It cannot be had.
     Missing,
 }
 
 impl Value {
-    /// As it is printed.
     pub fn text(&self, glyphs: Glyphs, units: BitUnits) -> String {
         match self {
             Value::Quantile(quantile) => words::quantile_value(quantile, glyphs),
@@ -71,7 +67,6 @@ impl Value {
         }
     }
 
-    /// Its range as it is printed.
     pub fn range(&self, glyphs: Glyphs) -> String {
         match self {
             Value::Quantile(quantile) => words::quantile_range(quantile, glyphs),
@@ -141,7 +136,6 @@ pub(crate) fn spans<Row: ?Sized>(columns: &[Column<Row>], row: &Row, glyphs: Gly
     cells.collect()
 }
 
-/// The heads of a page.
 pub(crate) fn page_heads<Row: ?Sized>(columns: &[Column<Row>]) -> impl Iterator<Item = String> {
     let heads = |column: &Column<Row>| [Some(column.title), column.range.map(|_| RANGE)].into_iter().flatten();
     columns.iter().flat_map(heads).map(str::to_owned)

@@ -11,14 +11,12 @@ use msgpath_record::Run;
 use crate::columns::{self, Value};
 use crate::matplotlib;
 
-/// A format.
 #[derive(Clone, Copy)]
 pub struct Exporter {
     /// What is typed: `junit`.
     pub name: &'static str,
     /// What it is for, in a line.
     pub summary: &'static str,
-    /// The text.
     pub text: fn(&Run, &Summary) -> String,
 }
 
@@ -46,7 +44,6 @@ pub const EXPORTERS: &[Exporter] = &[
     },
 ];
 
-/// The exporter of this name.
 pub fn exporter(name: &str) -> Option<&'static Exporter> {
     EXPORTERS.iter().find(|exporter| exporter.name == name)
 }

@@ -177,7 +177,6 @@ impl OpenMetrics {
         out.end()
     }
 
-    /// The labels of a case.
     fn of_case(&self, id: u32) -> Option<String> {
         let case: &Case = self.plan.as_ref()?.cases.get(id as usize)?;
         let id = id.to_string();

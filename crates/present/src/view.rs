@@ -73,7 +73,6 @@ impl<'a> Grid<'a> {
         (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
     }
 
-    /// The case of one cell.
     pub fn case(&self, path: &PathName, shape: Shape, threads: u32) -> Option<&'a CaseSummary> {
         self.cases.iter().copied().find(|case| {
             let case = &case.case;
@@ -86,7 +85,6 @@ impl<'a> Grid<'a> {
         self.shapes.iter().any(|shape| shape.pieces.count > 1)
     }
 
-    /// The head of a column.
     pub fn head(&self, shape: Shape, short: bool) -> String {
         match (self.in_pieces(), short) {
             (true, _) => shape.pieces.to_string(),

@@ -237,7 +237,6 @@ pub fn counted_times(case: &CaseSummary, messages: &str) -> Option<String> {
     (latency.of_times < case.messages).then(|| format!("Counted: the {} {messages} of {those}.", latency.of_times))
 }
 
-/// The quantile `p` of a case.
 pub fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
     case.latency.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
 }
@@ -301,7 +300,6 @@ pub fn mark(ratio: &Ratio) -> char {
     }
 }
 
-/// A verdict in a word.
 pub fn verdict(verdict: Verdict, metric_is_time: bool) -> &'static str {
     match (verdict, metric_is_time) {
         (Verdict::Better, true) => "faster",

@@ -88,7 +88,6 @@ impl Typed {
 pub struct Record<'a> {
     /// Of the run.
     pub name: &'a str,
-    /// Where it is.
     pub folder: &'a Path,
     /// How its verb is typed again.
     pub verb: String,

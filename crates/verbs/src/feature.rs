@@ -25,7 +25,6 @@ use crate::verb::AnyVerb;
 
 /// A capability beyond echo, stream and compare, whole in a crate of its own.
 pub struct Feature {
-    /// Its verbs.
     pub verbs: &'static [AnyVerb],
     /// What it keeps on disk.
     pub kinds: &'static [Kind],

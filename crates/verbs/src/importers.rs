@@ -122,7 +122,6 @@ pub struct Imported<'a> {
     pub words: Vec<String>,
     /// The name of the record; `None`: two random words.
     pub name: Option<&'a str>,
-    /// A title.
     pub title: Option<&'a String>,
     /// Findings and warnings only.
     pub quiet: bool,

@@ -53,7 +53,6 @@ pub enum Verbosity {
 pub struct Exporter {
     /// What is typed after `--to`.
     pub name: &'static str,
-    /// What it is for.
     pub summary: &'static str,
     /// How it is written.
     pub writes: Writes,

@@ -41,7 +41,6 @@ pub type Around<'a> = dyn Fn(Box<dyn Progress>, &Path) -> Box<dyn Progress> + 'a
 
 /// What a verb has of its own.
 pub struct MeasuredBy<'a> {
-    /// Its name.
     pub verb: &'a str,
     /// Message by message.
     pub each: bool,

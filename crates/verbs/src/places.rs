@@ -10,7 +10,6 @@ use msgpath_core::{Exit, Problem};
 
 use crate::problems;
 
-/// The option.
 pub const OPTION: &str = "between";
 
 /// What finds and makes places. All but the options moves this process to the near end's place, and is called before it has any
@@ -49,7 +48,6 @@ pub trait Maker: Sync {
 
 /// Where two ends run.
 pub struct Places {
-    /// Where.
     pub between: Between,
     /// What the user must know, sentence by sentence.
     pub notes: Vec<String>,

@@ -20,7 +20,6 @@ const MOST_CONNECTIONS: u32 = 100_000;
 
 /// A server of a feature.
 pub trait Server: Sync {
-    /// The command with its options.
     fn options(&self, serve: Command) -> Command;
 
     /// The option that asks for it: `--compat`.
@@ -69,7 +68,6 @@ pub struct Listen {
     pub address: Option<Target>,
     /// An address alone.
     pub bind: Option<String>,
-    /// A port alone.
     pub port: Option<u16>,
 }
 

@@ -105,7 +105,6 @@ pub enum Events {
 /// Whether a key has a meaning for a path.
 pub type Fits = fn(&PathName, &Traits) -> bool;
 
-/// One setting.
 pub struct Key {
     /// As typed.
     pub name: &'static str,

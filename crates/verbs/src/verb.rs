@@ -124,7 +124,6 @@ pub enum Planned {
     Plan(Box<Plan>),
     /// A number of cases and the time that they take, ns.
     Time {
-        /// Cases.
         cases: u64,
         /// All of them, ns.
         ns: u64,

@@ -7,7 +7,6 @@ use super::ClockPiece;
 /// Steps that are told one by one.
 const GIVEN: usize = 3;
 
-/// A time with its unit.
 fn time(ns: f64) -> String {
     Glyphs::Unicode.time(ns)
 }

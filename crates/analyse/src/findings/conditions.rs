@@ -14,14 +14,12 @@ use super::Input;
 use super::wording::percent;
 use crate::summary::{CaseSummary, Confidence};
 
-/// One end of the run.
 #[derive(Clone, Copy)]
 pub(super) struct End<'a> {
     /// `near` or `far`, as the record has it.
     pub(super) key: &'static str,
     /// `the near end`.
     pub(super) name: &'static str,
-    /// Its machine.
     pub(super) machine: &'a Environment,
     /// CPUs its threads are pinned to, in turn; empty: not pinned.
     pub(super) pinned: &'a [u32],
@@ -34,7 +32,6 @@ impl End<'_> {
         self.key == "near"
     }
 
-    /// Its report of a round.
     pub(super) fn report<'r>(&self, round: &'r RoundRecord) -> &'r EndReport {
         if self.near() { round.near() } else { round.far() }
     }
@@ -61,7 +58,6 @@ impl End<'_> {
     }
 }
 
-/// Both ends.
 pub(super) fn ends<'a>(input: &Input<'a>) -> [End<'a>; 2] {
     let header = &input.run.header;
     let placement = &input.plan.placement;

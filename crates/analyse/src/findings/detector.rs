@@ -12,13 +12,9 @@ use crate::summary::{Finding, Summary, Warning};
 /// What a detector looks at. `summary` has everything but findings and warnings.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The run.
     pub run: &'a Run,
-    /// Its logs.
     pub logs: &'a Logs,
-    /// Its plan.
     pub plan: &'a Plan,
-    /// Its numbers.
     pub summary: &'a Summary,
     /// What disturbed its rounds.
     pub calm: &'a Calm,
@@ -30,11 +26,8 @@ pub struct Input<'a> {
     pub series: &'a [Series],
 }
 
-/// One computed sentence.
 pub enum Sentence {
-    /// A finding.
     Finding(Finding),
-    /// A warning.
     Warning(Warning),
 }
 

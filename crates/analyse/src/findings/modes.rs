@@ -62,7 +62,6 @@ impl Waiting {
 
 /// What an ablation says of a mode and its suspected cause.
 pub(super) enum Tried {
-    /// Nothing.
     Nothing,
     /// The messages wait as before without it: it is not the cause.
     NotTheCause,

@@ -14,7 +14,6 @@ use crate::summary::{Comparison, Ratio};
 
 /// Neighbouring sizes of one path with the same verdict.
 pub(super) struct Stretch<'a> {
-    /// The path.
     pub(super) path: &'a PathName,
     /// Its ratios, from small to large messages, thread count by thread count.
     pub(super) ratios: Vec<&'a Ratio>,

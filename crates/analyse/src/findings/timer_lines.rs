@@ -33,11 +33,8 @@ use crate::summary::{CaseSummary, Confidence, Summary};
 
 pub(super) const DETECTOR: Detector = Detector { code: "W40", detect };
 
-/// A timer of the system.
 struct Timer {
-    /// Its period, ns.
     period_ns: u64,
-    /// What it is.
     what: &'static str,
     /// Part of TCP, and these sentences say more about it.
     tcp: Option<&'static [&'static str]>,

@@ -17,7 +17,6 @@ pub fn evidence<const N: usize>(numbers: [(&str, f64); N]) -> BTreeMap<String, f
     numbers.into_iter().filter(|(_, value)| value.is_finite()).map(|(name, value)| (name.into(), value)).collect()
 }
 
-/// A finding.
 pub fn finding<const N: usize>(
     code: &str,
     confidence: Confidence,

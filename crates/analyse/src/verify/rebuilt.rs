@@ -54,7 +54,6 @@ impl<'r, 'c> Rebuilt<'r, 'c> {
         }
     }
 
-    /// A round of the record.
     pub fn round(&self, case: u32, pass: u32) -> Option<&'r RoundRecord> {
         self.rounds.get(&(case, pass)).copied()
     }

@@ -54,7 +54,6 @@ impl<R> From<Columns<R>> for Table {
     }
 }
 
-/// A time, ns.
 pub fn time_or(ns: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(ns, Cell::Time, why)
 }
@@ -64,12 +63,10 @@ pub fn ns_or(ns: Option<u64>, why: &str) -> Cell {
     time_or(ns.map(|ns| ns as f64), why)
 }
 
-/// A ratio.
 pub fn ratio_or(ratio: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(ratio, Cell::Ratio, why)
 }
 
-/// A number.
 pub fn number_or(number: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(number, Cell::Number, why)
 }
@@ -84,7 +81,6 @@ pub fn bits_or(bits: Option<impl Into<Value>>, why: &str) -> Cell {
     Cell::or_missing(bits, Cell::Bits, why)
 }
 
-/// A count.
 pub fn count_or(count: Option<u64>, why: &str) -> Cell {
     count.map_or_else(|| Cell::missing(why), Cell::count)
 }

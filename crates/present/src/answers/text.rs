@@ -81,7 +81,6 @@ fn begun(answers: &Answers, style: Style) -> Page {
     page
 }
 
-/// The page as text.
 pub fn text(answers: &Answers, style: Style) -> String {
     let mut page = begun(answers, style);
     for shown in &answers.tables {

@@ -16,7 +16,6 @@ pub(crate) fn class(confidence: Confidence) -> &'static str {
     }
 }
 
-/// A cell of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,

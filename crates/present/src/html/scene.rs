@@ -11,9 +11,7 @@ use msgpath_core::workload::Duration;
 
 /// Everything that a report shows: a run, its numbers, its messages, and the earlier run of a comparison.
 pub struct Scene<'a> {
-    /// The run as recorded.
     pub run: &'a Run,
-    /// Its numbers.
     pub summary: &'a Summary,
     /// Its messages, as far as they were logged.
     pub messages: Messages<'a>,
@@ -42,9 +40,7 @@ impl Default for Messages<'_> {
 
 /// The first run of two.
 pub struct Earlier<'a> {
-    /// The run.
     pub run: &'a Run,
-    /// Its numbers.
     pub summary: &'a Summary,
     /// Its messages, as far as they were logged.
     pub messages: Messages<'a>,

@@ -69,7 +69,6 @@ impl Drawing {
         self.body.push('\n');
     }
 
-    /// A straight line.
     pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         self.put(format_args!(
             r#"<line class="{}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#,
@@ -117,7 +116,6 @@ impl Drawing {
         ));
     }
 
-    /// A text.
     pub fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

@@ -157,7 +157,6 @@ impl Page {
         Self { style, out: String::new() }
     }
 
-    /// The text.
     pub fn finish(self) -> String {
         self.out
     }

@@ -13,7 +13,6 @@ use crate::words;
 /// A run in the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
-    /// Its name.
     pub name: String,
     /// When it started, RFC 3339 in UTC.
     pub when: String,

@@ -39,7 +39,6 @@ pub(crate) struct Arguments {
     out: Option<PathBuf>,
 }
 
-/// A figure by its name.
 fn figure(name: &str) -> Result<&'static Figure, Problem> {
     figures::figure(name).ok_or_else(|| {
         let names: Vec<&str> = figures::all().iter().map(|figure| figure.name).collect();

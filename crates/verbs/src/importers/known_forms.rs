@@ -1,6 +1,5 @@
 //! Formats of other programs that `msgpath import` does not take, so that they are called by their name.
 
-/// A format.
 pub(super) struct KnownForm {
     /// What a file of it is.
     pub(super) name: &'static str,

@@ -15,7 +15,6 @@ const NUMBER: usize = 10;
 /// Fewer slower messages than this, and a quantile is not shown even as a first look.
 const FEWEST_BEYOND: f64 = 10.0;
 
-/// A case.
 struct Row {
     case: u32,
     name: String,

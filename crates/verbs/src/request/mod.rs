@@ -52,11 +52,15 @@ const STREAM_PACKET: u64 = 1400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// `echo`; `each`: single messages from the first one on; `fresh`: each on its own connection.
-    Echo { each: bool, fresh: bool },
-    /// `stream`.
+    Echo {
+        each: bool,
+        fresh: bool,
+    },
     Stream,
     /// `compare`, of round trips or of streams.
-    Compare { stream: bool },
+    Compare {
+        stream: bool,
+    },
     /// An echo, traced, by a verb of this name.
     Traced(&'static str),
     /// A workload of a feature whose messages are answered as those of an echo, by a verb of its name; with so many rounds.

@@ -123,7 +123,6 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 pub struct Point {
     /// Where it stands on the first axis.
     pub x: f64,
-    /// The value.
     pub y: f64,
     /// Lower end of its interval.
     pub low: Option<f64>,
@@ -154,7 +153,6 @@ impl Point {
         })
     }
 
-    /// An estimate.
     pub fn estimate(x: f64, estimate: &Estimate, name: &str, print: impl Fn(f64) -> String) -> Self {
         let interval = words::estimate_interval(estimate, &print);
         Self {

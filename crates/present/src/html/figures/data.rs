@@ -16,7 +16,6 @@ pub struct DataTable {
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
-    /// A text.
     Text(String),
     /// A number: as saved, and as shown.
     Number(f64, String),
@@ -36,7 +35,6 @@ impl DataTable {
         self.heads.push((shown.into(), saved.into()));
     }
 
-    /// Adds a row.
     pub fn row(&mut self, row: impl IntoIterator<Item = Datum>) {
         self.rows.push(row.into_iter().collect());
     }
@@ -62,7 +60,6 @@ impl DataTable {
 }
 
 impl Datum {
-    /// A time, ns.
     pub fn ns(ns: f64) -> Self {
         Datum::Number(ns, G.time(ns))
     }
@@ -72,7 +69,6 @@ impl Datum {
         ns.map_or(Datum::Missing, Datum::ns)
     }
 
-    /// A count.
     pub fn count(n: u64) -> Self {
         Datum::Number(n as f64, n.to_string())
     }

@@ -82,7 +82,6 @@ fn leading() -> impl Iterator<Item = &'static Figure> {
     section::all().flat_map(|section| section.leading)
 }
 
-/// The figure of this name.
 pub fn figure(name: &str) -> Option<&'static Figure> {
     all().into_iter().find(|figure| figure.name == name)
 }

@@ -10,11 +10,9 @@ use super::data::DataTable;
 pub struct Figure {
     /// What is typed after `--figure`.
     pub name: &'static str,
-    /// The heading.
     pub heading: &'static str,
     /// One line: how to read it.
     pub how: &'static str,
-    /// Draws it.
     pub draw: fn(&Scene<'_>) -> Drawn,
 }
 
@@ -24,7 +22,6 @@ pub enum Drawn {
     Nothing,
     /// It would concern the run, but the data is not there: why, and what to type to have it.
     Unavailable(String),
-    /// Here it is.
     Picture(Picture),
 }
 

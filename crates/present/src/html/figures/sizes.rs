@@ -24,7 +24,6 @@ const SIZE: (f64, f64) = (960.0, 430.0);
 /// A way to look at the cases.
 struct View {
     name: String,
-    /// The axis.
     axis: fn(&str, (f64, f64)) -> Axis,
     point: fn(&CaseSummary, Option<&Comparison>) -> Option<Point>,
     print: fn(f64) -> String,
@@ -166,7 +165,6 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     Drawn::Picture(Picture { panels, views: shown, data, ..Picture::default() })
 }
 
-/// The lines of a run.
 fn lines(grid: &Grid, comparison: Option<&Comparison>, view: &View, threads: u32) -> Vec<Line> {
     let line = |path: &&msgpath_core::PathName| {
         let cases = grid.shapes.iter().filter_map(|shape| grid.case(path, *shape, threads));

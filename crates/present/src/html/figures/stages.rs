@@ -64,7 +64,6 @@ pub struct Divided {
     pub within_ns: Option<f64>,
 }
 
-/// The bars of one case.
 struct Bars<'a> {
     label: &'a str,
     divided: Divided,
