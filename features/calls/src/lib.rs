@@ -38,7 +38,6 @@ use msgpath_record::AnyLog;
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     workloads: &[&workload::CALLS],
     sections: &[&section::SECTION],

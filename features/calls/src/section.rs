@@ -16,7 +16,6 @@ use crate::findings::DETECTORS;
 use crate::log::log;
 use crate::record::{RpcFacts, RpcRow, by_round};
 
-/// All of it.
 pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, identity, verify, ..NOTHING };
 
 impl Part for RpcSummary {

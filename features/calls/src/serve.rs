@@ -18,7 +18,6 @@ use crate::agent::server::{LAB_PORT, Server, ServerOptions};
 
 /// The most threads that are taken.
 const MOST_THREADS: u32 = 256;
-/// The most ports.
 const MOST_PORTS: u32 = 64;
 
 #[derive(Args, Debug)]

@@ -92,7 +92,6 @@ impl Calls {
         Self { handshakes: Some(handshakes), ..self }
     }
 
-    /// The truth.
     pub fn theta(&self, t: f64) -> f64 {
         (self.theta)(t)
     }

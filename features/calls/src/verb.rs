@@ -1024,7 +1024,6 @@ fn sums(
     lines.join("\n") + "\n"
 }
 
-/// The nodes of a cluster.
 fn cluster_line(nodes: &[std::net::SocketAddr]) -> Option<String> {
     let shown: Vec<String> = nodes.iter().take(4).map(ToString::to_string).collect();
     let more = nodes.len().saturating_sub(shown.len());

@@ -24,7 +24,6 @@ mod workload;
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     verbs: &[AnyVerb::of::<verb::Arguments>()],
     workloads: &[&workload::CONNECT],

@@ -20,7 +20,6 @@ use crate::workload::CONNECT;
 
 /// Rounds of a case: few and long, so that a SYN that went again after a second still counts in its round.
 const ROUNDS: u32 = 10;
-/// The verb.
 const VERB: Verb = Verb::Answered(&CONNECT, ROUNDS);
 /// Keys of `-o` that it takes.
 const KEYS: [&str; 10] =

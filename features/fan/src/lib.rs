@@ -21,7 +21,6 @@ mod testing;
 
 use msgpath_verbs::feature::{Feature, NOTHING};
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     sections: &[&section::SECTION],
     views: &[&present::SECTION],

@@ -9,7 +9,6 @@ use msgpath_verbs::options::Options;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::Request;
 
-/// The option.
 pub(crate) static CLIENTS: Clients = Clients;
 
 const OPTION: &str = "clients";

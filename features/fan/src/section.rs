@@ -11,7 +11,6 @@ use msgpath_record::Run;
 use crate::analyse::{FanSummary, summarise};
 use crate::findings::DETECTORS;
 
-/// All of it.
 pub static SECTION: Section = Section { summarise: add, detectors: DETECTORS, identity, ..NOTHING };
 
 impl Part for FanSummary {

@@ -25,7 +25,6 @@ use crate::inbox::{Answering, Calls, copy};
 use crate::runtime::{Driven, broken};
 use crate::stack::{Ends, Setup, Stack, describe};
 
-/// `grpc`.
 pub(crate) static GRPC: Stack = Stack {
     meta: &describe(
         "grpc",

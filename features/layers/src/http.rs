@@ -23,7 +23,6 @@ use crate::runtime::{Driven, broken};
 use crate::stack::{Ends, Setup, Stack, describe};
 use crate::tls::said;
 
-/// `http1`.
 pub(crate) static HTTP1: Stack = Stack {
     meta: &describe(
         "http1",
@@ -40,7 +39,6 @@ pub(crate) static HTTP1: Stack = Stack {
     },
 };
 
-/// `http2`.
 pub(crate) static HTTP2: Stack = Stack {
     meta: &describe(
         "http2",
@@ -57,7 +55,6 @@ pub(crate) static HTTP2: Stack = Stack {
     },
 };
 
-/// `https2`.
 pub(crate) static HTTPS2: Stack = Stack {
     meta: &describe(
         "https2",

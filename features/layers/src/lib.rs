@@ -24,7 +24,6 @@ pub use stack::Stack;
 use msgpath_paths::{Transport, registry};
 use msgpath_verbs::feature::{Feature, NOTHING};
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature { begin: register, ..NOTHING };
 
 /// Every layer, those with fewer layers beneath first.

@@ -18,7 +18,6 @@ use crate::identity::{Identity, NAME, Trust};
 use crate::runtime::{Driven, broken, closed};
 use crate::stack::{Ends, Setup, Stack, describe};
 
-/// `quic`.
 pub(crate) static QUIC: Stack = Stack {
     meta: &describe(
         "quic",

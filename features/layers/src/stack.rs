@@ -51,7 +51,6 @@ pub(crate) enum Ends {
     },
 }
 
-/// A layer.
 #[derive(Clone, Copy)]
 pub struct Stack {
     pub(crate) meta: &'static TransportMeta,

@@ -12,7 +12,6 @@ use crate::identity::{Identity, Trust, name};
 use crate::runtime::handshake;
 use crate::stack::{Ends, Setup, Stack, describe};
 
-/// `tls`.
 pub(crate) static TLS: Stack = Stack {
     meta: &describe(
         "tls",

@@ -10,7 +10,6 @@ use tokio::net::TcpStream;
 use crate::runtime::Driven;
 use crate::stack::{Ends, Setup, Stack, describe};
 
-/// `tokio`.
 pub(crate) static TOKIO: Stack = Stack {
     meta: &describe(
         "tokio",

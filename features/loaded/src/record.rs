@@ -30,7 +30,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// All of them.
     pub const ALL: [Direction; 3] = [Direction::Down, Direction::Up, Direction::Both];
 
     /// As typed, printed, and the label of its case.
@@ -126,13 +125,10 @@ pub struct QueueLog {
     pub samples: Vec<At>,
 }
 
-/// A loaded round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadedRound {
-    /// Its case.
     pub case: u32,
-    /// Its pass.
     pub pass: u32,
     /// The load was steady when it began.
     pub steady: bool,

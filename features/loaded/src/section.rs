@@ -16,7 +16,6 @@ use crate::mix::analyse::MixSummary;
 use crate::mix::record::{MixFacts, MixRound};
 use crate::record::{LoadFacts, LoadedRound, rounds};
 
-/// All of it.
 pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, identity, ..NOTHING };
 
 /// What was read beside the loaded rounds of a run.

@@ -10,12 +10,10 @@ use crate::hosts::{self, MAX_HOSTS};
 /// CPUs of a host have numbers below this.
 pub(crate) const MAX_CPUS: u32 = 8192;
 
-/// A host of a mesh.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSpec {
     /// Its name, by which a launcher reaches it.
     pub name: String,
-    /// Its rack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
     /// Where its data goes; `None`: what the launcher knows.
@@ -55,7 +53,6 @@ pub enum Of {
 pub struct HostsFile {
     /// How agents are started there; `None`: nothing is said.
     pub launch: Option<String>,
-    /// The program on the hosts.
     pub program: Option<String>,
     /// Hosts, in the order of the file.
     pub hosts: Vec<HostSpec>,

@@ -14,7 +14,6 @@ use crate::kept;
 use crate::present::{self, openmetrics, page};
 use crate::record::MESH;
 
-/// The whole of it.
 pub(crate) const KIND: Kind = Kind {
     stored: &MESH,
     no_run: "is a mesh: its rounds are those of its pairs",

@@ -175,7 +175,6 @@ impl MeshWriter {
         Ok(())
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -213,7 +212,6 @@ impl MeshWriter {
 /// What is known of a mesh beside its pairs.
 #[derive(Clone, Debug)]
 pub struct Mesh {
-    /// Its folder.
     pub folder: PathBuf,
     /// What was planned, and where.
     pub header: MeshHeader,

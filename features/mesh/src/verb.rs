@@ -33,7 +33,6 @@ const LARGEST: u64 = 10 << 30;
 /// Frames of a round, both ends, bytes; and what is said of a host once.
 const ROUND_FRAMES: u64 = 2_400;
 const HELLO: u64 = 3_400;
-/// Rounds of a pilot.
 const PILOT_ROUNDS: u64 = 9;
 /// A block of a pair: its facts, and what a round adds.
 const PAIR_BYTES: u64 = 260;

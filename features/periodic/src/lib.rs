@@ -27,7 +27,6 @@ pub mod workload;
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     workloads: &[&workload::PERIODIC],
     sections: &[&section::SECTION],

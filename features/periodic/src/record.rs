@@ -11,7 +11,6 @@ impl Part for PeriodicFacts {
 /// both on the one CLOCK_MONOTONIC of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeriodicFacts {
-    /// Processes.
     pub processes: u32,
     /// Components (a sending and a receiving thread each) in every process.
     pub components: u32,
@@ -105,7 +104,6 @@ pub struct JoinedGroup {
 pub struct PeriodicSession {
     /// Case: the engine.
     pub case: u32,
-    /// Restart.
     pub restart: u32,
     /// When the processes were told to start, ns since the start of the run; `None`: each when it was ready (storm).
     pub go_ns: Option<u64>,

@@ -11,7 +11,6 @@ use crate::findings::DETECTORS;
 use crate::log::Sent;
 use crate::record::PeriodicFacts;
 
-/// All of it.
 pub static SECTION: Section = Section { logs, summarise: add, detectors: DETECTORS, ..NOTHING };
 
 impl Part for PeriodicSummary {

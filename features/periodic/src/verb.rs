@@ -173,7 +173,6 @@ impl Arguments {
         Planned::Time { cases, ns: cases * u64::from(self.set.settings().restarts) * session }
     }
 
-    /// The engines, as typed.
     fn engines(&self) -> Vec<PathArg> {
         let named = |text: &str| PathArg::Spec(text.parse().expect("a path"));
         match (&self.paths, &self.group) {

@@ -23,7 +23,6 @@ mod verb;
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     sections: &[&section::SECTION],
     views: &[&present::SECTION],

@@ -12,7 +12,6 @@ use msgpath_record::{Events, MessageLog, RecordError, Run};
 /// Rows of the traced rounds of a run.
 #[derive(Clone, Debug, Default)]
 pub struct TracedLog {
-    /// The messages.
     pub messages: Pulled<MessageRow>,
     /// The kernel's events.
     pub events: KernelEvents,

@@ -9,7 +9,6 @@ use crate::analyse::{Attribution, attribute, exchanges};
 use crate::findings::{DETECTORS, holder};
 use crate::log;
 
-/// All of it.
 pub static SECTION: Section =
     Section { traced: true, logs: log::open, summarise: add, exchanges, holder, detectors: DETECTORS, ..NOTHING };
 

@@ -27,9 +27,7 @@ use msgpath_verbs::request::Request;
 /// One tool, or all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// `all`.
     All,
-    /// By its name.
     One(&'static str),
 }
 
@@ -63,7 +61,6 @@ struct Typed {
     tools: Vec<Named>,
 }
 
-/// The whole of it.
 pub static FEATURE: Feature =
     Feature { sections: &[&SECTION], besides: &[&Beside], importers: &[crate::import::IMPORTER], ..NOTHING };
 

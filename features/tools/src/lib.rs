@@ -43,7 +43,6 @@ const TAKES_NS: u64 = 1_700_000_000;
 /// Most cases of a run that tools do as well.
 pub const MOST_CASES: usize = 8;
 
-/// A tool.
 pub struct Tool {
     /// As it is called, and as typed.
     pub name: &'static str,
@@ -75,7 +74,6 @@ pub struct Exchange {
 pub enum Over {
     /// TCP without Nagle's algorithm.
     Tcp,
-    /// UDP.
     Udp,
 }
 
@@ -123,7 +121,6 @@ pub struct Printed {
 /// The address of both ends.
 pub(crate) const HOST: &str = "127.0.0.1";
 
-/// A tool by its name.
 pub fn tool(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }

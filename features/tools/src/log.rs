@@ -24,7 +24,6 @@ pub struct ToolRun {
     pub pass: u32,
     /// The case of ours that it does.
     pub case: u32,
-    /// Its name.
     pub tool: String,
     /// What was started as its server; empty where nothing was.
     pub server: Vec<String>,

@@ -6,7 +6,6 @@ use msgpath_record::{RecordError, Run};
 
 use crate::log::{ToolRun, tool_runs};
 
-/// All of it.
 pub static SECTION: Section = Section { logs, detectors: crate::findings::DETECTORS, ..NOTHING };
 
 /// What the tools said between the rounds of a run.

@@ -23,9 +23,7 @@ use crate::{Exchange, Printed, Tool, Work, tool};
 
 /// A tool that did the work of a case.
 pub struct Beside<'a> {
-    /// The tool.
     pub tool: &'static Tool,
-    /// The case of ours.
     pub case: &'a CaseSummary,
     /// What both do.
     pub exchange: Exchange,

@@ -38,7 +38,6 @@ use analyse::summarise;
 use parse::{LONGEST_BEGIN, Text, Tracer};
 use record::{MAX_TEXT, MAX_TEXTS, SCHEMA, TRACERS, TracersHeader};
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     kinds: &[Kind {
         stored: &TRACERS,

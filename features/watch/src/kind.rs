@@ -17,7 +17,6 @@ use crate::present::{self, SLOWEST, WatchMetrics};
 use crate::record::{self, WATCHED, Watched, named, read};
 use crate::verb::{code, print};
 
-/// The whole of it.
 pub(crate) const KIND: Kind = Kind {
     stored: &WATCHED,
     no_run: "was watched, not measured: it has no rounds",
@@ -89,7 +88,6 @@ fn show(folder: &Path, look: &Look, _: Verbosity) -> Result<ExitCode> {
     Ok(code(&summary))
 }
 
-/// The page of a record.
 fn page(folder: &Path) -> Result<String, Problem> {
     let watched = read(folder)?;
     let choice = Choice::asked(&watched.header);

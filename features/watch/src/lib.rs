@@ -11,6 +11,5 @@ mod verb;
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature =
     Feature { verbs: &[AnyVerb::of::<verb::Arguments>()], kinds: &[kind::KIND], schema: present::SCHEMA, ..NOTHING };

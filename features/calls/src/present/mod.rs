@@ -14,7 +14,6 @@ use msgpath_present::section::{NOTHING, Section};
 
 pub use terminal::histogram;
 
-/// All of it.
 pub static SECTION: Section = Section {
     terminal: terminal::view,
     figures: figures::FIGURES,

@@ -126,7 +126,6 @@ pub struct RpcPair {
 pub struct RpcRow {
     /// Case: one kind of call.
     pub case: u32,
-    /// Pass.
     pub pass: u32,
     /// Position in [`RpcFacts::pairs`].
     pub pair: u32,
@@ -179,7 +178,6 @@ impl RpcRow {
     }
 }
 
-/// No call.
 pub const NO_CALLS: [RpcRow; 0] = [];
 
 /// Calls of a server.

@@ -20,7 +20,6 @@ use crate::agent::server::{Server, ServerOptions};
 /// The role of such an agent; its order is how the server behaves, and its answer where.
 const ROLE: &str = "calls-server";
 
-/// As a session has it.
 pub const SESSION: ListedRole = ListedRole { name: ROLE, begin: || Box::new(Serving::default()) };
 
 /// A server that answers as long as this value lives.
@@ -57,7 +56,6 @@ impl OwnServer {
         self.address
     }
 
-    /// Its process.
     pub fn pid(&self) -> Option<u32> {
         self.agent.pid()
     }

@@ -24,7 +24,6 @@ impl Watched {
         Self { pids: pid.map(process::tree).unwrap_or_default(), before: None }
     }
 
-    /// A round begins.
     pub(super) fn begin(&mut self) {
         self.before = spent::of(&self.pids);
     }

@@ -65,7 +65,6 @@ enum Do {
     Reply(Vec<u8>),
     /// Sends these bytes and closes.
     Last(Vec<u8>),
-    /// Says nothing.
     Nothing,
 }
 

@@ -56,7 +56,6 @@ enum Stage {
 struct Slot {
     fd: OwnedFd,
     stage: Stage,
-    /// Its number.
     number: u64,
     /// Just before socket(2), ns.
     begun: u64,

@@ -9,7 +9,6 @@ use msgpath_stats::quantile::Quantile;
 
 use crate::section::{ConnectSummary, Connections};
 
-/// All of it.
 pub static SECTION: Section = Section { below, ..NOTHING };
 
 /// What it adds to the schema of `--json`.

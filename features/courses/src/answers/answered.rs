@@ -23,7 +23,6 @@ impl<W: std::fmt::Display> From<W> for Cannot {
 }
 
 impl Cannot {
-    /// With rows.
     pub(super) fn with(self, table: impl Into<Table>) -> Self {
         Self(self.0.with(table))
     }
@@ -34,7 +33,6 @@ impl Cannot {
     }
 }
 
-/// The answer to a question.
 pub(super) fn answer(question: impl Into<String>, output: Answered) -> Answer {
     Answer { question: question.into(), ..output.unwrap_or_else(|cannot| cannot.0) }
 }
@@ -49,12 +47,10 @@ pub(super) fn say(confidence: Confidence, text: impl Into<String>) -> Answer {
     Answer::new("", confidence, text)
 }
 
-/// An answer that is sure.
 pub(super) fn sure(text: impl Into<String>) -> Answer {
     say(Confidence::Sure, text)
 }
 
-/// An answer that is likely.
 pub(super) fn likely(text: impl Into<String>) -> Answer {
     say(Confidence::Likely, text)
 }

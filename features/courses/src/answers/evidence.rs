@@ -50,7 +50,6 @@ impl<'a> Part<'a> {
         msgpath_analyse::calm::rounds_of(self.run, case)
     }
 
-    /// A metric of a case by pass.
     pub(super) fn by_pass(&self, metric: Metric, case: &Case) -> Series {
         series(&self.run.header.plan, metric, &self.rounds(case))
     }
@@ -112,12 +111,10 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A quantile of a case.
 pub(super) fn quantile(case: &CaseSummary, p: f64) -> Option<&Quantile> {
     case.latency.quantiles.iter().find(|quantile| quantile.p == p)
 }
 
-/// The p50 of a case.
 pub(super) fn p50(case: &CaseSummary) -> Option<&Quantile> {
     quantile(case, 0.5)
 }
@@ -212,7 +209,6 @@ impl Judged {
     }
 }
 
-/// Two cases.
 pub(super) type Pair<'a> = (&'a CaseSummary, &'a CaseSummary);
 
 /// Pairs of one run that are judged together: the first of each divided by the second, paired by pass.

@@ -47,7 +47,6 @@ pub const METHODS: [Method; 5] = [
 /// Events that the lab asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// CPU cycles.
     Cycles,
     /// Loads that missed the first-level data cache.
     L1,
@@ -84,12 +83,10 @@ impl Event {
 pub enum End {
     /// The near end: it sends streams and asks in echoes.
     Near = NEAR as isize,
-    /// The far end.
     Far = FAR as isize,
 }
 
 impl End {
-    /// Both.
     pub const BOTH: [End; 2] = [End::Near, End::Far];
 
     /// `near`, `far`.
@@ -104,9 +101,7 @@ impl End {
 /// A case of the lab.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
-    /// Its method.
     pub method: Method,
-    /// Its numbers.
     pub case: &'a CaseSummary,
     /// The run it belongs to.
     pub part: Part<'a>,
@@ -299,7 +294,6 @@ fn refused(header: &RunHeader, end: End, event: Event) -> String {
 pub struct Versus {
     /// Size of the message, bytes.
     pub size: u64,
-    /// Threads.
     pub threads: u32,
     /// The case's value divided by the other's.
     pub ratio: f64,

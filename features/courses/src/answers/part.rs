@@ -9,11 +9,8 @@ use msgpath_record::Run;
 pub struct Part<'a> {
     /// Its name in the preset.
     pub name: &'a str,
-    /// As recorded.
     pub run: &'a Run,
-    /// Its numbers.
     pub summary: &'a Summary,
-    /// Its logs.
     pub logs: &'a Logs,
 }
 

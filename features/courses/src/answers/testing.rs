@@ -26,7 +26,6 @@ impl Made {
         Self::with(name, run, Logs::default())
     }
 
-    /// With logs.
     pub(super) fn with(name: &'static str, run: Run, logs: Logs) -> Self {
         let summary = msgpath_analyse::summarise_with(&run, &logs);
         Self { name, run, summary, logs }

@@ -73,7 +73,6 @@ pub struct Arrival {
 /// All that a receiver heard.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Heard {
-    /// The interface.
     pub interface: String,
     /// In the order in which they came.
     pub arrivals: Vec<Arrival>,
@@ -113,7 +112,6 @@ impl OneWay {
 /// Frames of one sender.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OfSender {
-    /// Its number.
     pub sender: i64,
     /// Frames, those that came twice included.
     pub frames: u64,

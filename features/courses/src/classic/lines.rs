@@ -66,7 +66,6 @@ pub fn message(size: usize, with_newline: bool) -> Vec<u8> {
     line
 }
 
-/// One trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Trial {
     /// connect() until it returned, ns; `None`: the connection was there already.

@@ -26,7 +26,6 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// What it is.
     pub fn name(self) -> &'static str {
         match self {
             Primitive::A1 => "A1: eight fields copied into one buffer, send()",
@@ -78,7 +77,6 @@ impl Totals {
         )
     }
 
-    /// Reads the line.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let mut next = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');

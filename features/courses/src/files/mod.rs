@@ -15,9 +15,7 @@ use msgpath_present::json;
 
 use crate::answers::{Page, Part};
 
-/// A file.
 pub struct File {
-    /// Its name.
     pub name: String,
     /// What it holds.
     pub text: String,

@@ -113,7 +113,6 @@ fn extent(times: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The pictures.
 pub(super) fn pictures(parts: &[Part<'_>]) -> Vec<Pictured> {
     let engines = engines(parts);
     let mut out = Vec::new();

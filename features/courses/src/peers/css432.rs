@@ -24,7 +24,6 @@ pub const MOST_MESSAGE: usize = 1 << 20;
 /// Which of the reads a server answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
-    /// All.
     #[default]
     All,
     /// Those that returned less than was asked for, as the loop in the course's handout counts.
@@ -122,7 +121,6 @@ fn try_answer(serving: &Serving, guest: &Guest<'_>) -> Result<(), End> {
 pub struct Asked {
     /// Where the server is.
     pub target: Target,
-    /// Iterations.
     pub repetition: u32,
     /// Buffers of an iteration.
     pub nbufs: u32,

@@ -27,7 +27,6 @@ const SLICE_MS: i32 = 50;
 /// What is listened for.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Where.
     pub interface: Interface,
     /// Of which EtherType.
     pub ethertype: u16,

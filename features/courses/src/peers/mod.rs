@@ -49,7 +49,6 @@ const GRACE: Duration = Duration::from_millis(100);
 pub struct Target {
     /// Address or name.
     pub host: String,
-    /// Port.
     pub port: u16,
     /// How long connecting, or any one step of a conversation, may take.
     pub timeout: Duration,

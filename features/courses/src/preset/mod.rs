@@ -45,7 +45,6 @@ pub struct Published {
     pub value: f64,
     /// What is compared.
     pub quantity: Quantity,
-    /// The run.
     pub run: String,
     /// The path, as typed (`tcp:send`).
     pub path: String,
@@ -93,14 +92,12 @@ pub enum Quantity {
     Ratio,
 }
 
-/// One run of a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetRun {
     /// By what the page finds it; unique in the preset.
     pub name: String,
     /// What it is for, for people.
     pub about: String,
-    /// The verb that measures.
     pub verb: String,
     /// Where the verb stands.
     pub verb_at: Spot,
@@ -112,7 +109,6 @@ pub struct PresetRun {
     pub options: Vec<PresetOption>,
 }
 
-/// An option of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetOption {
     /// Its name without dashes.
@@ -126,9 +122,7 @@ pub struct PresetOption {
 /// A place in a file, both from 1; columns count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spot {
-    /// Line.
     pub line: usize,
-    /// Column.
     pub column: usize,
 }
 
@@ -136,7 +130,6 @@ pub struct Spot {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {}, column {}: {what}", .at.line, .at.column)]
 pub struct Mistake {
-    /// Where.
     pub at: Spot,
     /// What.
     pub what: String,

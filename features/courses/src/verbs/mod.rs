@@ -9,7 +9,6 @@ use msgpath_run::who::{Measures, Who};
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     verbs: &[AnyVerb::of::<compat::Arguments>(), AnyVerb::of::<preset::Arguments>()],
     servers: &[&compat::OfCourses],

@@ -7,7 +7,6 @@ mod terminal;
 
 use msgpath_present::section::{NOTHING, Section};
 
-/// All of it.
 pub static SECTION: Section = Section {
     terminal: terminal::view,
     figures: &[multiples::FIGURE],

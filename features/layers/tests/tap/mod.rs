@@ -15,7 +15,6 @@ pub enum Passing {
     Whole,
     /// Other bytes pass in its place.
     Spoilt,
-    /// Nothing passes.
     Nothing,
     /// Both connections are closed.
     Cut,

@@ -42,7 +42,6 @@ impl Part for MixFacts {
 pub struct MixRound {
     /// The case of the round; `None`: the cases of the run were switched off.
     pub case: Option<u32>,
-    /// Its pass.
     pub pass: u32,
     /// Streams were steady when it began.
     pub steady: bool,
@@ -62,9 +61,7 @@ pub struct OtherRound {
     pub lost: u64,
     /// Their times, ns: p50.
     pub p50_ns: Option<u64>,
-    /// p90.
     pub p90_ns: Option<u64>,
-    /// p99.
     pub p99_ns: Option<u64>,
     /// A stream: payload bits a second that came through.
     pub bits: Option<f64>,

@@ -10,9 +10,7 @@ const WITHOUT: &str = "without ";
 /// What goes on beside a case of the run in one of its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setting {
-    /// Nothing.
     Alone,
-    /// Everything.
     All,
     /// Everything but this one.
     Without(usize),

@@ -9,7 +9,6 @@ use msgpath_present::section::{NOTHING, Section};
 
 use crate::mix;
 
-/// All of it.
 pub static SECTION: Section = Section {
     terminal: |run, summary, style| {
         terminal::view(run, summary, style).or_else(|| mix::view::terminal(run, summary, style))

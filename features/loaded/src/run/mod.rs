@@ -44,7 +44,6 @@ const PACED_FOR_S: f64 = 120.0;
 pub struct Setup {
     /// The far end.
     pub target: Target,
-    /// The load.
     pub facts: LoadFacts,
     /// Where what was read goes.
     pub folder: PathBuf,

@@ -11,7 +11,6 @@ fn label(text: &str) -> String {
     shown(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// The text.
 pub(crate) fn openmetrics(summary: &MeshSummary) -> String {
     let mut out = String::new();
     let mut family = |name: &str, unit: &str, help: &str, rows: Vec<(String, f64)>| {

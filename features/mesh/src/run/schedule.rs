@@ -28,7 +28,6 @@ fn round_of(a: u32, b: u32, rounds: u32) -> u32 {
     (sum % u64::from(rounds.max(1))) as u32
 }
 
-/// The pairs of a round.
 fn pairs_of(round: u32, hosts: u32) -> impl Iterator<Item = (u32, u32)> {
     let rounds = rounds(hosts);
     // Who would meet itself meets the host that the circle goes around, if there is one.
@@ -195,7 +194,6 @@ pub struct Resources {
 /// A host as far as the schedule goes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sharing<'a> {
-    /// Its rack.
     pub rack: Option<&'a str>,
     /// A network device that it shares.
     pub nic: Option<&'a str>,

@@ -11,9 +11,7 @@ use msgpath_sys::netns;
 /// `ip` or `tc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// ip(8).
     Ip,
-    /// tc(8).
     Tc,
 }
 

@@ -11,7 +11,6 @@ pub const MOST_HOSTS: u32 = 16;
 /// Longest delay, ns.
 const MOST_DELAY_NS: u64 = 10_000_000_000;
 
-/// A lab to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabSpec {
     /// Number of places, 2 to 16: two are joined by one link, more by a bridge.

@@ -49,7 +49,6 @@ pub enum Outgoing {
     Shm(Writer),
     /// One datagram to a multicast group.
     Group(group::Sender),
-    /// Sends nothing.
     Nothing,
 }
 
@@ -90,13 +89,11 @@ impl Outgoing {
 pub enum Incoming {
     /// A packet socket.
     Eth(Packet),
-    /// A UDP socket.
     Udp(Socket),
     /// The slots of the others.
     Shm(Reader),
     /// A socket that has joined a multicast group.
     Group(Box<group::Receiver>),
-    /// Receives nothing.
     Nothing,
 }
 
@@ -174,11 +171,9 @@ pub trait Deliver {
 /// What a receiver does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Waits for more.
     Wait,
     /// Takes what has arrived and was not read yet, and ends: what a busy receiver has not come to is not lost.
     Drain,
-    /// Ends.
     End,
 }
 

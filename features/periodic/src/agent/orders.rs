@@ -47,7 +47,6 @@ impl Start {
 /// Everything a process does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Number of the process.
     pub process: u32,
     /// Components in each process.
     pub components: u32,
@@ -55,7 +54,6 @@ pub struct Order {
     pub of: u32,
     /// The engine.
     pub path: PathName,
-    /// Options of its sockets.
     pub options: ChannelOptions,
     /// Bytes of a message, head and tag included.
     pub size: u32,

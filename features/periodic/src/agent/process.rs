@@ -31,7 +31,6 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Messages that come again and are kept.
 const DUPLICATES: usize = 1024;
 
-/// As a session has it.
 pub const SESSION: ListedRole = ListedRole { name: ROLE, begin: || Box::new(Process::default()) };
 
 /// The process, as far as it has been told what to do.

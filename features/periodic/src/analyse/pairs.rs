@@ -24,7 +24,6 @@ pub struct Pair {
     pub lost: u64,
     /// Median of those that arrived, ns.
     pub p50_ns: Option<u64>,
-    /// The slowest, ns.
     pub slowest_ns: Option<u64>,
 }
 

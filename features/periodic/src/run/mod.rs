@@ -36,7 +36,6 @@ use msgpath_run::{Link, Others, Progress, had, out_of_turn, until_over, written}
 /// What all sessions have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Periodic {
-    /// Processes.
     pub processes: u32,
     /// Components in each.
     pub components: u32,
@@ -76,9 +75,7 @@ pub struct Request {
     pub plan: Plan,
     /// The components and what they send.
     pub periodic: Periodic,
-    /// The command line.
     pub command: Vec<String>,
-    /// Name of the run.
     pub name: String,
     /// The folder of the run; it must not exist yet.
     pub folder: PathBuf,

@@ -75,7 +75,6 @@ pub(super) struct Index {
     pub generated: Vec<Vec<Mark>>,
     /// `signal_deliver`, by receiver.
     pub delivered: Vec<Vec<Mark>>,
-    /// Switches by CPU.
     pub switches: HashMap<u16, Vec<Switch>>,
     /// Idle states by CPU: entered (the state), left (-1).
     pub idle: HashMap<u16, Vec<Mark>>,

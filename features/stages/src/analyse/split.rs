@@ -114,7 +114,6 @@ impl Split {
 /// What is asked of a round.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// The traced case.
     pub case: &'a Case,
     /// Which boundaries its events show: request and reply.
     pub shapes: &'a [Shape; 2],

@@ -4,7 +4,6 @@
 use msgpath_core::schema::{EventKind, KernelEvent};
 use serde::{Deserialize, Serialize};
 
-/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -51,14 +50,10 @@ pub struct Timeline {
     pub changes: Vec<Change>,
 }
 
-/// A stretch of one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The state.
     pub state: State,
-    /// From, ns.
     pub from_ns: u64,
-    /// To, ns.
     pub to_ns: u64,
     /// Position of the change that began it in [`Timeline::changes`].
     pub at: usize,

@@ -19,7 +19,6 @@ pub fn explained() -> (Run, Summary) {
     (run, summary)
 }
 
-/// Changes the stages of its case.
 pub fn change(summary: &mut Summary, change: impl FnOnce(&mut CaseStages)) {
     change(&mut summary.sections.get_mut::<Attribution>().unwrap().0[0]);
 }

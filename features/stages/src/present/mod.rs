@@ -11,7 +11,6 @@ pub mod terminal;
 
 use msgpath_present::section::{NOTHING, Section};
 
-/// All of it.
 pub static SECTION: Section = Section {
     of_verb: Some((crate::verb::NAME, terminal::explain)),
     behind: terminal::stages_of,

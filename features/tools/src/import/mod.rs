@@ -86,9 +86,7 @@ pub struct Case {
     pub method: &'static str,
     /// Bytes of a message; not known without a method.
     pub size: u32,
-    /// Connections.
     pub connections: u32,
-    /// Its intervals.
     pub rounds: Vec<Round>,
 }
 
@@ -97,7 +95,6 @@ pub struct Case {
 pub struct Round {
     /// Its begin, ns after the first.
     pub start_ns: u64,
-    /// Its length, ns.
     pub ns: u64,
     /// Bytes that it carried.
     pub bytes: u64,

@@ -223,7 +223,6 @@ fn segment(ip: &[u8]) -> Option<Segment> {
     })
 }
 
-/// A connection.
 struct Connection {
     server: (IpAddr, u16),
     /// When the request began that has no answer yet, ns.

@@ -86,7 +86,6 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
     imported.shown(&place.folder, &notes)
 }
 
-/// The header of the run.
 fn header(imported: &Imported<'_>, told: &Told, name: &str, path: &str) -> RunHeader {
     let workload = if told.stream { Workload::STREAM } else { Workload::ECHO };
     let case = |(id, told): (usize, &super::Case)| {
@@ -142,7 +141,6 @@ fn header(imported: &Imported<'_>, told: &Told, name: &str, path: &str) -> RunHe
     header
 }
 
-/// A round as it is recorded.
 fn record(told: &Told, size: u32, round: &Round, (case, pass): (u32, u32)) -> RoundRecord {
     let times = &round.times;
     let size = u64::from(size.max(1));

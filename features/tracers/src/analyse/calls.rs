@@ -10,7 +10,6 @@ use super::{Times, name};
 /// Calls that have a colour of their own.
 const COLOURS: usize = 6;
 
-/// The calls of a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calls {
     /// How many.
@@ -34,7 +33,6 @@ pub struct Calls {
 /// Calls of one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfCall {
-    /// The call.
     pub name: String,
     /// How many.
     pub calls: u64,
@@ -51,7 +49,6 @@ pub struct OfCall {
 /// Calls that failed alike.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfError {
-    /// The call.
     pub call: String,
     /// `ENOENT`.
     pub error: String,
@@ -64,9 +61,7 @@ pub struct OfError {
 /// A call that took long.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LongCall {
-    /// The call.
     pub call: String,
-    /// Its thread.
     pub thread: String,
     /// When it began, ns since the first moment of the text; `None`: the text does not say.
     pub at_ns: Option<f64>,

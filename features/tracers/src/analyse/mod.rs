@@ -35,11 +35,9 @@ pub struct TracersSummary {
 pub struct TextSummary {
     /// Who printed it.
     pub tracer: Tracer,
-    /// The file.
     pub file: String,
     /// What became of its lines.
     pub lines: Lines,
-    /// Threads in it.
     pub threads: u64,
     /// From the first moment to the last, ns; `None`: the text has no times of the clock.
     pub span_ns: Option<u64>,
@@ -64,7 +62,6 @@ pub struct Times {
     pub p50_ns: f64,
     /// 99 of 100 are shorter, ns.
     pub p99_ns: f64,
-    /// The longest, ns.
     pub longest_ns: f64,
 }
 

@@ -26,10 +26,8 @@ pub struct Strip {
     pub left_out: usize,
 }
 
-/// A thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lane {
-    /// Its name.
     pub name: String,
     /// How long it was at each kind, ns.
     pub sums_ns: Vec<f64>,

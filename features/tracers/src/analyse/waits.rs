@@ -27,12 +27,9 @@ pub struct Waits {
     pub early_ns: f64,
 }
 
-/// A delay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delayed {
-    /// The thread.
     pub thread: String,
-    /// Its CPU.
     pub cpu: u32,
     /// When it ran at last, ns since the first moment of the text.
     pub at_ns: f64,
@@ -40,10 +37,8 @@ pub struct Delayed {
     pub delay_ns: f64,
 }
 
-/// A thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfThread {
-    /// Its name.
     pub name: String,
     /// Times that it was on a CPU.
     pub slices: u64,

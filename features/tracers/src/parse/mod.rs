@@ -52,7 +52,6 @@ pub struct Thread {
 pub struct Slice {
     /// Position in [`Text::threads`].
     pub thread: u32,
-    /// The CPU.
     pub cpu: u32,
     /// When it left the CPU, ns by the tracer's clock.
     pub end_ns: u64,
@@ -82,7 +81,6 @@ pub struct Call {
 /// A row of the table of `strace -c`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// The call.
     pub name: String,
     /// Its time, ns: of the CPU in the kernel, with `-w` from begin to end.
     pub ns: u64,

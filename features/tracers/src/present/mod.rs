@@ -20,7 +20,6 @@ const FEW: u64 = 3;
 /// From this share on they are at the start.
 const MOSTLY: f64 = 0.5;
 
-/// The page of a record.
 pub fn page(summary: &TracersSummary) -> Page {
     let files: Vec<String> =
         summary.texts.iter().map(|text| format!("{} ({})", shown(&text.file), text.tracer.name())).collect();

@@ -39,11 +39,8 @@ pub struct Heat {
     pub seconds: f64,
     /// Columns, and rows on a logarithmic scale from `low_ns` to `high_ns`.
     pub columns: usize,
-    #[allow(missing_docs)]
     pub rows: usize,
-    #[allow(missing_docs)]
     pub low_ns: f64,
-    #[allow(missing_docs)]
     pub high_ns: f64,
     /// Cells that hold any: column, row from below, requests.
     pub cells: Vec<(usize, usize, u64)>,

@@ -23,7 +23,6 @@ const STOLEN: f64 = 0.01;
 const LIVE: usize = 6;
 const LIVE_CONNECTIONS: usize = 3;
 
-/// The result.
 pub(crate) fn watch(summary: &WatchSummary, style: Style) -> String {
     let mut page = Page::new(style);
     let glyphs = style.glyphs;

@@ -12,7 +12,6 @@ pub const SCHEMA: &str = "msgpath.watch/1";
 pub mod flag {
     /// It took at least what counted as slow then.
     pub const SLOW: u32 = 1;
-    /// It is one of the sample.
     pub const SAMPLED: u32 = 2;
     /// The client sent again before it was answered.
     pub const AGAIN: u32 = 8;
@@ -109,7 +108,6 @@ pub enum Runtime {
 /// What is known of the process of a server beside its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
     pub process: i32,
     /// What it runs in.
     pub runtime: Option<Runtime>,

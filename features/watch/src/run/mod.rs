@@ -51,11 +51,8 @@ const MOST_AT_ONCE: usize = 1 << 16;
 /// What is watched, for how long, and where it is recorded.
 #[derive(Clone, Debug, Default)]
 pub struct WatchRequest {
-    /// Processes.
     pub pids: Vec<i32>,
-    /// TCP ports.
     pub ports: Vec<u16>,
-    /// Names of processes.
     pub names: Vec<String>,
     /// Cgroups: folders, or names as in /proc/PID/cgroup.
     pub cgroups: Vec<String>,
@@ -81,7 +78,6 @@ pub struct WatchRequest {
     pub gates: Vec<Gate>,
     /// Name and folder of the record.
     pub name: String,
-    #[allow(missing_docs)]
     pub folder: PathBuf,
     /// What was typed.
     pub typed: Vec<String>,

@@ -101,7 +101,6 @@ fn nodes(
     Ok((Some(cluster.clone()), others.map_err(failed)?))
 }
 
-/// As a session has it.
 pub const SESSION: ListedRole = ListedRole { name: ROLE, begin: || Box::new(Caller(None)) };
 
 /// An end that calls, once it was told whom.

@@ -28,7 +28,6 @@ const READ: usize = 64 << 10;
 pub struct Watch {
     /// Last send into silence, or last reply, ns.
     progress: AtomicU64,
-    /// Calls in flight.
     in_flight: AtomicU64,
     /// 0: nobody cut it; 1: no reply in time; 2: stopped.
     cut: AtomicU8,
@@ -61,7 +60,6 @@ impl Watch {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Calls in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight.load(Ordering::Relaxed)
     }
@@ -225,7 +223,6 @@ impl Inbox {
 pub struct Connection {
     /// Its number within the run.
     pub index: u32,
-    /// The socket.
     pub stream: Stream,
     /// The streams of HTTP/2, where that is spoken.
     pub http2: Option<Box<Http2>>,
@@ -255,7 +252,6 @@ pub struct Connection {
 /// Whom a connection leads to, and what is said first.
 #[derive(Clone)]
 pub struct Server {
-    /// Where it is.
     pub address: Endpoint,
     /// How long connecting may take, the handshake, and each answer to the login.
     pub timeout: Duration,

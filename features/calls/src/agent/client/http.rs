@@ -56,7 +56,6 @@ fn begin(text: &[u8]) -> String {
 }
 
 impl Http {
-    /// For a host and a path.
     pub fn new(host: String, path: String) -> Self {
         Self { path, fields: format!("Host: {host}\r\nUser-Agent: msgpath\r\n"), ..Self::default() }
     }

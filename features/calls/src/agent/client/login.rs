@@ -20,14 +20,11 @@ use super::wire::Frame;
 pub enum Greeting {
     /// Nothing: the first call begins.
     None,
-    /// Redis.
     Redis(Login),
-    /// PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres {
         /// Who calls.
         login: Login,
-        /// The database.
         database: String,
         /// Statements, each with the number of parameters that its calls give.
         statements: Vec<(String, usize)>,

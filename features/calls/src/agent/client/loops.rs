@@ -67,7 +67,6 @@ impl Shared {
 
 /// One connection as its thread has it.
 pub struct Line {
-    /// The socket.
     pub connection: Connection,
     /// To the other nodes of a cluster.
     pub others: Vec<Connection>,

@@ -62,7 +62,6 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// The value.
     pub fn value(&self) -> Vec<u8> {
         msgpath_rpc::seed::padded(&self.base, self.length, &mut self.seed.clone())
     }

@@ -74,7 +74,6 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
-    /// Over TCP.
     Tcp(SocketAddr),
     /// At a Unix socket of this machine.
     Unix(PathBuf),
@@ -130,7 +129,6 @@ pub enum Speaks {
     Postgres {
         /// Who calls; its number of a database means nothing.
         login: Login,
-        /// The database.
         database: String,
     },
 }
@@ -174,7 +172,6 @@ pub struct Login {
 pub struct Secret(pub(super) String);
 
 impl Secret {
-    /// This password.
     pub fn new(password: String) -> Self {
         Self(password)
     }
@@ -189,13 +186,10 @@ impl fmt::Debug for Secret {
 /// Everything that holds for all rounds of a run of calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallOrder {
-    /// The server.
     pub address: Endpoint,
     /// What it understands.
     pub speaks: Speaks,
-    /// Over TLS.
     pub tls: Option<TlsOrder>,
-    /// The commands.
     pub steps: Vec<Step>,
     /// Connections, all of them together.
     pub connections: u32,
@@ -287,9 +281,7 @@ impl CallOrder {
 pub struct CallsOrder {
     /// The command, and the case.
     pub step: usize,
-    /// The calls.
     pub calls: Range<u64>,
-    /// The round.
     pub pass: u32,
     /// Rows that are kept.
     pub keep: usize,

@@ -34,7 +34,6 @@ pub struct Gone {
     pub port: u16,
     /// T1 on the wall clock, µs.
     pub unix_us: i64,
-    /// T1, ns.
     pub t1: u64,
     /// When the send call returned, ns; 0: it did not.
     pub sent_at: u64,
@@ -67,7 +66,6 @@ impl Gone {
 pub struct Got {
     /// When its first bytes were read, ns.
     pub first: u64,
-    /// T4, ns.
     pub t4: u64,
     /// Bytes of the whole message.
     pub bytes: usize,
@@ -101,9 +99,7 @@ impl Got {
 /// What a part belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The case.
     pub case: u32,
-    /// The pass.
     pub pass: u32,
     /// Start of the run, ns.
     pub begin: u64,

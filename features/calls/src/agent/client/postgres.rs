@@ -38,7 +38,6 @@ fn name(at: usize) -> String {
 }
 
 impl Postgres {
-    /// For these statements.
     pub fn new(statements: Vec<String>) -> Self {
         let mut new = Self { statements, ..Self::default() };
         new.prepare();
@@ -251,7 +250,6 @@ pub struct Hello<'a> {
 /// What follows from a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// This is sent.
     Send(Vec<u8>),
     /// More is awaited.
     Wait,

@@ -20,7 +20,6 @@ pub const MAX_REPLY: usize = 64 << 20;
 /// A call as it was put together.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
-    /// Its id.
     pub rpcid: u32,
     /// Bytes of the whole message.
     pub bytes: usize,
@@ -67,7 +66,6 @@ pub struct Reply {
 pub struct Remark {
     /// As it is counted: replies of one text are one.
     pub text: String,
-    /// The call failed.
     pub failed: bool,
 }
 
@@ -91,7 +89,6 @@ pub enum Does {
 /// One protocol, as one connection speaks it.
 #[derive(Clone, Debug)]
 pub enum Wire {
-    /// The lab's.
     Lab {
         /// As dialled; 0 for IPv6, for which the lab has no field.
         server_ip: u32,
@@ -100,11 +97,8 @@ pub enum Wire {
         /// `pad` of a request.
         pad: u32,
     },
-    /// Redis.
     Redis,
-    /// HTTP.
     Http(Http),
-    /// PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(Postgres),
 }

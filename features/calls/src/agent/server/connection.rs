@@ -44,7 +44,6 @@ pub struct Patience {
 
 /// What all connections of one thread share.
 pub struct Desk<'a> {
-    /// The methods.
     pub service: &'a Service,
     /// What went wrong.
     pub journal: &'a Journal,
@@ -148,7 +147,6 @@ struct Wire {
     leaving: bool,
 }
 
-/// A connection.
 pub struct Connection {
     parser: Parser,
     /// Received behind a request whose reply is pending.
@@ -183,7 +181,6 @@ fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 impl Connection {
-    /// Just accepted.
     pub fn new(accepted: Accepted, now_ns: u64) -> Self {
         let Accepted { stream, peer, turned_away, seat } = accepted;
         let client_ip = match peer.ip().to_canonical() {
@@ -204,7 +201,6 @@ impl Connection {
         }
     }
 
-    /// Its socket.
     pub fn stream(&self) -> &TcpStream {
         &self.wire.stream
     }

@@ -51,7 +51,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
     pub const ALL: [Fault; 15] = [
         Fault::Signature,
         Fault::Checksum,

@@ -107,12 +107,10 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.store[..self.used]
     }
 
-    /// The bytes, to write to.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.store[..self.used]
     }

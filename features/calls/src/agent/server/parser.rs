@@ -14,11 +14,9 @@ use super::memory::{Buffer, Memory};
 /// at most this much of a long body is copied.
 pub const SHORT: usize = 16 * 1024;
 
-/// The body of a request.
 pub enum Body<'a> {
     /// Within what was received.
     Lent(&'a [u8]),
-    /// In a buffer of its own.
     Own(Buffer),
     /// Read past, for want of memory.
     Refused,
@@ -26,11 +24,9 @@ pub enum Body<'a> {
 
 /// A whole message.
 pub struct Request<'a> {
-    /// Its header.
     pub header: Header,
     /// Bytes of body, also of one that was read past.
     pub length: usize,
-    /// Its body.
     pub body: Body<'a>,
 }
 

@@ -42,7 +42,6 @@ impl Seat {
 /// Whether there is a place.
 #[derive(Debug)]
 pub enum Room {
-    /// There is.
     Free,
     /// There is once this connection was ended.
     After(Arc<Seat>),
@@ -88,7 +87,6 @@ impl Seats {
         }
     }
 
-    /// Takes a place.
     pub fn take(&mut self, seat: &Arc<Seat>) {
         self.taken.push(Arc::clone(seat));
     }

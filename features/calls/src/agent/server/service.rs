@@ -8,17 +8,13 @@ use super::memory::{Buffer, Memory};
 use super::parser::{Body, Request};
 use super::store::{Store, Value};
 
-/// The body of a reply.
 pub enum Reply<'a> {
-    /// None.
     Empty,
     /// What was received, as it was received.
     Lent(&'a [u8]),
     /// The same, in the buffer in which it was received.
     Own(Buffer),
-    /// A value that is kept.
     Kept(Value),
-    /// Made for this reply.
     Made(Vec<u8>),
 }
 
@@ -48,9 +44,7 @@ impl Reply<'_> {
 
 /// How a call ended.
 pub struct Answer<'a> {
-    /// Its status.
     pub status: Status,
-    /// Its reply.
     pub reply: Reply<'a>,
     /// How long it waited for the store's lock, ns.
     pub lock_ns: u64,
@@ -103,12 +97,10 @@ impl Service {
         Self { store: Store::new(Arc::clone(&memory)), memory, may_quit }
     }
 
-    /// The store.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The budget.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }

@@ -34,7 +34,6 @@ impl Value {
         &self.within.bytes()[self.string.clone()]
     }
 
-    /// The bytes alone.
     pub fn bytes(&self) -> &[u8] {
         &self.as_string()[4..]
     }
@@ -50,7 +49,6 @@ struct Inner {
     waits: [u64; BUCKETS],
 }
 
-/// The map.
 pub struct Store {
     inner: Mutex<Inner>,
     memory: Arc<Memory>,
@@ -58,7 +56,6 @@ pub struct Store {
 
 /// What an operation found, and how long it waited for the lock, ns.
 pub struct Found<T> {
-    /// The outcome.
     pub is: T,
     /// ns; 0 where nobody else held the lock.
     pub waited_ns: u64,
@@ -114,7 +111,6 @@ impl Store {
         Found { is, waited_ns }
     }
 
-    /// The value of a key.
     pub fn read(&self, key: &[u8]) -> Found<Option<Value>> {
         let (inner, waited_ns) = self.lock();
         Found { is: inner.entries.get(key).map(|entry| entry.value.clone()), waited_ns }
@@ -150,7 +146,6 @@ impl Store {
         std::thread::sleep(time);
     }
 
-    /// Number of keys.
     pub fn keys(&self) -> usize {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).entries.len()
     }

@@ -46,13 +46,11 @@ pub struct Shared {
 
 /// A connection on its way to a thread.
 pub struct Accepted {
-    /// The socket.
     pub stream: TcpStream,
     /// The other end.
     pub peer: SocketAddr,
     /// There are too many: its first call is answered TooBusy.
     pub turned_away: bool,
-    /// Its place.
     pub seat: Arc<Seat>,
 }
 

@@ -18,7 +18,6 @@ pub(super) const HEAD: u64 = (MARKER_BYTES + RPC_HEADER_BYTES) as u64;
 /// The most calls that are kept; what is beyond is counted. They take 96 bytes each.
 const MAX_CALLS: usize = 1 << 25;
 
-/// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     /// T1 to T4, ns; [`UNKNOWN`] where not known.

@@ -18,7 +18,6 @@ const MOST_ROUNDS: usize = 40;
 const LEAST_ROUNDS: usize = 5;
 /// Calls of a round, where there are enough for more than the least.
 const CALLS_A_ROUND: usize = 20;
-/// The most kinds.
 pub(super) const MAX_KINDS: usize = MAX_ROUNDS as usize / MOST_ROUNDS;
 
 /// Calls of one method and of about the same lengths.

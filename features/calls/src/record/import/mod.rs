@@ -37,7 +37,6 @@ pub enum ImportError {
     /// A file that cannot be read.
     #[error("{} cannot be read ({source})", file.display())]
     Read {
-        /// The file.
         file: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -48,7 +47,6 @@ pub enum ImportError {
     /// A record, an event or a line that is none.
     #[error("{} is damaged at {place}", file.display())]
     Damaged {
-        /// The file.
         file: PathBuf,
         /// Where, and why.
         place: String,
@@ -56,7 +54,6 @@ pub enum ImportError {
     /// No file has a call.
     #[error("{} has no calls", .files.join(", "))]
     Nothing {
-        /// The files.
         files: Vec<String>,
         /// All of them have no byte at all.
         empty: bool,
@@ -90,7 +87,6 @@ impl From<ImportError> for Problem {
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A binary log.
     Log,
     /// Of the lab's viewer.
     Json,

@@ -55,9 +55,7 @@ use msgpath_run::written;
 pub struct RpcRequest {
     /// Who is called.
     pub target: RpcTarget,
-    /// The commands.
     pub script: Script,
-    /// Connections.
     pub connections: u32,
     /// Threads; each serves `connections / threads` connections. `None`: [`threads`](Self::threads) says how many.
     pub own_threads: Option<u32>,
@@ -103,9 +101,7 @@ pub struct RpcRequest {
     pub between: Option<Between>,
     /// The process of the server, where the run has started it.
     pub server: Option<u32>,
-    /// The command line.
     pub command: Vec<String>,
-    /// Name of the run.
     pub name: String,
     /// The folder of the run; it must not exist yet.
     pub folder: PathBuf,
@@ -419,7 +415,6 @@ fn header(
     Ok(header)
 }
 
-/// A run in progress.
 struct Run<'a> {
     request: &'a RpcRequest,
     near: &'a mut Link,

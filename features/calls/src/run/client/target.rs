@@ -15,11 +15,8 @@ pub const LAB_PORT: u16 = 12345;
 pub enum Protocol {
     /// The lab's: client4 and server4.
     Lab,
-    /// Redis (RESP).
     Redis,
-    /// HTTP.
     Http,
-    /// PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres,
 }

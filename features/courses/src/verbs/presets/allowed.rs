@@ -241,7 +241,6 @@ fn server(text: &str) -> Verdict {
 /// What a run of a preset starts, and where the preset says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Started {
-    /// The option.
     pub(crate) option: String,
     /// Its value; empty where it has none.
     pub(crate) value: String,

@@ -12,7 +12,6 @@ use msgpath_verbs::{command, progress, runs};
 /// What a preset will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Estimate {
-    /// Runs.
     pub(crate) runs: u64,
     /// Cases of those runs that say how many they have.
     pub(crate) cases: u64,

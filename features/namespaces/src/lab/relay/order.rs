@@ -9,7 +9,6 @@ use crate::lab::Shape;
 /// Bytes of orders that are not yet a line.
 const MOST: usize = 64 << 10;
 
-/// One order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Moves to a namespace, or into a new one. `parent`: ends with that process.
