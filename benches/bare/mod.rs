@@ -321,7 +321,6 @@ pub fn msgpath(path: &str, workload: &'static Workload, size: u32, messages: u64
     execute(plan(path, workload, size, messages, rounds))
 }
 
-/// Its plan.
 pub fn plan(path: &str, workload: &'static Workload, size: u32, messages: u64, rounds: u32) -> Plan {
     let path: PathName = path.parse().expect("a path");
     let (near, far) = cpus();

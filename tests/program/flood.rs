@@ -18,7 +18,6 @@ const SOURCES: usize = 40;
 const SESSIONS: usize = 20;
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// The beginning of a greeting.
 fn half_a_greeting() -> Vec<u8> {
     let mut frame = Vec::new();
     wire::write(&mut frame, &hello(), &[]).unwrap();

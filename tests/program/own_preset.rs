@@ -4,7 +4,6 @@ use std::fs;
 
 use crate::command::Home;
 
-/// Two runs.
 pub(crate) const TWO: &str = r#"
 summary = "two runs"
 about = "A test."

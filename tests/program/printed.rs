@@ -7,7 +7,6 @@ use std::ops::Index;
 
 use serde::{Deserialize, Serialize};
 
-/// One value.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Value {
