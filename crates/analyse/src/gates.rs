@@ -40,7 +40,7 @@ pub struct RunGate {
     pub watched: String,
     /// Unit of the limit and of the values: `ns`, `bit/s`, `1/s` or `share`.
     pub unit: String,
-    /// The limit.
+    /// Limit of the gate, in `unit`.
     pub limit: f64,
     /// On which side of the limit it fails.
     pub fails: Side,
@@ -52,16 +52,16 @@ pub struct RunGate {
     pub cases: Vec<CaseGate>,
 }
 
-/// A gate on one case.
+/// The result of a gate for one case.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CaseGate {
     /// Id of the case.
     pub case: u32,
     /// The case, as it is printed.
     pub name: String,
-    /// What it comes to.
+    /// Whether the gate is passed, failed or undecided.
     pub state: GateState,
-    /// What was measured.
+    /// Measured value, in the gate's `unit`.
     pub value: Option<f64>,
     /// Its 95 % interval.
     pub low: Option<f64>,
@@ -75,7 +75,6 @@ pub struct CaseGate {
 }
 
 impl RunGate {
-    /// The worst of its cases.
     pub fn worst(&self) -> Option<&CaseGate> {
         self.cases.iter().find(|case| Some(case.case) == self.worst)
     }
@@ -190,7 +189,6 @@ pub(crate) fn judge(
     gates.iter().map(|gate| gathered(gate, &named, outcomes.by_ref().take(named.len()))).collect()
 }
 
-/// One gate on one case.
 fn outcome(run: &Run, gate: &Gate, case: &CaseSummary, rounds: &[&RoundRecord], all: &[&RoundRecord]) -> Outcome {
     let plan = &run.header.plan;
     let Limit::Value(value) = gate.limit else { return Outcome::default() };

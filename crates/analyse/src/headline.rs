@@ -10,11 +10,11 @@ use crate::summary::Throughput;
 /// The best case of a run: what came through the fastest, or whose median is the shortest.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Headline {
-    /// Its path.
+    /// Path of the best case: `tcp:send`.
     pub path: String,
     /// The method of its calls, the engine of its messages; null: it is called by its path alone.
     pub label: Option<String>,
-    /// Bytes of its message.
+    /// Length of its messages, bytes.
     pub bytes: u64,
     /// Median time, ns; null: throughput was measured.
     pub p50_ns: Option<u64>,

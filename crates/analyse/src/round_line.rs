@@ -19,7 +19,7 @@ pub const SCHEMA: &str = "msgpath/round/1";
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "Round")]
 pub struct RoundLine {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// Name of the run.
@@ -52,7 +52,7 @@ pub struct RoundLine {
     pub messages_per_s: Option<f64>,
     /// Payload bits a second on the receiver's clock; streams only.
     pub bits_per_s: Option<f64>,
-    /// Fastest, ns.
+    /// Fastest message, ns.
     pub fastest_ns: Option<u64>,
     /// Median, ns. Of one round: it has no interval.
     pub p50_ns: Option<u64>,
@@ -60,7 +60,7 @@ pub struct RoundLine {
     pub p90_ns: Option<u64>,
     /// 99 of 100 messages were at most as slow, ns.
     pub p99_ns: Option<u64>,
-    /// Slowest that arrived, ns.
+    /// Slowest message that arrived, ns.
     pub slowest_ns: Option<u64>,
     /// Conditions that were lost during the round.
     pub flags: Vec<String>,

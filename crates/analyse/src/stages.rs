@@ -130,7 +130,7 @@ pub enum Kind {
 pub struct Band {
     /// `p45–55`, `slowest 50`.
     pub name: String,
-    /// Messages.
+    /// Number of messages in the band.
     pub messages: u64,
     /// Rounds that contain at least one of them.
     pub bursts: u64,

@@ -80,9 +80,9 @@ pub struct Summary {
 pub struct Totals {
     /// Rounds that were recorded.
     pub rounds: u64,
-    /// Messages measured.
+    /// Number of messages measured.
     pub messages: u64,
-    /// Messages lost.
+    /// Number of messages lost.
     pub lost: u64,
     /// Wall time from the first round to the end of the last, ns.
     pub elapsed_ns: u64,
@@ -93,15 +93,15 @@ pub struct Totals {
 /// The rounds of the cases that were asked for, by what disturbed them. A round may count in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct CalmRounds {
-    /// All of them.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Those that nothing disturbed.
+    /// Number of rounds that nothing disturbed.
     pub calm: u64,
-    /// The hypervisor took CPU time.
+    /// Rounds in which the hypervisor took CPU time.
     pub stolen: u64,
-    /// A CPU quota stopped an end.
+    /// Rounds in which a CPU quota stopped an end.
     pub throttled: u64,
-    /// Other work shared the CPUs.
+    /// Rounds in which other work shared the CPUs.
     pub shared: u64,
     /// Quantiles, ratios and verdicts are those of the calm rounds; else of all.
     pub used: bool,
@@ -110,7 +110,7 @@ pub struct CalmRounds {
 /// The disturbed rounds of a case, which its headline leaves out.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Beside {
-    /// How many.
+    /// Number of disturbed rounds.
     pub rounds: u64,
     /// Their p50 and p99.
     pub quantiles: Vec<Quantile>,
@@ -134,13 +134,13 @@ pub struct Cost {
     /// System calls are those of a library, which nobody counted: `calls` is n/a, not 0.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_unread: bool,
-    /// System calls.
+    /// System calls a message.
     pub calls: f64,
-    /// Voluntary context switches.
+    /// Voluntary context switches a message.
     pub voluntary: f64,
-    /// Involuntary context switches.
+    /// Involuntary context switches a message.
     pub involuntary: f64,
-    /// Page faults.
+    /// Page faults a message.
     pub faults: f64,
     /// Time runnable and not running, ns.
     pub run_delay_ns: Option<f64>,
@@ -198,11 +198,11 @@ pub struct Throughput {
 #[serde(remote = "Self")]
 #[schemars(transform = msgpath_core::explained::schema)]
 pub struct CaseSummary {
-    /// The case.
+    /// What was measured: path, size, threads and load.
     pub case: Case,
-    /// Rounds recorded.
+    /// Number of rounds recorded.
     pub rounds: u64,
-    /// Messages in the histograms.
+    /// Number of messages in the histograms.
     pub messages: u64,
     /// Messages per histogram entry (batch mode when above 1: every value is a mean of that many messages).
     pub batch: u32,
@@ -211,7 +211,7 @@ pub struct CaseSummary {
     pub latency: Latency,
     /// Messages per second of wall time inside rounds (echo).
     pub rate_per_s: Option<Estimate>,
-    /// Stream only.
+    /// What the receiver took in; streams only.
     pub throughput: Option<Throughput>,
     /// How its times lie around their median.
     #[serde(flatten)]
@@ -226,7 +226,7 @@ pub struct CaseSummary {
     /// What another start gives.
     #[serde(flatten)]
     pub repeats: Repeats,
-    /// Open loop only.
+    /// How well the rate was kept; open loop only.
     pub open: Option<OpenLoop>,
     /// What each end spent, in the order of the ends.
     pub ends: Vec<EndSummary>,
@@ -246,13 +246,13 @@ pub struct CaseSummary {
 /// How long the messages of a case took, from the send to the reply.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Latency {
-    /// Fastest, ns.
+    /// Fastest message, ns.
     pub fastest_ns: Option<u64>,
-    /// Slowest that arrived, ns.
+    /// Slowest message that arrived, ns.
     pub slowest_ns: Option<u64>,
     /// When the round with the slowest message started, ns since the start of the run.
     pub slowest_at_ns: Option<u64>,
-    /// Mean, ns.
+    /// Mean over all messages, ns.
     pub mean_ns: Option<f64>,
     /// p50, p90, p99, p99.9, p99.99.
     pub quantiles: Vec<Quantile>,
@@ -537,14 +537,14 @@ pub fn yes_or_no(sustained: Option<bool>) -> &'static str {
 #[serde(remote = "Self")]
 #[schemars(transform = msgpath_core::explained::schema)]
 pub struct LoadCurve {
-    /// The path.
+    /// Path of every point.
     pub path: PathName,
     /// Size of the message, bytes.
     #[serde(rename = "size_bytes")]
     pub size: u64,
-    /// Threads.
+    /// Measuring threads at each end.
     pub threads: u32,
-    /// Connections.
+    /// Connections of all threads together.
     pub connections: u32,
     /// The points by rising rate.
     pub points: Vec<LoadPoint>,
@@ -574,7 +574,7 @@ pub struct LoadPoint {
     pub backlog_per_s: Option<Estimate>,
     /// p50; `None` where the rate was not sustained.
     pub p50: Option<Quantile>,
-    /// p99, likewise.
+    /// p99; `None` where the rate was not sustained.
     pub p99: Option<Quantile>,
 }
 
@@ -599,7 +599,7 @@ pub struct AblationResult {
     pub unit: String,
     /// p50 of the ablation (echo), or its throughput (stream).
     pub value: f64,
-    /// The same of the case.
+    /// p50 of the case (echo), or its throughput (stream).
     pub case_value: f64,
 }
 
@@ -620,7 +620,7 @@ pub struct Expected {
     pub floors: Vec<Floor>,
 }
 
-/// A physical floor.
+/// A physical limit: no message is faster, or no stream quicker.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[schemars(rename = "ExpectedFloor")]
 pub struct Floor {
@@ -651,7 +651,7 @@ pub struct Ratio {
     pub p: Option<f64>,
     /// Whether it stands after Holm.
     pub holm: bool,
-    /// What it means.
+    /// Whether the case is better than the baseline, worse or the same.
     pub verdict: Verdict,
     /// Rounds that would decide it, where it is undecided.
     pub rounds_needed: Option<u64>,
@@ -662,7 +662,7 @@ pub struct Ratio {
 #[serde(remote = "Self")]
 #[schemars(transform = msgpath_core::explained::schema)]
 pub struct Layer {
-    /// Its case.
+    /// Id of the case in which it was measured.
     pub case: u32,
     /// What it is: the path, and the work of a handler where there is some.
     pub name: String,
@@ -684,7 +684,7 @@ pub struct Winner {
     pub size: u64,
     /// Pieces of the message, as typed.
     pub pieces: String,
-    /// Threads.
+    /// Measuring threads at each end.
     pub threads: u32,
     /// The winner; `None`: none at 95 %.
     pub path: Option<PathName>,
@@ -704,14 +704,14 @@ pub struct Standing {
     pub best: PathName,
     /// The other paths, from the second best to the worst.
     pub others: Vec<Rank>,
-    /// Cells.
+    /// Number of cells.
     pub cells: u32,
 }
 
 /// A path behind the best one.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Rank {
-    /// The path.
+    /// The path that is behind.
     pub path: PathName,
     /// How many times the best path's time it takes (rates: how many times its rate the best path has), paired by pass.
     pub behind: f64,
@@ -728,16 +728,16 @@ pub struct Rank {
 /// From which size a path beats the baseline.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Crossover {
-    /// The path.
+    /// The path that is compared with the baseline.
     pub path: PathName,
-    /// Threads.
+    /// Measuring threads at each end.
     pub threads: u32,
     /// Where its sizes cross those of the baseline.
     #[serde(flatten)]
     pub crossing: Crossing,
 }
 
-/// A comparison of paths.
+/// The paths of a run against its baseline.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[serde(remote = "Self")]
 #[schemars(transform = msgpath_core::explained::schema)]
@@ -822,9 +822,9 @@ impl Confidence {
 pub struct Finding {
     /// Stable code, `V01` ...
     pub code: String,
-    /// How sure.
+    /// How far the evidence carries the sentence.
     pub confidence: Confidence,
-    /// The sentence.
+    /// The sentence, with its numbers.
     pub text: String,
     /// The numbers it rests on, by name with the unit in the name.
     pub evidence: BTreeMap<String, f64>,
@@ -838,9 +838,9 @@ pub struct Finding {
 pub struct Warning {
     /// Stable code, `W20` ...
     pub code: String,
-    /// What.
+    /// What was found, in a sentence.
     pub text: String,
-    /// Why it matters.
+    /// Why it changes what the numbers mean.
     pub why: String,
     /// What to do about it.
     pub fix: String,

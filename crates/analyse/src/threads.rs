@@ -37,7 +37,6 @@ pub struct ThreadFigures {
 }
 
 impl ThreadFigures {
-    /// The threads of an end.
     pub fn of(&self, end: usize) -> &[ThreadShare] {
         self.ends.get(end).map_or(&[], Vec::as_slice)
     }
@@ -46,18 +45,18 @@ impl ThreadFigures {
 /// More threads than CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Oversubscribed {
-    /// Measuring threads.
+    /// Number of measuring threads.
     pub threads: u64,
-    /// CPUs that they have.
+    /// Number of CPUs that they may use.
     pub cpus: u64,
     /// Whose: `both ends, which share this machine`, `the near end`, `the far end`.
     pub end: String,
 }
 
-/// One thread of an end.
+/// The share of one measuring thread in the work of its end.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ThreadShare {
-    /// The CPU that it was pinned to.
+    /// The CPU that it was pinned to; `None`: it was not pinned.
     pub cpu: Option<u32>,
     /// Messages a second.
     pub rate_per_s: Option<Estimate>,
@@ -67,14 +66,14 @@ pub struct ThreadShare {
     pub busy: Option<Estimate>,
 }
 
-/// One CPU.
+/// How much of one CPU measuring threads used.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct CoreUse {
     /// `near` or `far`; empty where both ends are on one machine.
     pub end: String,
-    /// Its number.
+    /// Number of the CPU, as in /proc/cpuinfo.
     pub cpu: u32,
-    /// Threads that were pinned to it.
+    /// Number of threads that were pinned to it.
     pub threads: u64,
     /// Share of the time that measuring threads ran there, 0 to 1.
     pub busy: Option<Estimate>,

@@ -46,7 +46,7 @@ pub struct Check {
     pub name: String,
     /// `near`, `far`, or `both` where it belongs to neither alone.
     pub end: String,
-    /// What it comes to.
+    /// Whether it is fine, warns, forbids a claim, or could not be read.
     pub state: CheckState,
     /// What was seen, with its numbers; begins with `n/a: ` where it could not be read.
     pub what: String,
@@ -77,7 +77,6 @@ impl From<&Remedy> for Fix {
 /// What an end reports of one check. It says neither which end it is nor what to type: who asked knows both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Number of the check.
     pub number: u8,
     /// As in [`Check`].
     pub state: CheckState,

@@ -177,7 +177,7 @@ impl OfCapacity {
 /// What the far end computes for each message before it answers: a server with a known service time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 pub struct ServiceTime {
-    /// Its mean, ns.
+    /// Mean service time, ns.
     pub mean_ns: u64,
     /// How it is distributed.
     pub distribution: Distribution,
@@ -279,7 +279,6 @@ impl Metric {
         }
     }
 
-    /// By its name.
     pub fn find(name: &str) -> Option<Self> {
         [Metric::P50, Metric::P99, Metric::Mean, Metric::Cpu, Metric::Throughput].into_iter().find(|m| m.name() == name)
     }
@@ -307,9 +306,9 @@ pub enum Expectation {
 pub struct Case {
     /// Position in [`Plan::cases`].
     pub id: u32,
-    /// Why it is here.
+    /// Why the case is measured.
     pub role: CaseRole,
-    /// The path.
+    /// Transport, send method and wait: `tcp:send/epoll`.
     pub path: PathName,
     /// What is true of it, as its parts declare it: see [`Plan::declare`].
     pub traits: Traits,
@@ -432,7 +431,7 @@ impl Family {
 }
 
 /// Where an end runs on this machine: a network namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct EndPlace {
     /// As the user reads it.
     pub name: String,
@@ -500,7 +499,6 @@ pub struct ChannelOptions {
     pub busy_poll_us: u32,
     /// Congestion control of TCP.
     pub congestion: Option<String>,
-    /// Address family.
     pub family: Family,
     /// Local address of the near end's sockets.
     pub bind: Option<String>,
@@ -614,7 +612,6 @@ impl Placement {
         self.0.get(end).map_or(&[], Vec::as_slice)
     }
 
-    /// Sets the CPUs of an end.
     pub fn set(&mut self, end: usize, cpus: Vec<u32>) {
         if self.0.len() <= end {
             self.0.resize(end + 1, Vec::new());
@@ -661,9 +658,7 @@ pub struct Plan {
     pub warmup_ns: u64,
     /// Messages dropped at the start of each connection.
     pub trim: u64,
-    /// Connection options.
     pub options: ChannelOptions,
-    /// CPUs.
     pub placement: Placement,
     /// An empty placement is meant: no thread is pinned. Else CPUs are chosen for an end that has none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

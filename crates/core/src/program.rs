@@ -52,7 +52,7 @@ pub enum Source {
 pub struct Program {
     /// What stands behind the `@` of its paths.
     pub name: String,
-    /// Where it is.
+    /// How it is reached: a command that the run starts, or an address.
     pub source: Source,
     /// The folder in which it is started, so that a run that goes on starts the same one; empty: it runs already.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -73,7 +73,6 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// All of them.
     pub const ALL: [Framing; 3] = [Framing::Bytes, Framing::Line, Framing::Length];
 
     /// As typed and printed.
@@ -85,7 +84,6 @@ impl Framing {
         }
     }
 
-    /// By its name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|framing| framing.name() == name)
     }
@@ -151,7 +149,6 @@ impl Talk {
         text.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
     }
 
-    /// Takes this as the request.
     #[must_use]
     pub fn with_request(self, bytes: &[u8]) -> Self {
         Self { request: bytes.iter().map(|byte| format!("{byte:02x}")).collect(), ..self }

@@ -30,7 +30,6 @@ pub struct RunHeader {
     pub name: String,
     /// UTC, RFC 3339.
     pub started: String,
-    /// The command line.
     pub command: Vec<String>,
     /// Version of msgpath.
     pub version: String,
@@ -88,13 +87,11 @@ pub struct RunHeader {
 /// What is known of what an end spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Everything.
     All,
     /// Everything but system calls: those of a layer are its library's.
     AllButCalls,
     /// The sum of its CPU time: a program of others that the run started.
     CpuTime,
-    /// Nothing.
     Nothing,
 }
 
@@ -159,7 +156,6 @@ impl RunHeader {
         self.ends.get(end).unwrap_or(&NONE)
     }
 
-    /// The machine of an end.
     pub fn host(&self, end: usize) -> &Environment {
         static NONE: LazyLock<Environment> = LazyLock::new(Environment::default);
         self.hosts.get(self.end(end).host).unwrap_or(&NONE)
@@ -313,7 +309,6 @@ pub struct EndTrace {
 }
 
 impl TraceRound {
-    /// The threads of an end.
     pub fn of(&self, end: usize) -> &[TracedThread] {
         self.threads.get(end).map_or(&[], Vec::as_slice)
     }
@@ -342,7 +337,6 @@ pub struct KernelEvent {
     pub t_ns: u64,
     /// What happened.
     pub kind: EventKind,
-    /// On which CPU.
     pub cpu: u16,
     /// Thread that ran there (the waker, the previous task of a switch, the caller ...).
     pub tid: i32,
@@ -386,19 +380,14 @@ pub enum EventKind {
     SkDataReady = 9,
     /// `skb_copy_datagram_iovec`: copied to the receiver.
     SkbCopy = 10,
-    /// `sys_enter`.
     SysEnter = 11,
-    /// `sys_exit`.
     SysExit = 12,
-    /// `signal_generate`.
     SignalGenerate = 13,
-    /// `signal_deliver`.
     SignalDeliver = 14,
     /// `napi_gro_receive_entry`: a packet arrives by NAPI.
     NapiGroReceive = 15,
     /// `softirq_entry`: `a` is the vector.
     SoftirqEntry = 16,
-    /// `softirq_exit`.
     SoftirqExit = 17,
     /// `cpu_idle`: `a` is the idle state, 2^32-1 on leaving it.
     CpuIdle = 18,
@@ -427,7 +416,6 @@ impl EventKind {
         EventKind::CpuIdle,
     ];
 
-    /// By its number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
@@ -495,7 +483,7 @@ crate::explained!(read Floors);
 /// itself.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct SendCosts {
-    /// The message.
+    /// The segments of the message.
     pub pieces: Pieces,
     /// Writing the array of its iovecs, ns.
     pub iovec_ns: f64,
@@ -519,7 +507,7 @@ pub struct Route {
     pub from: String,
     /// The device, such as `eth0`.
     pub device: String,
-    /// What it is.
+    /// Kind of the device.
     pub kind: DeviceKind,
     /// Largest packet, bytes.
     #[serde(rename = "mtu_bytes", alias = "mtu")]
@@ -626,7 +614,7 @@ impl OpenRound {
 pub struct UnavailableCase {
     /// The case; its id is not a position in the plan.
     pub case: Case,
-    /// Why.
+    /// Why it cannot be measured here.
     pub reason: Unavailable,
 }
 
@@ -930,7 +918,6 @@ pub struct ThreadRecord {
     pub cpu: Option<u32>,
     /// What it counted.
     pub report: EndReport,
-    /// Events that it counted.
     #[serde(default)]
     pub events: EventCounts,
     /// What it received, slot by slot, in a round that goes on for a time.
@@ -1116,7 +1103,6 @@ impl From<EndReport> for EndRound {
 /// One round of one case: the unit of evidence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundRecord {
-    /// Which case.
     pub case: u32,
     /// Which pass, from 0.
     pub pass: u32,
@@ -1243,9 +1229,7 @@ impl Flow {
 /// One message in the per-message log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageRow {
-    /// Case.
     pub case: u32,
-    /// Pass.
     pub pass: u32,
     /// Connection, from 0.
     pub connection: u32,

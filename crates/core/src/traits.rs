@@ -76,7 +76,7 @@ pub struct Traits {
     /// Bytes of headers before a message in a packet as a device sees it, the likeliest first; empty: no packets.
     #[serde(skip_serializing_if = "is_default")]
     pub headers: Vec<u16>,
-    /// Who copies.
+    /// Who copies the bytes, and how often.
     #[serde(skip_serializing_if = "is_default")]
     pub copies: Copies,
     /// Each piece of a message is handed over by a call of its own.
@@ -128,7 +128,6 @@ pub struct Traits {
 }
 
 impl Traits {
-    /// Whether it is a layer.
     pub fn is_layer(&self) -> bool {
         !self.over.is_empty()
     }

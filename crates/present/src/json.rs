@@ -124,7 +124,7 @@ struct DoctorReport<'a> {
     #[schemars(extend("const" = DOCTOR_SCHEMA))]
     schema: &'a str,
     status: Status,
-    /// The worst of the checks.
+    /// The worst state of any check.
     worst: CheckState,
     /// All checks were made, those that take long too.
     full: bool,
@@ -132,7 +132,7 @@ struct DoctorReport<'a> {
     took_ns: u64,
     /// What this machine can tell apart: p95 of |A'/A - 1|; null: no A/A control was measured.
     resolution: Option<f64>,
-    /// Every check.
+    /// All checks, by number and end.
     checks: &'a [Check],
     /// For each null here, why it is null.
     why: BTreeMap<&'static str, &'static str>,
@@ -179,14 +179,14 @@ struct RunList<'a> {
     runs: Vec<RunEntry<'a>>,
 }
 
-/// A run that is kept.
+/// A run in the store.
 #[derive(Serialize, JsonSchema)]
 struct RunEntry<'a> {
-    /// Its name.
+    /// Name of the run.
     name: &'a str,
     /// When it began, RFC 3339 in UTC.
     started: &'a str,
-    /// The verb.
+    /// The verb that recorded it.
     verb: &'a str,
     /// The far end.
     target: &'a str,
@@ -205,7 +205,7 @@ struct PresetPage<'a> {
     /// Name and version of this schema.
     #[schemars(extend("const" = PRESET_SCHEMA))]
     schema: &'a str,
-    /// The heading.
+    /// Heading of the page.
     title: &'a str,
     /// Tables that come first.
     tables: &'a [Table],

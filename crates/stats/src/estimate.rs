@@ -11,7 +11,7 @@ use crate::distributions::t_quantile;
 /// An estimate with its 95 % interval over rounds.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The estimate.
+    /// The estimate, in the unit that the name of its field ends in.
     pub value: f64,
     /// Lower end; `None`: no interval can be claimed.
     pub low: Option<f64>,

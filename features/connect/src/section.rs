@@ -16,13 +16,12 @@ use serde::{Deserialize, Serialize};
 use crate::findings::DETECTORS;
 use crate::record::{Asked, Failed, Made};
 
-/// All of it.
 pub static SECTION: Section = Section { summarise: add, detectors: DETECTORS, identity, ..NOTHING };
 
 /// The connections of a run.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ConnectSummary {
-    /// Each case.
+    /// One entry a case.
     pub cases: Vec<Connections>,
 }
 
@@ -33,9 +32,9 @@ impl Part for ConnectSummary {
 /// The connections of a case, all rounds.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Connections {
-    /// Its case.
+    /// Id of the case.
     pub case: u32,
-    /// From just before socket(2) until the connection was there.
+    /// Time from just before socket(2) until the connection was there, ns.
     pub connect: Vec<Quantile>,
     /// Requests after the first of a connection: from just before the send until the first byte of the reply. Empty with one request.
     pub kept: Vec<Quantile>,

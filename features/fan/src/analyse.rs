@@ -70,7 +70,7 @@ pub enum CountedBy {
     Namespace,
 }
 
-/// One client.
+/// What one of several clients got.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ClientSummary {
     /// Its number, from 1.

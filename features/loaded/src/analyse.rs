@@ -64,7 +64,7 @@ explained!(read LoadedSummary);
 /// One direction of the load.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct UnderLoad {
-    /// Its case.
+    /// Id of the case.
     pub case: u32,
     /// Where the load goes.
     pub direction: Direction,

@@ -14,13 +14,13 @@ use crate::gates::{GateState, Outcome, scaled, settle};
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "GateResult")]
 pub struct Judged {
-    /// The gate as it is printed.
+    /// The condition that fails, as tables print it: `p99 > +5%`.
     pub gate: String,
     /// Id of the case in the second run.
     pub case_b: u32,
-    /// The case, as it is printed.
+    /// Path, size and load of the case, as tables print them.
     pub case: String,
-    /// What it comes to.
+    /// Whether the gate is passed, failed or undecided.
     pub state: GateState,
     /// What was judged: a ratio, or the second run's own value (ns, bit/s, 1/s, a share).
     pub value: Option<f64>,
@@ -30,7 +30,7 @@ pub struct Judged {
     pub high: Option<f64>,
     /// p-value of not lying beyond the limit.
     pub p: Option<f64>,
-    /// Why it is undecided.
+    /// Why it is undecided; `None`: it is decided.
     pub why: Option<String>,
 }
 

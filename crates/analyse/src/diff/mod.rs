@@ -46,7 +46,7 @@ pub const SCHEMA: &str = "msgpath/diff/1";
 /// Two runs, compared.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Diff {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// `ok` where both runs are whole; else a part was compared.
@@ -74,11 +74,11 @@ pub struct Diff {
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "ComparedRun")]
 pub struct Compared {
-    /// Its name.
+    /// Name of the run.
     pub name: String,
     /// When it started, UTC.
     pub started: String,
-    /// Version of msgpath.
+    /// Version of msgpath that recorded it.
     pub version: String,
     /// Hash of the program; `None` where the run does not tell.
     pub binary: Option<String>,
@@ -95,7 +95,7 @@ pub struct DiffRow {
     pub case_a: u32,
     /// Id of the case in the second run.
     pub case_b: u32,
-    /// The case, as it is printed.
+    /// Path, size and load of the case, as tables print them.
     pub case: String,
     /// `p50`, `p99`, `mean`, `cpu`, `throughput`, or a hardware event and its end: `cycles, near`.
     pub metric: String,
@@ -115,7 +115,7 @@ pub struct DiffRow {
     pub p: Option<f64>,
     /// Whether it stands after Holm over all rows.
     pub holm: bool,
-    /// What it means.
+    /// Whether the second run is better, worse or the same.
     pub verdict: Verdict,
     /// Why there is no ratio.
     pub why: Option<String>,
@@ -127,7 +127,6 @@ impl Diff {
         self.identity.iter().filter(|difference| difference.refuses).collect()
     }
 
-    /// The gates in this state.
     pub fn gates_that(&self, state: GateState) -> Vec<&Judged> {
         self.gates.iter().filter(|gate| gate.state == state).collect()
     }

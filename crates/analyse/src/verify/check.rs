@@ -13,7 +13,7 @@ const ROUNDING: f64 = 1e-12;
 /// What was compared, and what did not agree.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Verification {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// `ok` where all agrees, `failed` where something does not, `partial` where the record is not whole.
@@ -24,7 +24,7 @@ pub struct Verification {
     pub name: String,
     /// Version of msgpath that wrote it.
     pub written_by: String,
-    /// Version that checked it.
+    /// Version of msgpath that checked it.
     pub checked_by: String,
     /// Where the record is not whole.
     pub damage: Option<String>,
@@ -56,18 +56,16 @@ pub struct Verification {
 pub struct Disagreement {
     /// Which: `cases[0].quantiles[2].ns`, `case 0, pass 17: messages sent`.
     pub what: String,
-    /// As it is stored.
+    /// The value in the stored summary.
     pub stored: String,
-    /// As it is computed from the rest of the record.
+    /// The value computed from the rest of the record.
     pub computed: String,
 }
 
-/// Versions of msgpath.
 #[derive(Clone, Copy)]
 pub struct Versions<'a> {
     /// The one that wrote the record.
     pub written_by: &'a str,
-    /// The one that checks it.
     pub checked_by: &'a str,
 }
 

@@ -51,7 +51,7 @@ impl Table {
 pub enum Cell {
     /// Words.
     Text {
-        /// As printed.
+        /// The words, as printed.
         text: String,
     },
     /// A time, ns.
@@ -85,26 +85,23 @@ pub enum Cell {
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 #[schemars(rename = "CellValue")]
 pub struct Value {
-    /// The number.
+    /// Number in the unit of its kind of cell.
     pub value: f64,
-    /// Lower end.
+    /// Lower end of the 95 % interval.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: Option<f64>,
 }
 
 impl Cell {
-    /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text { text: text.into() }
     }
 
-    /// A count.
     pub fn count(count: u64) -> Self {
         Cell::Count { count }
     }
 
-    /// A size, bytes.
     pub fn size(bytes: u64) -> Self {
         Cell::Size { bytes }
     }

@@ -22,16 +22,16 @@ pub use text::{brief, text};
 /// A part that there is none of, and why.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Missing {
-    /// Its name in the preset.
+    /// Name of the part in the preset.
     pub name: String,
-    /// Why.
+    /// Why it was not measured.
     pub why: String,
 }
 
 /// A question, what the runs say, and the rows that say so.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Answer {
-    /// The question.
+    /// The question, as the course asks it.
     pub question: String,
     /// How sure. [`Confidence::CantTell`]: the text begins with 'cannot be answered on this path, because' or says what
     /// would settle it.
@@ -90,7 +90,6 @@ impl Answer {
 /// What a preset says at its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
-    /// The heading.
     pub title: String,
     /// Tables that come first.
     pub tables: Vec<Table>,
@@ -102,7 +101,6 @@ pub struct Page {
     pub missing: Vec<Missing>,
 }
 
-/// A picture of the page.
 pub struct Pictured {
     /// A name for its file: small letters, digits and dashes.
     pub name: String,

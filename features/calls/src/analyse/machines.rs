@@ -12,10 +12,10 @@ use msgpath_analyse::clocks::DRIFT_LIMIT;
 /// More machines are not solved together: the work grows with the cube.
 const MOST: usize = 64;
 
-/// The clock of one machine.
+/// How far the clock of one machine is from that of another.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct MachineClock {
-    /// Its address.
+    /// IP address of the machine.
     pub address: String,
     /// The machine that it is compared with: the first of those that calls connect it with.
     pub base: String,

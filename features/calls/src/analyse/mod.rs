@@ -155,11 +155,11 @@ pub fn connections(rounds: &[RoundRecord]) -> Option<RpcConnections> {
 /// One kind of call.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcKind {
-    /// Its case.
+    /// Id of the case.
     pub case: u32,
     /// Its name, such as `write`.
     pub method: String,
-    /// Calls in the log.
+    /// Number of calls in the log.
     pub calls: u64,
     /// Replies with a status other than success.
     pub failed: u64,
@@ -238,9 +238,9 @@ pub struct WireEstimate {
 /// Time of the bytes of a call at a speed: computed, never measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct AbsentWire {
-    /// Of the request, ns.
+    /// Time of the request's bytes, ns.
     pub request_ns: f64,
-    /// Of the reply, ns.
+    /// Time of the reply's bytes, ns.
     pub reply_ns: f64,
 }
 
@@ -249,13 +249,13 @@ pub struct AbsentWire {
 pub struct RpcTimes {
     /// Calls that have both.
     pub calls: u64,
-    /// The smallest.
+    /// The smallest, ns.
     pub least_ns: i64,
-    /// The median.
+    /// The median, ns.
     pub p50_ns: i64,
-    /// Nine of ten are at most this.
+    /// 90th percentile, ns.
     pub p90_ns: i64,
-    /// 99 of 100.
+    /// 99th percentile, ns.
     pub p99_ns: i64,
 }
 
@@ -271,7 +271,7 @@ impl RpcKind {
 /// Estimate first, then look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcExpected {
-    /// As typed, ns.
+    /// The user's estimate, ns.
     pub estimate_ns: f64,
     /// Median of its case, ns, as the percentiles of the run have it.
     pub measured_ns: f64,
@@ -286,7 +286,7 @@ pub struct RpcExpected {
 pub struct RpcBand {
     /// `all`, `p50`, `p99`.
     pub name: String,
-    /// Calls in it.
+    /// Number of calls in the band.
     pub calls: u64,
     /// Their mean T4 - T1, ns: the sum of the parts.
     pub latency_ns: f64,
@@ -297,9 +297,9 @@ pub struct RpcBand {
 /// One part of a call's time.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RpcPart {
-    /// What it is.
+    /// Which part of the call's time.
     pub stage: RpcStage,
-    /// Mean, ns.
+    /// Mean time in it, ns.
     pub ns: f64,
     /// Half of the width within which the clocks of the two machines leave it, ns; 0 on one clock.
     pub within_ns: f64,

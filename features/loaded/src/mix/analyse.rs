@@ -55,7 +55,7 @@ explained!(read MixSummary);
 pub struct OtherFigures {
     /// Its verb, with its number where several have the same.
     pub name: String,
-    /// As typed.
+    /// The workload, as typed with `--beside`.
     pub text: String,
     /// It in the rounds in which the cases of the run are switched off.
     pub off: OtherMeans,
@@ -64,7 +64,7 @@ pub struct OtherFigures {
 /// Means over rounds of what went on.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct OtherMeans {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
     /// Median of a round, ns.
     pub p50_ns: Option<Estimate>,
@@ -79,11 +79,11 @@ pub struct OtherMeans {
 /// A case of the run, and what it and the others do to each other.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Main {
-    /// What it is called.
+    /// Name of the case, as tables print it.
     pub name: String,
-    /// Its case alone.
+    /// Id of its case alone.
     pub alone: Option<u32>,
-    /// Its case beside everything.
+    /// Id of its case beside everything.
     pub beside: Option<u32>,
     /// The others while everything goes on.
     pub others: Vec<OtherMeans>,

@@ -47,13 +47,13 @@ pub struct PeriodicSummary {
 #[serde(remote = "Self")]
 #[schemars(transform = msgpath_core::explained::schema)]
 pub struct Engine {
-    /// Case.
+    /// Id of the case.
     pub case: u32,
-    /// Every message.
+    /// Latencies of all messages.
     pub all: Times,
-    /// The first messages of every component.
+    /// Latencies of the first messages of every component.
     pub first: Times,
-    /// The rest.
+    /// Latencies of the messages after those.
     pub steady: Times,
     /// From a message's time to when it was made.
     pub lateness: Times,
@@ -119,9 +119,9 @@ explained!(read Engine);
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "PeriodicTimes")]
 pub struct Times {
-    /// Messages that arrived.
+    /// Number of messages that arrived.
     pub messages: u64,
-    /// Messages that did not.
+    /// Number of messages that did not arrive.
     pub lost: u64,
     /// Fastest, ns.
     pub min_ns: Option<u64>,
@@ -174,7 +174,7 @@ pub struct Stage {
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "PeriodicSetup")]
 pub struct Setup {
-    /// Its name.
+    /// Name of the step.
     pub name: String,
     /// Median over those who have it, ns.
     pub p50_ns: f64,

@@ -22,17 +22,17 @@ type Arrival = (u64, u64, u64);
 /// One time that a receiver was late.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Stall {
-    /// Restart.
+    /// Number of the restart, from 0.
     pub restart: u32,
     /// Number of the receiving component.
     pub receiver: u32,
     /// When the first of the messages was made, ns since the start of the run.
     pub at_ns: u64,
-    /// Messages that waited.
+    /// Number of messages that waited.
     pub messages: u64,
     /// The longest wait, ns.
     pub longest_ns: u64,
-    /// The shortest, ns.
+    /// The shortest wait, ns.
     pub shortest_ns: u64,
     /// No message waited longer than one that was made before it.
     pub falling: bool,

@@ -17,7 +17,7 @@ pub struct Stage {
     /// Which way; `None`: at one of the ends, not on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
-    /// What it is.
+    /// What happens in it.
     pub kind: Kind,
     /// What it is called with the boundaries that this back end sees.
     pub name: String,
@@ -26,7 +26,6 @@ pub struct Stage {
 /// A message that is attributed, with what bands need of its row.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributed {
-    /// Its stages.
     pub split: Split,
     /// Its round.
     pub pass: u32,
@@ -38,7 +37,7 @@ pub struct Attributed {
 /// together.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Growth {
-    /// The stage.
+    /// The stage that grew.
     pub kind: Kind,
     /// What it is called here.
     pub name: String,
@@ -64,7 +63,7 @@ impl Growth {
 /// Share of a message's time in which it was runnable and not running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct DelayShare {
-    /// Of the mean latency.
+    /// Share in the mean latency, 0 to 1.
     pub of_mean: f64,
     /// Per message, 10th percentile.
     pub p10: f64,
@@ -77,13 +76,13 @@ pub struct DelayShare {
 /// How many messages found the receiver in each state when their data became readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct AtReady {
-    /// On its CPU.
+    /// Messages that found it running on its CPU.
     pub running: u64,
-    /// Preempted, or woken already and not on its CPU yet.
+    /// Messages that found it preempted, or woken already and not on its CPU yet.
     pub runnable: u64,
-    /// Asleep.
+    /// Messages that found it asleep.
     pub blocked: u64,
-    /// Being woken, before any data were there.
+    /// Messages that found it being woken, before any data were there.
     pub waking: u64,
 }
 

@@ -67,9 +67,9 @@ pub fn attribution(summary: &Summary) -> &[CaseStages] {
 #[serde(remote = "Self")]
 #[schemars(transform = msgpath_core::explained::schema)]
 pub struct CaseStages {
-    /// The measured case.
+    /// Id of the measured case.
     pub case: u32,
-    /// Its traced replica.
+    /// Id of the traced case, a repetition of the measured one.
     pub replica: u32,
     /// How much was traced.
     pub set: StageSet,

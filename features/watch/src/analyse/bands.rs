@@ -15,7 +15,7 @@ pub(super) const FEWEST: usize = 5;
 pub struct Band {
     /// `p45–55`, `p98.5–99.5`, `slowest 5` or `from 1 ms`.
     pub name: String,
-    /// Rows in it.
+    /// Number of requests with a row in the band.
     pub rows: u64,
     /// Their mean time, ns.
     pub mean_ns: f64,
@@ -31,9 +31,9 @@ pub struct Band {
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "WatchedStageTimes")]
 pub struct StageTimes {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// What people read.
+    /// The stage in words.
     pub words: String,
     /// Mean in usual requests, ns.
     pub typical_ns: f64,

@@ -128,19 +128,19 @@ pub struct Server {
     pub p50_ns: Option<f64>,
     /// 90 % take at most so long, ns; none, as below: too few requests.
     pub p90_ns: Option<f64>,
-    /// 99 %.
+    /// 99 % take at most so long, ns.
     pub p99_ns: Option<f64>,
-    /// 99.9 %.
+    /// 99.9 % take at most so long, ns.
     pub p999_ns: Option<f64>,
     /// Why its time is not split.
     pub not_split: Option<String>,
-    /// Usual requests.
+    /// Requests of usual length, around the median.
     pub typical: Option<Band>,
-    /// Slow ones.
+    /// Slow requests.
     pub slow: Option<Band>,
     /// Where the time of both goes; stages that take none are left out.
     pub stages: Vec<StageTimes>,
-    /// What follows.
+    /// Sentences about this server, the surest first.
     pub findings: Vec<Finding>,
     /// The slowest requests.
     pub slowest: Vec<Slow>,
@@ -161,7 +161,7 @@ pub struct Slow {
     pub at_s: f64,
     /// How long it took, ns.
     pub total_ns: u64,
-    /// Its connection.
+    /// Number of the connection.
     pub connection: u64,
     /// Its number within the connection.
     pub turn: u32,
@@ -171,9 +171,9 @@ pub struct Slow {
     pub client: String,
     /// Bytes of request and reply.
     pub bytes: [u32; 2],
-    /// Its largest stage.
+    /// Name of its largest stage.
     pub stage: String,
-    /// That stage, ns.
+    /// Time in the largest stage, ns.
     pub stage_ns: u64,
     /// Every stage that took any time, in the order of time, ns.
     pub stages: Vec<(Stage, u64)>,
@@ -197,11 +197,11 @@ pub struct Asked {
     pub stage: String,
 }
 
-/// One connection, by its rows.
+/// A connection, from the rows of its requests.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "WatchedConnection")]
 pub struct Connection {
-    /// Its number.
+    /// Number of the connection.
     pub connection: u64,
     /// The client's thread.
     pub client: String,
