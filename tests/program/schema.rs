@@ -56,6 +56,9 @@ fn every_verb_prints_what_the_schema_says() {
     fits(&schema, "Runs", &home.run("runs --json").ends_with(0).json());
     fits(&schema, "Paths", &home.run("paths --json").ends_with(0).json());
     fits(&schema, "DoctorReport", &home.run("doctor --json").ends_with(0).json());
+    if cfg!(feature = "namespaces") {
+        fits(&schema, "Labs", &home.run("lab status --json").ends_with(0).json());
+    }
     std::fs::write(home.path().join("own.toml"), crate::own_preset::TWO).unwrap();
     fits(&schema, "PresetPage", &home.run("preset ./own.toml --json -- --count 100").ends_with(0).json());
     fits(&schema, "Failure", &home.run("show nowhere --json").json());
@@ -75,6 +78,20 @@ fn the_page_names_every_object_that_is_printed() {
     let cells = cells.filter(|cells| cells[0].starts_with("`msgpath"));
     let named = cells.map(|cells| (cells[1].trim_matches('`').to_owned(), cells[0].trim_matches('`').to_owned()));
     assert_eq!(named.collect::<BTreeMap<_, _>>(), printed, "left: docs/json.md, right: msgpath schema");
+}
+
+#[test]
+fn a_word_lists_the_fields_that_have_it() {
+    let found = msgpath(&["schema", "lateness"]).ends_with(0).out;
+    assert!(found.lines().any(|line| line.starts_with("Run.cases[].open.lateness ")), "{found}");
+    assert!(found.lines().count() > 1 && found.lines().all(|line| line.chars().count() <= 80), "{found}");
+    // What features print is there too.
+    if cfg!(feature = "mesh") {
+        msgpath(&["schema", "Mesh.cases[]."]).ends_with(0).shows(&["Mesh.cases[].hosts "]);
+    }
+    msgpath(&["schema", "latenes"]).ends_with(0).shows(&["Run.cases[].open.lateness "]);
+    msgpath(&["schema", "zebra"]).ends_with(2).says(&["no field of --json", "zebra"]);
+    msgpath(&["schema", "quantlies"]).ends_with(2).says(&["msgpath schema quantiles"]);
 }
 
 #[test]

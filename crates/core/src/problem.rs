@@ -30,7 +30,7 @@ impl fmt::Display for Unavailable {
 }
 
 /// The exit codes of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// 0: measured, the result is valid.
@@ -65,7 +65,7 @@ impl Exit {
 }
 
 /// An error as the user reads it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Problem {
     /// Stable code to search for, `E01` and so on.
     pub code: String,

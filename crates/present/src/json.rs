@@ -2,6 +2,7 @@
 
 #[cfg(any(test, feature = "testing"))]
 pub mod check;
+mod fields;
 mod schema;
 #[cfg(any(test, feature = "testing"))]
 mod unexplained;
@@ -24,6 +25,7 @@ use msgpath_record::{Damage, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use fields::{field_names, fields};
 #[cfg(any(test, feature = "testing"))]
 pub use schema::check_part;
 pub use schema::{Added, Shape, schema, schema_of_types, schema_part};

@@ -22,9 +22,9 @@ mod verb;
 use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     verbs: &[AnyVerb::of::<verb::Arguments>(), AnyVerb::of::<come::Arguments>()],
     kinds: &[kind::KIND],
+    schema: present::json::SCHEMA,
     ..NOTHING
 };

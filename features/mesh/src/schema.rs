@@ -11,6 +11,7 @@ use msgpath_core::plan::Plan;
 use msgpath_core::problem::{Problem, Unavailable};
 use msgpath_core::resume::Resumption;
 use msgpath_core::schema::{EndRound, Environment, KernelCounts, QUOTA};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::hosts_file::{HostSpec, Limit, MAX_CPUS};
@@ -178,7 +179,8 @@ pub struct MeshOrder {
 }
 
 /// Why a pair was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "PairPurpose")]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// It was asked for.
@@ -191,16 +193,16 @@ pub enum Purpose {
 }
 
 /// Which measurement of which pair, and when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Slot {
-    /// Position of the host that is near.
+    /// Position of the near host among the hosts, from 0.
     pub near: u32,
-    /// Position of the host that is far.
+    /// Position of the far host among the hosts, from 0.
     pub far: u32,
-    /// Why.
+    /// Why it was measured.
     #[serde(default)]
     pub purpose: Purpose,
-    /// The how many-th time for this reason, from 0.
+    /// Number of this measurement among those for the same purpose, from 0.
     #[serde(default)]
     pub time: u32,
     /// Step in which it was measured: pairs of one step were measured together.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `verb` | `msgpath lab up`, `status`, `down` |
 //! | `between` | `--between` and `--link`: the places of a run, those that are named and those that are made for it |
+//! | `present` | `lab status --json`, and its part of the schema |
 //! | `lab` | labs, kept and held; the relay that delays and loses where the kernel has no netem |
 //!
 //! A lab that a run makes for itself has no name: its two namespaces are held by the coordinator and by a child of it, and end with
@@ -12,6 +13,7 @@
 
 mod between;
 mod lab;
+mod present;
 mod verb;
 
 use std::process::ExitCode;
@@ -19,10 +21,10 @@ use std::process::ExitCode;
 use msgpath_verbs::feature::{Feature, NOTHING, Process};
 use msgpath_verbs::verb::AnyVerb;
 
-/// The whole of it.
 pub static FEATURE: Feature = Feature {
     verbs: &[AnyVerb::of::<verb::Arguments>()],
     places: Some(&between::Labs),
+    schema: present::SCHEMA,
     processes: &[
         Process {
             name: lab::HOLDER,

@@ -15,6 +15,7 @@ use msgpath_verbs::verb::Group;
 use msgpath_verbs::{looks, output, typed};
 
 use crate::lab::{KeptLab, LabSpec, LabState, LostRelay, Shape, shape};
+use crate::present;
 
 /// The name of a lab when nobody gives one.
 const NAME: &str = "lab";
@@ -167,8 +168,12 @@ fn status(look: &Look) -> String {
         LabState::Broken => "broken",
     };
     if look.json {
-        let all: Vec<_> = labs.iter().map(|lab| as_json(lab, word(lab))).collect();
-        return serde_json::json!({ "labs": all, "lost_relays": lost }).to_string() + "\n";
+        let with_state = |lab: KeptLab| {
+            let state = word(&lab);
+            (lab, state)
+        };
+        let labs: Vec<(KeptLab, &str)> = labs.into_iter().map(with_state).collect();
+        return present::labs(&labs, &lost) + "\n";
     }
     let mut page = Page::new(looks::stdout(look));
     if labs.is_empty() {
@@ -200,19 +205,6 @@ fn status(look: &Look) -> String {
         page.text(0, &text, Paint::Red);
     }
     page.finish()
-}
-
-fn as_json(lab: &KeptLab, state: &str) -> serde_json::Value {
-    serde_json::json!({
-        "name": lab.name,
-        "state": state,
-        "shape": lab.shape,
-        "places": lab.places,
-        "notes": lab.notes,
-        "missing": lab.missing(),
-        "relay": lab.relay,
-        "packets": lab.counts(),
-    })
 }
 
 /// What the relay has done so far.

@@ -11,6 +11,7 @@ use msgpath_core::units::{range, three_digits};
 use msgpath_stats::describe::median;
 use msgpath_stats::distributions::normal_quantile;
 use msgpath_stats::estimate::mean_estimate;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::additive::{self, Between};
@@ -31,52 +32,53 @@ const MOST_LINKS: usize = 20;
 const LEAST_OF_ALL: f64 = 1.02;
 
 /// One of two meshes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "ComparedMesh")]
 pub struct Side {
-    /// Its name.
+    /// Name of the run.
     pub name: String,
-    /// When it began.
+    /// When it began: UTC, RFC 3339.
     pub started: String,
-    /// How it ended.
     pub status: Status,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u32,
-    /// Pairs with a result.
+    /// Number of pairs with a result.
     pub measured: u64,
 }
 
 /// How a host changed, beyond what all pairs have in common.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct HostChange {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
     /// Times slower than before, with a 95 % interval; `None`: too few pairs.
     pub factor: Option<[f64; 3]>,
-    /// Pairs that it rests on.
+    /// Number of pairs from which the factor is computed.
     pub pairs: u32,
 }
 
 /// How a link changed, beyond what its hosts explain.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct LinkChange {
-    /// A host; with both directions in both meshes the near one.
+    /// One host; with both directions in both meshes the near one.
     pub near: String,
-    /// The other.
+    /// The other host.
     pub far: String,
-    /// Its median before, ns.
+    /// Median of the pair before, ns.
     pub before_ns: f64,
-    /// Its median after, ns.
+    /// Median of the pair after, ns.
     pub after_ns: f64,
     /// Times slower than its hosts explain.
     pub factor: f64,
 }
 
-/// What one case says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// How one case changed between two meshes.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "MeshCaseChange")]
 pub struct CaseChange {
-    /// As people read it.
+    /// Path and size: `tcp:send 64 B`.
     pub name: String,
-    /// Pairs with a result in both.
+    /// Number of pairs with a result in both.
     pub pairs: u32,
     /// Times slower, all pairs, with a 95 % interval over the hosts; `None`: no pair in common.
     pub all: Option<[f64; 3]>,
@@ -89,17 +91,18 @@ pub struct CaseChange {
 }
 
 /// Two meshes compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct MeshDiff {
-    /// `MESH_DIFF`.
+    /// Name and version of this schema.
+    #[schemars(extend("const" = MESH_DIFF))]
     pub schema: String,
     /// Always `ok`: what cannot be compared is an error.
     pub status: Status,
-    /// Before.
+    /// The mesh before.
     pub a: Side,
-    /// After.
+    /// The mesh after.
     pub b: Side,
-    /// What else differs.
+    /// What else differs between them, a sentence each.
     pub differs: Vec<String>,
     /// What was found, the surest first.
     pub findings: Vec<Finding>,

@@ -19,6 +19,7 @@ use msgpath_core::{Problem, SparseHistogram, Unavailable};
 use msgpath_record::Damage;
 use msgpath_stats::pooled::Pooled;
 use msgpath_stats::quantile;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::record::PairBlock;
@@ -82,31 +83,31 @@ pub struct PairValues {
 }
 
 /// A pair without a result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "MissingPair")]
 pub struct Missing {
-    /// Which.
     #[serde(flatten)]
     pub slot: Slot,
-    /// Tries.
+    /// How often it was tried.
     pub tries: u32,
     /// Why the last of them failed.
     pub problem: Problem,
 }
 
 /// What a host adds to all of its pairs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct HostEffect {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// Its rack.
+    /// Its rack; only where the racks of hosts are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
     /// Times slower than the host in the middle, with a 95 % interval; `None`: too few of its pairs were
     /// measured, or none.
     pub factor: Option<[f64; 3]>,
-    /// Pairs that it rests on.
+    /// Number of pairs from which the factor is computed.
     pub pairs: u32,
-    /// Its pairs without a result.
+    /// Number of its pairs without a result.
     pub failed: u32,
     /// Share of the time that its threads waited for a CPU, where they waited as nobody does on an idle machine.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,76 +115,81 @@ pub struct HostEffect {
 }
 
 /// A kind of pair: the same rack, another rack.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "MeshLevel")]
 pub struct Level {
-    /// `same rack`, `other rack`, `all`.
+    /// `same rack`, `other rack`, `all pairs`.
     pub name: String,
-    /// Pairs.
+    /// Number of pairs.
     pub pairs: u32,
-    /// Medians over its pairs: of p50 and of p99, ns.
+    /// Median over its pairs of their p50, ns; `None`: no pair has one.
     pub p50_ns: Option<f64>,
-    /// Of p99.
+    /// Median over its pairs of their p99, ns; `None`: no pair has one.
     pub p99_ns: Option<f64>,
 }
 
-/// What one case says of the mesh.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The result of one case over all pairs.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "MeshCase")]
 pub struct CaseOfMesh {
-    /// The case.
+    /// Id of the case.
     pub case: u32,
-    /// As people read it: `tcp:send 64 B`.
+    /// Path and size: `tcp:send 64 B`.
     pub name: String,
-    /// The hosts, in their order.
+    /// The hosts, in the order in which they were named.
     pub hosts: Vec<HostEffect>,
-    /// Kinds of pairs.
+    /// Pairs within a rack and between racks; all pairs where no rack is known.
     pub levels: Vec<Level>,
-    /// Robust standard deviation of what the model does not explain (of the logarithm: 0.1 is 10 %).
+    /// Robust standard deviation of what the model does not explain (of the logarithm: 0.1 is 10 %); `None`: too few pairs.
     pub spread: Option<f64>,
-    /// Which slow host would have been found.
+    /// Which slow host would have been found; `None`: too few pairs.
     pub power: Option<Power>,
 }
 
 /// Whether a limit that was asked for is kept.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "MeshLimit")]
 pub struct Sla {
-    /// What must not be so.
+    /// What a pair fails by: `p99 > 200us`.
+    #[schemars(with = "String")]
     pub gate: Gate,
-    /// Pairs that surely break it.
+    /// Number of pairs that surely break it.
     pub broken: u32,
-    /// Pairs that were looked at.
+    /// Number of pairs that were checked.
     pub of: u32,
 }
 
-/// A mesh as a whole.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// What was measured between many hosts.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "Mesh")]
 pub struct MeshSummary {
-    /// [`MESH_RESULT`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = MESH_RESULT))]
     pub schema: String,
     /// Name of the run.
     pub name: String,
-    /// How it ended.
     pub status: Status,
-    /// When it began.
+    /// When it began: UTC, RFC 3339.
     pub started: String,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u32,
-    /// Pairs that were asked for.
+    /// Number of pairs that were asked for.
     pub planned: u64,
-    /// Those that have a result.
+    /// Number of pairs with a result.
     pub measured: u64,
-    /// Steps in which anything was measured.
+    /// Number of steps in which pairs were measured.
     pub steps: u32,
     /// How long it took until the last pair began, ns.
     pub took_ns: u64,
-    /// Measurements beside those: pairs again, and alone.
+    /// Number of further measurements: of slow pairs again, and of pairs alone.
     pub retests: u32,
-    /// Pairs that were measured alone as well.
+    /// Number of pairs that were measured alone as well.
     pub alone: u32,
     /// What was found, the surest first.
     pub findings: Vec<Finding>,
-    /// Each case.
+    /// The result of each case.
     pub cases: Vec<CaseOfMesh>,
-    /// Limits.
+    /// The limits of `--fail-if`, and which pairs break them.
     pub sla: Vec<Sla>,
     /// Pairs without a result.
     pub missing: Vec<Missing>,

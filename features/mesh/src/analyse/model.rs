@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use msgpath_stats::describe::median;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::PairValues;
@@ -24,15 +25,16 @@ const SHARE_OF_SUSPECTS: usize = 25;
 const LEAST_SPREAD: f64 = 0.01;
 
 /// Which slow host is found.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+#[schemars(rename = "MeshPower")]
 pub struct Power {
-    /// Pairs of a host.
+    /// Number of pairs of a host, in the median.
     pub pairs: u32,
     /// Noise of a pair (of the logarithm).
     pub spread: f64,
     /// A host that is slower by this factor is found with `share`.
     pub factor: f64,
-    /// The share.
+    /// Probability, 0 to 1, that such a host is found.
     pub share: f64,
 }
 

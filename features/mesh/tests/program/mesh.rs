@@ -11,6 +11,7 @@ use msgpath_mesh::record::PairBlock;
 use msgpath_mesh::schema::Purpose;
 
 use crate::command::{Home, Output, Running};
+use crate::schema::fits;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_msgpath");
 /// The longest that any mesh of these tests may take.
@@ -96,6 +97,8 @@ fn every_pair_is_measured_and_shown_in_25_lines() {
     let again = home.msgpath(&["show", "four", "--json"]).ends_with(0).json();
     assert_eq!((again["schema"].as_str(), again["measured"].as_u64()), (Some("msgpath/mesh-result/1"), Some(6)));
     assert_eq!(again["cases"][0]["hosts"].as_array().unwrap().len(), 4);
+    let schema = home.run("schema").ends_with(0).json();
+    fits(&schema, "Mesh", &again);
     home.msgpath(&["mesh", "--resume", "@last"]).ends_with(0).shows(&["6 of 6 pairs"]);
     assert_eq!(measured(&folder(&home, "four")).len(), 6, "nothing was missing");
     let page = home.path().join("page.html");
@@ -126,6 +129,7 @@ fn every_pair_is_measured_and_shown_in_25_lines() {
         (changed["schema"].as_str(), changed["cases"][0]["pairs"].as_u64()),
         (Some("msgpath/mesh-diff/1"), Some(6))
     );
+    fits(&schema, "MeshDiff", &changed);
     home.msgpath(&["diff", "four", "five", "--fail-if", "p99 > 1s"]).ends_with(2).says(&["msgpath mesh --fail-if"]);
     home.msgpath(&["export", "four", "--to", "hgrm"]).ends_with(2).says(&["a mesh is not exported as hgrm"]);
     let broken = finish(mesh(&home, "", &["h[1-2]", "--fail-if", "p50 > 1ns"]));

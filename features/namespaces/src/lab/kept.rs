@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use msgpath_core::plan::{Between, EndPlace};
 use msgpath_core::{Exit, Problem};
 use msgpath_sys::pidfd::{self, started};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::iproute::{Program, batch};
@@ -36,9 +37,8 @@ const DRAFT: &str = "draft";
 /// A lab that somebody put up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptLab {
-    /// Its name.
     pub name: String,
-    /// Its places, in order.
+    /// In the order of their addresses.
     pub places: Vec<EndPlace>,
     /// The namespace of the bridge or of the relay, where there is one.
     pub switch: Option<String>,
@@ -54,16 +54,17 @@ pub struct KeptLab {
     pub relay: Option<KeptRelay>,
 }
 
-/// The relay of a lab that somebody put up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The relay of a lab: a process that passes on all frames.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "LabRelay")]
 pub struct KeptRelay {
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// When that was started, clock ticks since boot.
+    /// When the process was started, clock ticks since boot.
     pub started: u64,
-    /// From which the fates of all frames follow.
+    /// Seed of all that is random in it: which frames are lost, sent twice or overtake others.
     pub seed: u64,
-    /// What it adds to the way there by itself, ns; `None`: not known.
+    /// Delay that the relay adds by itself in each direction, ns; `None`: not known.
     pub added_ns: Option<u64>,
 }
 
@@ -73,12 +74,12 @@ impl KeptRelay {
     }
 }
 
-/// A relay that nothing written down knows: whoever wrote down its lab was killed, or the file was removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A relay of which no lab is known: its maker was killed, or the file of its lab was removed.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct LostRelay {
-    /// The lab for which it was started.
+    /// Name of the lab for which it was started.
     pub lab: String,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
     #[serde(skip)]
     started: u64,

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::command::{Home, LIMIT, Output, Running, within};
+use crate::schema::fits;
 
 /// A lab that is taken down whatever the test does.
 pub(crate) struct Lab<'a> {
@@ -49,6 +50,7 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
     let Some(lab) = Lab::up(&home, "a", "--rate 1G --mtu 1400") else { return };
     let name = lab.name.clone();
     let status = home.run("lab status --json").ends_with(0).json();
+    fits(&home.run("schema").ends_with(0).json(), "Labs", &status);
     let own = status["labs"].as_array().unwrap().iter().find(|one| one["name"] == name.as_str()).unwrap();
     assert_eq!((own["state"].as_str(), own["shape"].as_str()), (Some("up"), Some("MTU 1400, 1.00 Gbit/s")));
     home.run(&format!("lab up {name}")).ends_with(3).says(&["there is a lab named"]);
@@ -187,6 +189,8 @@ fn the_relay_delays_what_the_kernel_cannot() {
     // Never early; how late, depends on what else this machine does.
     assert!(fastest >= 6_000_000, "{fastest} ns there and back");
     assert!(target.contains("delay 3.00 ms, by msgpath's relay"), "{target}");
+    let status = home.run("lab status --json").ends_with(0).json();
+    fits(&home.run("schema").ends_with(0).json(), "Labs", &status);
     let value = own(&home, &lab.name);
     assert_eq!(value["state"], "up");
     let packets = &value["packets"];

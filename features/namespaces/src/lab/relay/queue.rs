@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use msgpath_core::shuffle::SplitMix64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::lab::Shape;
@@ -17,19 +18,20 @@ const MOST_BYTES: usize = 64 << 20;
 const MOST_SPARE: usize = 1 << 10;
 
 /// Frames by what became of them, since the relay was told what to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[schemars(rename = "RelayedPackets")]
 pub struct Counts {
-    /// That arrived.
+    /// Frames that arrived.
     pub arrived: u64,
-    /// That were lost on purpose.
+    /// Frames dropped on purpose (`--loss`).
     pub lost: u64,
-    /// That were sent twice on purpose.
+    /// Frames sent twice on purpose (`--duplicate`).
     pub duplicated: u64,
-    /// That were sent on at once and so overtook others, on purpose.
+    /// Frames sent on without the delay, so that they overtook others, on purpose (`--reorder`).
     pub reordered: u64,
-    /// For which there was no room, in the queue or in a socket: nobody's purpose.
+    /// Frames dropped because a queue or a socket was full.
     pub no_room: u64,
-    /// That a device did not take.
+    /// Frames that a device did not take.
     pub refused: u64,
 }
 
