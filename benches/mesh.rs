@@ -18,7 +18,7 @@ use msgpath_mesh::analyse::additive::{Between, fit};
 use msgpath_mesh::record::{MeshWriter, PAIRS_FILE, PairBlock};
 use msgpath_mesh::run::schedule::{self, Resources, Sharing};
 use msgpath_mesh::run::time_of_a_pair;
-use msgpath_mesh::schema::{EndWait, PairCase, PairRecord, PairRound, Pairs, Purpose, Slot};
+use msgpath_mesh::schema::{EndWait, PairCase, PairPurpose, PairRecord, PairRound, Pairs, Slot};
 use msgpath_stats::simulate::normal;
 
 /// One host in so many is slow.
@@ -46,7 +46,7 @@ fn main() {
     header.order.parallel = None;
     let begun = Instant::now();
     let pairs = msgpath_mesh::run::pairs(&header).expect("a sample");
-    let slots: Vec<_> = pairs.iter().map(|pair| schedule::slot(*pair, Purpose::Mesh, 0)).collect();
+    let slots: Vec<_> = pairs.iter().map(|pair| schedule::slot(*pair, PairPurpose::Mesh, 0)).collect();
     let resources = Resources::new(&vec![Sharing::default(); hosts as usize], &[], None);
     let steps = schedule::steps(&slots, &resources, 1, 0);
     let widest = steps.iter().map(Vec::len).max().unwrap_or(0);

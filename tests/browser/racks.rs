@@ -6,7 +6,7 @@ use msgpath_core::Workload;
 use msgpath_core::schema::Status;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
-use msgpath_mesh::analyse::{CaseOfMesh, HostEffect, MESH_RESULT, MeshSummary, PairValues, Value};
+use msgpath_mesh::analyse::{HostEffect, MESH_RESULT, MeshCase, MeshSummary, PairTime, PairValues};
 use msgpath_mesh::hosts_file::HostSpec;
 use msgpath_mesh::schema::{Directions, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, Pairs, Slot};
 
@@ -36,7 +36,7 @@ fn page() -> String {
         sent: 1,
         lost: 0,
         tries: 0,
-        p50: Some(Value { ns: 5e4, lo_ns: 5e4, hi_ns: Some(5e4) }),
+        p50: Some(PairTime { ns: 5e4, lo_ns: 5e4, hi_ns: Some(5e4) }),
         p99: None,
         min_ns: None,
         max_ns: None,
@@ -59,7 +59,7 @@ fn page() -> String {
         retests: 0,
         alone: 0,
         findings: Vec::new(),
-        cases: vec![CaseOfMesh {
+        cases: vec![MeshCase {
             case: 0,
             name: "tcp:send 64 B".into(),
             hosts: hosts.iter().map(effect).collect(),

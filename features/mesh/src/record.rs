@@ -421,7 +421,7 @@ mod tests {
 
     use super::*;
     use crate::hosts_file::HostSpec;
-    use crate::schema::{Directions, MeshHost, MeshOrder, PairCase, PairRound, Pairs, Purpose};
+    use crate::schema::{Directions, MeshHost, MeshOrder, PairCase, PairPurpose, PairRound, Pairs};
     use msgpath_core::Workload;
     use msgpath_core::program::Source;
     use msgpath_core::units::Pieces;
@@ -466,12 +466,12 @@ mod tests {
             PairRound { sent: 10, received: 10, lost: 0, elapsed_ns, ends, latency: latency.to_sparse() }
         };
         let cases = vec![PairCase { case: 0, rounds: vec![round(20_000), round(21_000)], unavailable: None }];
-        let slot = Slot { near, far, purpose: Purpose::Mesh, time: 0, step: near };
+        let slot = Slot { near, far, purpose: PairPurpose::Mesh, time: 0, step: near };
         PairBlock::Pair(Box::new(PairRecord { slot, start_ns: 7, tries: 0, cases }))
     }
 
     fn failed(near: u32, far: u32) -> PairBlock {
-        let slot = Slot { near, far, purpose: Purpose::Retest, time: 1, step: 9 };
+        let slot = Slot { near, far, purpose: PairPurpose::Retest, time: 1, step: 9 };
         let problem = Problem::new("E81", Exit::Unfinished, "cut off");
         PairBlock::Failed(Box::new(FailedPair { slot, attempt: 2, start_ns: 8, last: true, problem }))
     }

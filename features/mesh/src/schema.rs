@@ -180,9 +180,8 @@ pub struct MeshOrder {
 
 /// Why a pair was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "PairPurpose")]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub enum PairPurpose {
     /// It was asked for.
     #[default]
     Mesh,
@@ -201,7 +200,7 @@ pub struct Slot {
     pub far: u32,
     /// Why it was measured.
     #[serde(default)]
-    pub purpose: Purpose,
+    pub purpose: PairPurpose,
     /// Number of this measurement among those for the same purpose, from 0.
     #[serde(default)]
     pub time: u32,
@@ -212,7 +211,7 @@ pub struct Slot {
 
 impl Slot {
     /// What is measured once, whatever happens.
-    pub fn key(&self) -> (u32, u32, Purpose, u32) {
+    pub fn key(&self) -> (u32, u32, PairPurpose, u32) {
         (self.near, self.far, self.purpose, self.time)
     }
 }

@@ -25,7 +25,7 @@ use crate::present::terminal::{self, Preview};
 use crate::record::PairBlock;
 use crate::request::{gate, mesh as planned};
 use crate::run::{self as mesh, MeshProgress, schedule};
-use crate::schema::{MeshHeader, Purpose};
+use crate::schema::{MeshHeader, PairPurpose};
 
 /// Without --yes no mesh lasts longer or writes more.
 const LONGEST: Duration = Duration::from_secs(2 * 3600);
@@ -219,7 +219,7 @@ fn ended(arguments: &Arguments, folder: &std::path::Path, outcome: mesh::Outcome
 fn preview(header: &MeshHeader) -> Result<Preview, Problem> {
     let pairs = mesh::pairs(header)?;
     let resources = mesh::resources(header, header.order.parallel);
-    let slots: Vec<_> = pairs.iter().map(|pair| schedule::slot(*pair, Purpose::Mesh, 0)).collect();
+    let slots: Vec<_> = pairs.iter().map(|pair| schedule::slot(*pair, PairPurpose::Mesh, 0)).collect();
     let steps = schedule::steps(&slots, &resources, header.plan.seed, 0);
     let alone = schedule::alone(&pairs, header.order.alone_ppm, header.plan.seed).len();
     let each = mesh::time_of_a_pair(&header.plan).as_nanos() as u64;

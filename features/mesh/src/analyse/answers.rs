@@ -10,12 +10,12 @@ use msgpath_stats::describe::median;
 use msgpath_stats::estimate::mean_estimate;
 
 use super::model::{
-    LEAST_FACTOR, LIKELY, Model, Power, SURE, finds_links, log, model, model_without, power, suspicious,
+    LEAST_FACTOR, LIKELY, MeshPower, Model, SURE, finds_links, log, model, model_without, power, suspicious,
 };
 use super::waits::{Usual, Waits, percent};
-use super::{CaseOfMesh, HostEffect, Level, MeshSummary, PairValues, Waited};
+use super::{HostEffect, MeshCase, MeshLevel, MeshSummary, PairValues, Waited};
 use crate::hosts::fold;
-use crate::schema::{Directions, MeshHeader, Purpose};
+use crate::schema::{Directions, MeshHeader, PairPurpose};
 
 /// Of the hosts of a rack so many are slow, in percent, where it is the rack that is slow.
 const OF_A_RACK: usize = 80;
@@ -47,7 +47,7 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
         let known = fitted.spread.is_finite();
         let power = (known && pairs_of_a_host > 0).then(|| power(pairs_of_a_host, fitted.spread));
         let mut failed = vec![0; header.hosts.len()];
-        for slot in summary.missing.iter().map(|one| one.slot).filter(|slot| slot.purpose == Purpose::Mesh) {
+        for slot in summary.missing.iter().map(|one| one.slot).filter(|slot| slot.purpose == PairPurpose::Mesh) {
             failed[slot.near as usize] += 1;
             failed[slot.far as usize] += 1;
         }
@@ -70,7 +70,7 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
         busy_hosts(header, &busy, &several, summary);
         alone(&summary.pairs, case.id, &several).into_iter().for_each(|finding| summary.findings.push(finding));
         let levels = levels_of(header, &summary.pairs, case.id, names);
-        summary.cases.push(CaseOfMesh {
+        summary.cases.push(MeshCase {
             case: case.id,
             name,
             hosts,
@@ -96,7 +96,7 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
 }
 
 /// What it means that nothing slow was found: how slow it would have to be.
-fn nobody_found(power: Power) -> (Confidence, String) {
+fn nobody_found(power: MeshPower) -> (Confidence, String) {
     let share = power.share * 100.0;
     if power.factor > WORTH_SAYING {
         let least = if power.factor > 100.0 { "more than 100".into() } else { three_digits(power.factor) };
@@ -358,7 +358,7 @@ fn slow_links(
     let spread = model.fitted.spread.max(0.01);
     let case = model.of.first().map(|at| summary.pairs[*at].case);
     let mut times_measured: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-    for pair in summary.pairs.iter().filter(|pair| Some(pair.case) == case && pair.slot.purpose != Purpose::Alone) {
+    for pair in summary.pairs.iter().filter(|pair| Some(pair.case) == case && pair.slot.purpose != PairPurpose::Alone) {
         *times_measured.entry((pair.slot.near, pair.slot.far)).or_default() += u32::from(log(pair).is_some());
     }
     let measured: BTreeMap<(u32, u32), &PairValues> =
@@ -421,13 +421,13 @@ fn slow_links(
 
 /// What it costs that pairs are measured together.
 fn alone(pairs: &[PairValues], case: u32, several: &str) -> Option<Finding> {
-    let of = |purpose: Purpose| {
+    let of = |purpose: PairPurpose| {
         let own = pairs.iter().filter(move |pair| pair.case == case && pair.slot.purpose == purpose);
         own.filter_map(|pair| Some(((pair.slot.near, pair.slot.far), log(pair)?))).collect::<BTreeMap<_, _>>()
     };
-    let together = of(Purpose::Mesh);
+    let together = of(PairPurpose::Mesh);
     let ratios: Vec<f64> =
-        of(Purpose::Alone).iter().filter_map(|(pair, alone)| Some(together.get(pair)? - alone)).collect();
+        of(PairPurpose::Alone).iter().filter_map(|(pair, alone)| Some(together.get(pair)? - alone)).collect();
     let found = mean_estimate(&ratios)?;
     let percent = |log: f64| format!("{:.1}", (log.exp() - 1.0) * 100.0);
     let (Some(low), Some(high)) = (found.low, found.high) else {
@@ -486,15 +486,15 @@ fn missing(header: &MeshHeader, summary: &mut MeshSummary) {
 }
 
 /// Medians over the pairs of each level.
-fn levels_of(header: &MeshHeader, pairs: &[PairValues], case: u32, names: &[&str]) -> Vec<Level> {
+fn levels_of(header: &MeshHeader, pairs: &[PairValues], case: u32, names: &[&str]) -> Vec<MeshLevel> {
     let of = |number: usize| {
         let own = |pair: &&PairValues| {
             let level = super::model::level(header, pair.slot.near, pair.slot.far) as usize;
-            pair.case == case && pair.slot.purpose == Purpose::Mesh && level.min(names.len() - 1) == number
+            pair.case == case && pair.slot.purpose == PairPurpose::Mesh && level.min(names.len() - 1) == number
         };
         let own: Vec<&PairValues> = pairs.iter().filter(own).collect();
         let middle = |values: Vec<f64>| (!values.is_empty()).then(|| median(&values));
-        Level {
+        MeshLevel {
             name: names[number].into(),
             pairs: own.len() as u32,
             p50_ns: middle(own.iter().filter_map(|pair| Some(pair.p50?.ns)).collect()),

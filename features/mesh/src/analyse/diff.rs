@@ -33,8 +33,7 @@ const LEAST_OF_ALL: f64 = 1.02;
 
 /// One of two meshes.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-#[schemars(rename = "ComparedMesh")]
-pub struct Side {
+pub struct ComparedMesh {
     /// Name of the run.
     pub name: String,
     /// When it began: UTC, RFC 3339.
@@ -74,8 +73,7 @@ pub struct LinkChange {
 
 /// How one case changed between two meshes.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-#[schemars(rename = "MeshCaseChange")]
-pub struct CaseChange {
+pub struct MeshCaseChange {
     /// Path and size: `tcp:send 64 B`.
     pub name: String,
     /// Number of pairs with a result in both.
@@ -99,15 +97,15 @@ pub struct MeshDiff {
     /// Always `ok`: what cannot be compared is an error.
     pub status: Status,
     /// The mesh before.
-    pub a: Side,
+    pub a: ComparedMesh,
     /// The mesh after.
-    pub b: Side,
+    pub b: ComparedMesh,
     /// What else differs between them, a sentence each.
     pub differs: Vec<String>,
     /// What was found, the surest first.
     pub findings: Vec<Finding>,
     /// Each case of both.
-    pub cases: Vec<CaseChange>,
+    pub cases: Vec<MeshCaseChange>,
 }
 
 /// A mesh as it was read.
@@ -115,7 +113,7 @@ type Read<'a> = (&'a MeshHeader, &'a MeshSummary);
 
 /// Compares two meshes.
 pub fn diff(a: Read<'_>, b: Read<'_>) -> MeshDiff {
-    let side = |(header, summary): Read<'_>| Side {
+    let side = |(header, summary): Read<'_>| ComparedMesh {
         name: summary.name.clone(),
         started: summary.started.clone(),
         status: summary.status,
@@ -135,7 +133,7 @@ pub fn diff(a: Read<'_>, b: Read<'_>) -> MeshDiff {
         let Some(other) = b.1.cases.iter().find(|other| other.name == case.name) else { continue };
         let several = if a.1.cases.len() > 1 { format!(" ({})", case.name) } else { String::new() };
         let change = compared(a, b, [case.case, other.case], &several, &mut found.findings);
-        found.cases.push(CaseChange { name: case.name.clone(), ..change });
+        found.cases.push(MeshCaseChange { name: case.name.clone(), ..change });
     }
     lost(a, b, &mut found.findings);
     if found.findings.is_empty() && found.cases.iter().any(|case| case.pairs > 0) {
@@ -251,7 +249,7 @@ fn compared(
     [before, after]: [u32; 2],
     several: &str,
     findings: &mut Vec<Finding>,
-) -> CaseChange {
+) -> MeshCaseChange {
     let directed = [a, b].iter().all(|(header, _)| header.order.directions == Directions::Both);
     let (of_a, of_b) = (by_name(a, before, directed), by_name(b, after, directed));
     let both: Vec<Both<'_>> = of_a.iter().filter_map(|(key, was)| Some((*key, [*was, *of_b.get(key)?]))).collect();
@@ -346,7 +344,7 @@ fn compared(
         findings.push(finding("M13", Confidence::Likely, text, &[("factor", value)]));
     }
     let spread = known.then_some(fitted.spread);
-    CaseChange { name: String::new(), pairs: both.len() as u32, all, spread, hosts, links }
+    MeshCaseChange { name: String::new(), pairs: both.len() as u32, all, spread, hosts, links }
 }
 
 /// The factor by which all pairs are slower: the mean over the hosts of the median of each one's pairs, with the interval that the

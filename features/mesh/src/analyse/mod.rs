@@ -23,10 +23,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::record::PairBlock;
-use crate::schema::{MeshHeader, PairCase, Purpose, Slot};
+use crate::schema::{MeshHeader, PairCase, PairPurpose, Slot};
 
-pub use diff::{CaseChange, HostChange, LinkChange, MeshDiff, Side, diff};
-pub use model::{LEAST_FACTOR, Power, planned_power};
+pub use diff::{ComparedMesh, HostChange, LinkChange, MeshCaseChange, MeshDiff, diff};
+pub use model::{LEAST_FACTOR, MeshPower, planned_power};
 pub use verify::MeshCheck;
 pub use waits::{Waited, WaitedFor};
 
@@ -35,7 +35,7 @@ pub const MESH_RESULT: &str = "msgpath/mesh-result/1";
 
 /// A number with the interval that its rounds give it; equal where there are too few of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Value {
+pub struct PairTime {
     /// The value, ns.
     pub ns: f64,
     /// At least, ns.
@@ -61,9 +61,9 @@ pub struct PairValues {
     /// Failed tries before.
     pub tries: u32,
     /// The median; `None`: nothing was measured.
-    pub p50: Option<Value>,
+    pub p50: Option<PairTime>,
     /// The 99th percentile; `None`: not seen, or a lost message.
-    pub p99: Option<Value>,
+    pub p99: Option<PairTime>,
     /// The fastest round trip, ns.
     pub min_ns: Option<u64>,
     /// The slowest, ns.
@@ -84,8 +84,7 @@ pub struct PairValues {
 
 /// A pair without a result.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-#[schemars(rename = "MissingPair")]
-pub struct Missing {
+pub struct MissingPair {
     #[serde(flatten)]
     pub slot: Slot,
     /// How often it was tried.
@@ -116,8 +115,7 @@ pub struct HostEffect {
 
 /// A kind of pair: the same rack, another rack.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-#[schemars(rename = "MeshLevel")]
-pub struct Level {
+pub struct MeshLevel {
     /// `same rack`, `other rack`, `all pairs`.
     pub name: String,
     /// Number of pairs.
@@ -130,8 +128,7 @@ pub struct Level {
 
 /// The result of one case over all pairs.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-#[schemars(rename = "MeshCase")]
-pub struct CaseOfMesh {
+pub struct MeshCase {
     /// Id of the case.
     pub case: u32,
     /// Path and size: `tcp:send 64 B`.
@@ -139,17 +136,16 @@ pub struct CaseOfMesh {
     /// The hosts, in the order in which they were named.
     pub hosts: Vec<HostEffect>,
     /// Pairs within a rack and between racks; all pairs where no rack is known.
-    pub levels: Vec<Level>,
+    pub levels: Vec<MeshLevel>,
     /// Robust standard deviation of what the model does not explain (of the logarithm: 0.1 is 10 %); `None`: too few pairs.
     pub spread: Option<f64>,
     /// Which slow host would have been found; `None`: too few pairs.
-    pub power: Option<Power>,
+    pub power: Option<MeshPower>,
 }
 
 /// Whether a limit that was asked for is kept.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-#[schemars(rename = "MeshLimit")]
-pub struct Sla {
+pub struct MeshLimit {
     /// What a pair fails by: `p99 > 200us`.
     #[schemars(with = "String")]
     pub gate: Gate,
@@ -188,11 +184,11 @@ pub struct MeshSummary {
     /// What was found, the surest first.
     pub findings: Vec<Finding>,
     /// The result of each case.
-    pub cases: Vec<CaseOfMesh>,
+    pub cases: Vec<MeshCase>,
     /// The limits of `--fail-if`, and which pairs break them.
-    pub sla: Vec<Sla>,
+    pub sla: Vec<MeshLimit>,
     /// Pairs without a result.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingPair>,
     /// Where the record stops being whole.
     #[serde(skip)]
     pub damage: Option<Damage>,
@@ -205,8 +201,8 @@ pub struct MeshSummary {
 #[derive(Debug, Default)]
 pub struct Fold {
     pairs: Vec<PairValues>,
-    seen: HashSet<(u32, u32, Purpose, u32)>,
-    failed: BTreeMap<(u32, u32, Purpose, u32), Missing>,
+    seen: HashSet<(u32, u32, PairPurpose, u32)>,
+    failed: BTreeMap<(u32, u32, PairPurpose, u32), MissingPair>,
     sla: Vec<Gate>,
     steps: HashSet<u32>,
     last_ns: u64,
@@ -226,7 +222,7 @@ impl Fold {
             PairBlock::Failed(failed) => {
                 let tries = failed.attempt + 1;
                 let problem = failed.problem.clone();
-                self.failed.insert(slot.key(), Missing { slot, tries, problem });
+                self.failed.insert(slot.key(), MissingPair { slot, tries, problem });
                 self.last_ns = self.last_ns.max(failed.start_ns);
             }
             PairBlock::Pair(pair) => {
@@ -248,8 +244,8 @@ impl Fold {
     /// What it all says.
     pub fn finish(mut self, header: &MeshHeader, end: Option<&RunEnd>, damage: Option<&Damage>) -> MeshSummary {
         self.pairs.retain(|pair| (pair.case as usize) < header.plan.cases.len());
-        let count = |purpose: Purpose| self.seen.iter().filter(|(_, _, own, _)| *own == purpose).count();
-        let missing: Vec<Missing> = self.failed.into_values().collect();
+        let count = |purpose: PairPurpose| self.seen.iter().filter(|(_, _, own, _)| *own == purpose).count();
+        let missing: Vec<MissingPair> = self.failed.into_values().collect();
         let status = match end {
             Some(end) if end.status == Status::Ok && !missing.is_empty() => Status::Partial,
             Some(end) => end.status,
@@ -262,11 +258,11 @@ impl Fold {
             started: header.started.clone(),
             hosts: header.hosts.len() as u32,
             planned: header.planned,
-            measured: count(Purpose::Mesh) as u64,
+            measured: count(PairPurpose::Mesh) as u64,
             steps: self.steps.len() as u32,
             took_ns: self.last_ns,
-            retests: count(Purpose::Retest) as u32,
-            alone: count(Purpose::Alone) as u32,
+            retests: count(PairPurpose::Retest) as u32,
+            alone: count(PairPurpose::Alone) as u32,
             findings: Vec::new(),
             cases: Vec::new(),
             sla: Vec::new(),
@@ -275,13 +271,14 @@ impl Fold {
             pairs: self.pairs,
         };
         for (at, gate) in header.sla.iter().enumerate() {
-            let asked = summary.pairs.iter().filter(|pair| pair.slot.purpose == Purpose::Mesh && pair.p50.is_some());
+            let asked =
+                summary.pairs.iter().filter(|pair| pair.slot.purpose == PairPurpose::Mesh && pair.p50.is_some());
             let (mut broken, mut of) = (0, 0);
             for pair in asked {
                 of += 1;
                 broken += u32::from(pair.breaks.get(at) == Some(&true));
             }
-            summary.sla.push(Sla { gate: *gate, broken, of });
+            summary.sla.push(MeshLimit { gate: *gate, broken, of });
         }
         answers::fill(header, &mut summary);
         summary
@@ -296,7 +293,7 @@ fn values(slot: Slot, tries: u32, case: &PairCase, sla: &[Gate]) -> PairValues {
     let at = |p: f64| {
         let found = quantile::estimate(&histograms, &pooled, p)?.quantile;
         let ns = found.observed()? as f64;
-        Some(Value { ns, lo_ns: found.lo_ns.map_or(ns, |lo| lo as f64), hi_ns: found.hi_ns.map(|hi| hi as f64) })
+        Some(PairTime { ns, lo_ns: found.lo_ns.map_or(ns, |lo| lo as f64), hi_ns: found.hi_ns.map(|hi| hi as f64) })
     };
     let mean_ns = quantile::mean_ns(&histograms);
     let breaks = |gate: &Gate| {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::PairValues;
 use super::additive::{self, Additive, Between};
-use crate::schema::{MeshHeader, Pairs, Purpose, Slot};
+use crate::schema::{MeshHeader, PairPurpose, Pairs, Slot};
 
 /// Whoever is slower than by this factor is worth a sentence.
 pub const LEAST_FACTOR: f64 = 1.1;
@@ -26,8 +26,7 @@ const LEAST_SPREAD: f64 = 0.01;
 
 /// Which slow host is found.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
-#[schemars(rename = "MeshPower")]
-pub struct Power {
+pub struct MeshPower {
     /// Number of pairs of a host, in the median.
     pub pairs: u32,
     /// Noise of a pair (of the logarithm).
@@ -41,13 +40,13 @@ pub struct Power {
 /// The power that is asked for.
 const POWER: f64 = 0.98;
 
-pub(super) fn power(pairs: u32, spread: f64) -> Power {
+pub(super) fn power(pairs: u32, spread: f64) -> MeshPower {
     let spread = spread.max(LEAST_SPREAD);
-    Power { pairs, spread, factor: additive::detectable(POWER, LEAST_FACTOR, SURE, pairs, spread), share: POWER }
+    MeshPower { pairs, spread, factor: additive::detectable(POWER, LEAST_FACTOR, SURE, pairs, spread), share: POWER }
 }
 
 /// The power of a mesh that is not measured yet, should its pairs scatter so; `None`: no rule says how many pairs a host has.
-pub fn planned_power(pairs: &[(u32, u32)], hosts: u32, spread: f64) -> Option<Power> {
+pub fn planned_power(pairs: &[(u32, u32)], hosts: u32, spread: f64) -> Option<MeshPower> {
     let mut of = vec![0_u32; hosts as usize];
     for (a, b) in pairs {
         of[*a as usize] += 1;
@@ -82,10 +81,10 @@ pub(super) fn level(header: &MeshHeader, near: u32, far: u32) -> u32 {
 /// The logarithm of what each pair of a case took, ns, with its position among all. Retests stand for the pair that they repeat.
 pub(super) fn values(pairs: &[PairValues], case: u32) -> Vec<(usize, f64)> {
     let mut again: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
-    for pair in pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == Purpose::Retest) {
+    for pair in pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == PairPurpose::Retest) {
         again.entry((pair.slot.near, pair.slot.far)).or_default().extend(log(pair));
     }
-    let own = pairs.iter().enumerate().filter(|(_, pair)| pair.case == case && pair.slot.purpose == Purpose::Mesh);
+    let own = pairs.iter().enumerate().filter(|(_, pair)| pair.case == case && pair.slot.purpose == PairPurpose::Mesh);
     let value = |(at, pair): (usize, &PairValues)| {
         let first = log(pair)?;
         let value = match again.get(&(pair.slot.near, pair.slot.far)) {
@@ -129,7 +128,7 @@ pub(super) fn suspicious(spread: f64) -> f64 {
 
 /// The pairs of all cases that are slower than their hosts explain, the worst first, as the first measurement saw them.
 pub(super) fn suspects(header: &MeshHeader, pairs: &[PairValues]) -> Vec<(u32, u32)> {
-    let first: Vec<PairValues> = pairs.iter().filter(|pair| pair.slot.purpose == Purpose::Mesh).cloned().collect();
+    let first: Vec<PairValues> = pairs.iter().filter(|pair| pair.slot.purpose == PairPurpose::Mesh).cloned().collect();
     let mut found: BTreeMap<(u32, u32), f64> = BTreeMap::new();
     for case in 0..header.plan.cases.len() as u32 {
         let Model { fitted, of, .. } = model(header, &first, case);

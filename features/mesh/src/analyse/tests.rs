@@ -9,8 +9,8 @@ use msgpath_stats::simulate::normal;
 use super::*;
 use crate::hosts_file::HostSpec;
 use crate::schema::{
-    Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairRecord, PairRound, Pairs, Purpose,
-    Slot,
+    Directions, EndWait, MESH_SCHEMA, MeshHeader, MeshHost, MeshOrder, PairCase, PairPurpose, PairRecord, PairRound,
+    Pairs, Slot,
 };
 
 /// A mesh of so many hosts, eight in a rack, and what makes it slow, in logarithms.
@@ -103,7 +103,7 @@ impl Truth<'_> {
         let suspects = fold.suspects(&header);
         for (near, far) in &suspects {
             for time in 0..2 {
-                let slot = Slot { near: *near, far: *far, purpose: Purpose::Retest, time, step: 1 };
+                let slot = Slot { near: *near, far: *far, purpose: PairPurpose::Retest, time, step: 1 };
                 fold.take(&self.measured(&mut random, slot));
             }
         }
@@ -202,7 +202,7 @@ fn what_parallel_steps_cost_is_said() {
     }
     let alone = Truth { host: &|_| -0.1, ..truth };
     for far in 1..12 {
-        let slot = Slot { near: 0, far, purpose: Purpose::Alone, ..Slot::default() };
+        let slot = Slot { near: 0, far, purpose: PairPurpose::Alone, ..Slot::default() };
         fold.take(&alone.measured(&mut random, slot));
     }
     let summary = fold.finish(&header, None, None);

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::MeshSummary;
 use crate::record::{Mesh, PairBlock};
-use crate::schema::{MeshHeader, PairRecord, PairRound, Purpose};
+use crate::schema::{MeshHeader, PairPurpose, PairRecord, PairRound};
 
 /// Takes in a mesh, block by block.
 #[derive(Default)]
 pub struct MeshCheck {
     check: Check,
-    seen: HashSet<(u32, u32, Purpose, u32)>,
+    seen: HashSet<(u32, u32, PairPurpose, u32)>,
     totals: Totals,
 }
 

@@ -6,7 +6,7 @@ use msgpath_core::units::three_digits;
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table};
 
 use super::terminal::findings;
-use crate::analyse::{CaseChange, HostChange, MeshDiff};
+use crate::analyse::{HostChange, MeshCaseChange, MeshDiff};
 
 /// The hosts and links that changed most.
 const ROWS: usize = 5;
@@ -32,7 +32,7 @@ pub(crate) fn diff(diff: &MeshDiff, style: Style) -> String {
     page.finish()
 }
 
-fn rows(page: &mut Page, case: &CaseChange, style: Style) {
+fn rows(page: &mut Page, case: &MeshCaseChange, style: Style) {
     let all = match case.all {
         Some([low, value, high]) => {
             format!(", all of them {}", times([low, value, high]))

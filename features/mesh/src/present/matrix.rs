@@ -8,8 +8,8 @@ use msgpath_present::html::figures::wide;
 use msgpath_present::html::{base64, png};
 use msgpath_present::svg::{Anchor, Drawing, Svg, escape};
 
-use crate::analyse::{CaseOfMesh, HostEffect, MeshSummary};
-use crate::schema::{Directions, MeshHeader, Purpose};
+use crate::analyse::{HostEffect, MeshCase, MeshSummary};
+use crate::schema::{Directions, MeshHeader, PairPurpose};
 
 /// Above this many hosts a cell of the matrix is a pair of racks; without racks only the slowest hosts are shown.
 pub(super) const MOST_HOSTS: usize = 500;
@@ -36,7 +36,7 @@ const COLOUR: [u8; 3] = [0x1f, 0x86, 0xc8];
 const NO_RESULT: [u8; 4] = [0xd5, 0x5e, 0x00, 0xff];
 
 /// The matrix of a case, and where its cells are racks the hosts of each.
-pub(super) fn panels(header: &MeshHeader, summary: &MeshSummary, case: &CaseOfMesh) -> Vec<Svg> {
+pub(super) fn panels(header: &MeshHeader, summary: &MeshSummary, case: &MeshCase) -> Vec<Svg> {
     let axis = axis(case);
     let measured = Measured::of(header, summary, case);
     let mut grid = measured.grid(&axis);
@@ -86,7 +86,7 @@ fn factor(host: &HostEffect) -> f64 {
     host.factor.map_or(f64::INFINITY, |[_, factor, _]| factor)
 }
 
-fn axis(case: &CaseOfMesh) -> Axis {
+fn axis(case: &MeshCase) -> Axis {
     let rack = |host: &HostEffect| host.rack.clone().unwrap_or_default();
     let racks = case.hosts.len() > MOST_HOSTS && case.hosts.iter().any(|host| host.rack.is_some());
     if racks {
@@ -119,12 +119,15 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(header: &MeshHeader, summary: &MeshSummary, case: &CaseOfMesh) -> Self {
-        let own = summary.pairs.iter().filter(|pair| pair.case == case.case && pair.slot.purpose == Purpose::Mesh);
+    fn of(header: &MeshHeader, summary: &MeshSummary, case: &MeshCase) -> Self {
+        let own = summary.pairs.iter().filter(|pair| pair.case == case.case && pair.slot.purpose == PairPurpose::Mesh);
         let missing = summary.missing.iter().map(|missing| missing.slot);
         Self {
             pairs: own.filter_map(|pair| Some((pair.slot.near, pair.slot.far, pair.p50?.ns))).collect(),
-            missing: missing.filter(|slot| slot.purpose == Purpose::Mesh).map(|slot| (slot.near, slot.far)).collect(),
+            missing: missing
+                .filter(|slot| slot.purpose == PairPurpose::Mesh)
+                .map(|slot| (slot.near, slot.far))
+                .collect(),
             both: header.order.directions == Directions::Both,
         }
     }
@@ -271,14 +274,14 @@ fn image(drawing: &mut Drawing, (x, y): (f64, f64), (width, height): (f64, f64),
 }
 
 /// The name of a case's matrix in the page, and of the hosts of a rack.
-fn id(case: &CaseOfMesh, rack: Option<usize>) -> String {
+fn id(case: &MeshCase, rack: Option<usize>) -> String {
     match rack {
         None => format!("racks-{}", case.case),
         Some(rack) => format!("hosts-{}-{rack}", case.case),
     }
 }
 
-fn matrix(grid: &mut Grid, axis: &Axis, case: &CaseOfMesh, look: Look) -> Svg {
+fn matrix(grid: &mut Grid, axis: &Axis, case: &MeshCase, look: Look) -> Svg {
     let Look { size, fast, .. } = look;
     let side = MARGIN + size * axis.groups.len() as f64;
     let racks = if axis.racks { 0.0 } else { axis.groups.iter().map(|(_, rack)| wide(rack)).fold(0.0, f64::max) };
@@ -324,7 +327,7 @@ fn matrix(grid: &mut Grid, axis: &Axis, case: &CaseOfMesh, look: Look) -> Svg {
 }
 
 /// The hosts of a rack, each towards every rack; the columns stand as in the matrix.
-fn hosts(towards: &Grid, axis: &Axis, case: &CaseOfMesh, rack: usize, look: Look) -> Svg {
+fn hosts(towards: &Grid, axis: &Axis, case: &MeshCase, rack: usize, look: Look) -> Svg {
     let mut own: Vec<usize> = (0..case.hosts.len()).filter(|host| axis.of_host[*host] == Some(rack)).collect();
     own.sort_by(|a, b| factor(&case.hosts[*a]).total_cmp(&factor(&case.hosts[*b])));
     let named = |host: &usize| {

@@ -4,8 +4,8 @@ use msgpath_core::units::{range, three_digits};
 use msgpath_present::answers::{Answer, Cell, Page, Pictured, Table, answered, cell::Value};
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg};
 
-use crate::analyse::{CaseOfMesh, HostEffect, MeshSummary, PairValues};
-use crate::schema::{MeshHeader, Purpose};
+use crate::analyse::{HostEffect, MeshCase, MeshSummary, PairValues};
+use crate::schema::{MeshHeader, PairPurpose};
 
 /// Hosts whose effects are drawn, the slowest.
 const EFFECTS: usize = 60;
@@ -75,7 +75,7 @@ fn question(code: &str) -> &'static str {
     }
 }
 
-fn effects(case: &CaseOfMesh) -> Svg {
+fn effects(case: &MeshCase) -> Svg {
     let mut found: Vec<(&str, [f64; 3])> =
         case.hosts.iter().filter_map(|host| Some((host.host.as_str(), host.factor?))).collect();
     found.sort_by(|(_, [_, a, _]), (_, [_, b, _])| b.total_cmp(a));
@@ -112,7 +112,7 @@ fn time(ns: Option<f64>, why: &str) -> Cell {
     Cell::or_missing(value, Cell::Time, why)
 }
 
-fn levels(case: &CaseOfMesh) -> Table {
+fn levels(case: &MeshCase) -> Table {
     let mut table = Table::new("levels", format!("Levels, {}", case.name), &["level", "pairs", "p50", "p99"]);
     for level in &case.levels {
         let name = Cell::text(level.name.as_str());
@@ -134,7 +134,7 @@ fn no_factor(host: &HostEffect) -> &'static str {
     }
 }
 
-fn hosts(case: &CaseOfMesh) -> Table {
+fn hosts(case: &MeshCase) -> Table {
     let mut table = Table::new(
         "hosts",
         format!("Hosts, {}", case.name),
@@ -162,11 +162,12 @@ fn noted(table: Table, of: usize, what: &str) -> Table {
     if of <= ROWS { table } else { table.note(format!("{ROWS} of {of} {what}; msgpath export has all of them.")) }
 }
 
-fn pairs(header: &MeshHeader, summary: &MeshSummary, case: &CaseOfMesh) -> Table {
+fn pairs(header: &MeshHeader, summary: &MeshSummary, case: &MeshCase) -> Table {
     let columns = ["near", "far", "p50", "p99", "lost", "than its hosts explain", "step"];
     let mut table = Table::new("pairs", format!("Slowest pairs, {}", case.name), &columns);
-    let own =
-        |pair: &&PairValues| pair.case == case.case && pair.slot.purpose == Purpose::Mesh && pair.residual.is_some();
+    let own = |pair: &&PairValues| {
+        pair.case == case.case && pair.slot.purpose == PairPurpose::Mesh && pair.residual.is_some()
+    };
     let mut sorted: Vec<&PairValues> = summary.pairs.iter().filter(own).collect();
     sorted.sort_by(|a, b| b.residual.unwrap_or(0.0).total_cmp(&a.residual.unwrap_or(0.0)));
     for pair in sorted.into_iter().take(PAIRS) {

@@ -5,9 +5,9 @@ use msgpath_core::units::{size, three_digits};
 use msgpath_present::about_size;
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, wrap};
 
-use crate::analyse::{HostEffect, MeshSummary, PairValues, Power};
+use crate::analyse::{HostEffect, MeshPower, MeshSummary, PairValues};
 use crate::hosts::fold;
-use crate::schema::{MeshHeader, Purpose};
+use crate::schema::{MeshHeader, PairPurpose};
 
 /// Where the text of a finding starts.
 const TEXT: usize = 12;
@@ -40,7 +40,7 @@ pub(crate) struct Preview {
     /// Memory of the coordinator.
     pub(crate) memory: u64,
     /// What is found at several levels of noise.
-    pub(crate) power: Vec<Power>,
+    pub(crate) power: Vec<MeshPower>,
     /// The first steps, as pairs of names.
     pub(crate) first: Vec<Vec<(String, String)>>,
 }
@@ -229,8 +229,9 @@ fn slowest(hosts: &[HostEffect]) -> Vec<&HostEffect> {
 
 /// The pairs that are slowest beyond what their hosts explain.
 fn worst(pairs: &[PairValues], case: u32) -> Vec<&PairValues> {
-    let own =
-        pairs.iter().filter(|pair| pair.case == case && pair.slot.purpose == Purpose::Mesh && pair.residual.is_some());
+    let own = pairs
+        .iter()
+        .filter(|pair| pair.case == case && pair.slot.purpose == PairPurpose::Mesh && pair.residual.is_some());
     let mut sorted: Vec<&PairValues> = own.collect();
     sorted.sort_by(|a, b| b.residual.unwrap_or(0.0).total_cmp(&a.residual.unwrap_or(0.0)));
     sorted

@@ -19,7 +19,7 @@ use super::fleet::Fleet;
 use super::pair::{Cpus, interrupted, measure};
 use super::schedule::{self, Resources, Sharing, slot};
 use crate::record::{MeshCutShort, MeshWriter, PairBlock};
-use crate::schema::{FailedPair, MeshHeader, PairRecord, Purpose, Slot};
+use crate::schema::{FailedPair, MeshHeader, PairPurpose, PairRecord, Slot};
 
 /// A pair that failed is tried so often at most.
 const TRIES: u32 = 3;
@@ -180,7 +180,7 @@ struct Mesh {
     fleet: Fleet,
     writer: MeshWriter,
     /// What is recorded.
-    done: HashSet<(u32, u32, Purpose, u32)>,
+    done: HashSet<(u32, u32, PairPurpose, u32)>,
     /// Number of the next step.
     next_step: u32,
     begun: Instant,
@@ -226,14 +226,14 @@ impl Mesh {
         let pairs = pairs(&self.header)?;
         let resources = self.resources(self.header.order.parallel);
         let mut complete =
-            self.measured(pairs.iter().map(|pair| slot(*pair, Purpose::Mesh, 0)), &resources, progress, stop)?;
+            self.measured(pairs.iter().map(|pair| slot(*pair, PairPurpose::Mesh, 0)), &resources, progress, stop)?;
         let one = self.resources(Some(1));
         let alone = schedule::alone(&pairs, self.header.order.alone_ppm, seed);
         complete &= self.measured(alone, &one, progress, stop)?;
         if self.header.order.retests > 0 && !stop.load(Ordering::Relaxed) {
             let times = 0..self.header.order.retests;
             let again = suspects(self.writer.folder());
-            let again = times.flat_map(|time| again.iter().map(move |pair| slot(*pair, Purpose::Retest, time)));
+            let again = times.flat_map(|time| again.iter().map(move |pair| slot(*pair, PairPurpose::Retest, time)));
             complete &= self.measured(again.collect::<Vec<_>>(), &resources, progress, stop)?;
         }
         let stopped = stop.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use msgpath_core::shuffle::{SplitMix64, order};
 
 use crate::hosts_file::{Limit, Of};
-use crate::schema::{Directions, LEAST_PARTNERS, MAX_PAIRS, MeshOrder, Pairs, Purpose, Slot};
+use crate::schema::{Directions, LEAST_PARTNERS, MAX_PAIRS, MeshOrder, PairPurpose, Pairs, Slot};
 
 /// Draws of a sample before it is given up to connect all hosts.
 const DRAWS: u32 = 32;
@@ -356,11 +356,11 @@ pub fn steps(slots: &[Slot], resources: &Resources, seed: u64, first: u32) -> Ve
 pub fn alone(pairs: &[(u32, u32)], ppm: u32, seed: u64) -> Vec<Slot> {
     let count = (pairs.len() as u64 * u64::from(ppm)).div_ceil(1_000_000) as usize;
     let drawn = order(seed, u32::MAX, pairs.len()).into_iter().take(count);
-    drawn.map(|at| slot(pairs[at], Purpose::Alone, 0)).collect()
+    drawn.map(|at| slot(pairs[at], PairPurpose::Alone, 0)).collect()
 }
 
 /// A slot that has no step yet.
-pub fn slot((near, far): (u32, u32), purpose: Purpose, time: u32) -> Slot {
+pub fn slot((near, far): (u32, u32), purpose: PairPurpose, time: u32) -> Slot {
     Slot { near, far, purpose, time, step: 0 }
 }
 
@@ -374,7 +374,7 @@ mod tests {
     }
 
     fn slots(pairs: &[(u32, u32)]) -> Vec<Slot> {
-        pairs.iter().map(|pair| slot(*pair, Purpose::Mesh, 0)).collect()
+        pairs.iter().map(|pair| slot(*pair, PairPurpose::Mesh, 0)).collect()
     }
 
     fn plain(hosts: u32) -> Vec<Sharing<'static>> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_mesh::record::PairBlock;
-use msgpath_mesh::schema::Purpose;
+use msgpath_mesh::schema::PairPurpose;
 
 use crate::command::{Home, Output, Running};
 use crate::schema::fits;
@@ -50,7 +50,7 @@ fn blocks(folder: &Path) -> Vec<PairBlock> {
 }
 
 /// The pairs that have a result, each as often as it has.
-fn measured(folder: &Path) -> Vec<(u32, u32, Purpose, u32)> {
+fn measured(folder: &Path) -> Vec<(u32, u32, PairPurpose, u32)> {
     let result = |block: PairBlock| matches!(block, PairBlock::Pair(_)).then(|| block.slot().key());
     blocks(folder).into_iter().filter_map(result).collect()
 }
@@ -234,12 +234,12 @@ fn survives(kills: u32, hosts: &str, pairs: usize) {
         }
     }
     let all = measured_so_far(&record);
-    let mesh = all.iter().filter(|(_, _, purpose, _)| *purpose == Purpose::Mesh).count();
+    let mesh = all.iter().filter(|(_, _, purpose, _)| *purpose == PairPurpose::Mesh).count();
     assert_eq!(mesh, pairs);
     println!("{killed} kills, {mesh} pairs, none twice, none lost, nothing left running");
 }
 
-fn measured_so_far(record: &Path) -> Vec<(u32, u32, Purpose, u32)> {
+fn measured_so_far(record: &Path) -> Vec<(u32, u32, PairPurpose, u32)> {
     if record.join("mesh.json").exists() { measured(record) } else { Vec::new() }
 }
 

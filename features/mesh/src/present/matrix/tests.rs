@@ -6,7 +6,7 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Launch, Plan};
 
 use super::*;
-use crate::analyse::{MESH_RESULT, PairValues, Value};
+use crate::analyse::{MESH_RESULT, PairTime, PairValues};
 use crate::hosts_file::HostSpec;
 use crate::present::page::mesh;
 use crate::schema::{MESH_SCHEMA, MeshHost, MeshOrder, Pairs, Slot};
@@ -60,7 +60,7 @@ fn summary<I: IntoIterator<Item = u32>>(header: &MeshHeader, after: impl Fn(u32)
             sent: 1,
             lost: 0,
             tries: 0,
-            p50: Some(Value { ns, lo_ns: ns, hi_ns: Some(ns) }),
+            p50: Some(PairTime { ns, lo_ns: ns, hi_ns: Some(ns) }),
             p99: None,
             min_ns: None,
             max_ns: None,
@@ -79,7 +79,7 @@ fn summary<I: IntoIterator<Item = u32>>(header: &MeshHeader, after: impl Fn(u32)
         failed: 0,
         busy: None,
     };
-    let case = CaseOfMesh {
+    let case = MeshCase {
         case: 0,
         name: "tcp:send 64 B".into(),
         hosts: (0..).zip(&header.hosts).map(effect).collect(),
@@ -160,7 +160,7 @@ fn a_full_matrix_of_many_hosts_is_an_image() {
     let mut whole = summary(&header, |_| 1..150);
     let failed = whole.pairs.pop().unwrap().slot;
     let problem = msgpath_core::Problem::new("E17", msgpath_core::Exit::Unfinished, "the agent vanished");
-    whole.missing.push(crate::analyse::Missing { slot: failed, tries: 3, problem });
+    whole.missing.push(crate::analyse::MissingPair { slot: failed, tries: 3, problem });
     let page = mesh(&header, &whole);
     assert!(page.len() < PAGE, "{} bytes", page.len());
     assert!(page.contains("data:image/png;base64,") && !page.contains("data-opened=\"\""));
