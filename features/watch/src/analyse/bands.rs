@@ -11,8 +11,7 @@ pub(super) const FEWEST: usize = 5;
 
 /// Requests of about the same time.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "WatchedBand")]
-pub struct Band {
+pub struct WatchedBand {
     /// `p45–55`, `p98.5–99.5`, `slowest 5` or `from 1 ms`.
     pub name: String,
     /// Number of requests with a row in the band.
@@ -29,8 +28,7 @@ pub struct Band {
 
 /// A stage in both bands.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "WatchedStageTimes")]
-pub struct StageTimes {
+pub struct WatchedStageTimes {
     /// The stage.
     pub stage: Stage,
     /// The stage in words.
@@ -45,8 +43,8 @@ pub struct StageTimes {
 
 /// Usual and slow requests.
 pub(super) struct Bands<'a> {
-    pub(super) typical: Band,
-    pub(super) slow: Band,
+    pub(super) typical: WatchedBand,
+    pub(super) slow: WatchedBand,
     /// The rows of each band, in the order of time.
     pub(super) usual_rows: Vec<&'a RequestRow>,
     pub(super) slow_rows: Vec<&'a RequestRow>,
@@ -103,9 +101,9 @@ pub(super) fn means(rows: &[&RequestRow]) -> [f64; STAGES] {
     std::array::from_fn(|stage| rows.iter().map(|row| row.stages[stage] as f64).sum::<f64>() / rows.len() as f64)
 }
 
-fn band(name: String, rows: &[&RequestRow]) -> Band {
+fn band(name: String, rows: &[&RequestRow]) -> WatchedBand {
     let mean = |of: fn(&RequestRow) -> f64| rows.iter().map(|row| of(row)).sum::<f64>() / rows.len() as f64;
-    Band {
+    WatchedBand {
         name,
         rows: rows.len() as u64,
         mean_ns: mean(|row| row.total_ns as f64),
@@ -143,12 +141,12 @@ impl<'a> Bands<'a> {
     }
 
     /// Stages that take any time, in the order of time.
-    pub(super) fn stages(&self) -> Vec<StageTimes> {
+    pub(super) fn stages(&self) -> Vec<WatchedStageTimes> {
         let more = self.more();
         let times = |stage: Stage| {
             let [typical_ns, slow_ns] = self.mean(stage);
             let share = if more > 0.0 { (slow_ns - typical_ns) / more } else { 0.0 };
-            StageTimes { stage, words: stage.words().into(), typical_ns, slow_ns, share }
+            WatchedStageTimes { stage, words: stage.words().into(), typical_ns, slow_ns, share }
         };
         Stage::ALL.into_iter().map(times).filter(|times| times.typical_ns + times.slow_ns > 0.0).collect()
     }

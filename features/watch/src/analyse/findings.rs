@@ -46,8 +46,8 @@ use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::units;
 use msgpath_core::watch::Stage;
 
-use super::Server;
-use super::bands::{Band, Bands};
+use super::WatchedServer;
+use super::bands::{Bands, WatchedBand};
 use super::causes::{self, Cause, Change, time};
 use super::culprits::Known;
 
@@ -63,7 +63,7 @@ const LARGE: f64 = 65_536.0;
 const LARGER: f64 = 4.0;
 
 /// What is said of a server whose requests are split.
-pub(super) fn of(server: &Server, bands: &Bands, known: &Known) -> Vec<Finding> {
+pub(super) fn of(server: &WatchedServer, bands: &Bands, known: &Known) -> Vec<Finding> {
     if bands.slow.mean_ns < LEAST_MORE * bands.typical.mean_ns {
         return Vec::new();
     }
@@ -73,7 +73,7 @@ pub(super) fn of(server: &Server, bands: &Bands, known: &Known) -> Vec<Finding> 
     causes.iter().enumerate().map(|(at, cause)| sentence(server, bands, cause, at == 0)).collect()
 }
 
-fn sentence(server: &Server, bands: &Bands, cause: &Cause, first: bool) -> Finding {
+fn sentence(server: &WatchedServer, bands: &Bands, cause: &Cause, first: bool) -> Finding {
     let mut words = cause.words.clone();
     let faults = bands.slow.faults - bands.typical.faults;
     let paging = cause.stages.contains(&Stage::WorkPageFaults);
@@ -108,7 +108,7 @@ fn sentence(server: &Server, bands: &Bands, cause: &Cause, first: bool) -> Findi
 }
 
 /// `, with replies of 8 MiB instead of 100 B`.
-fn larger(usual: &Band, slow: &Band) -> String {
+fn larger(usual: &WatchedBand, slow: &WatchedBand) -> String {
     let size = |bytes: f64| units::size(bytes.round() as u64);
     let sizes = [("requests", usual.bytes_there, slow.bytes_there), ("replies", usual.bytes_back, slow.bytes_back)];
     let larger = sizes.into_iter().filter(|(_, usual, slow)| *slow >= LARGE && *slow >= LARGER * usual);

@@ -7,27 +7,28 @@ use msgpath_core::watch::Times;
 use msgpath_core::{Histogram, SparseHistogram};
 use msgpath_stats::level::{Level, cuts, of_quantiles, of_values};
 
-use super::Server;
+use super::WatchedServer;
 use crate::record::Slice;
 
 /// Resampling draws the same every time.
 const SEED: u64 = 83;
 
 /// What the gates come to for each server, by its number.
-pub(super) fn judge(gates: &[Gate], slices: &[Slice], servers: &[(u32, &Server)]) -> Vec<RunGate> {
+pub(super) fn judge(gates: &[Gate], slices: &[Slice], servers: &[(u32, &WatchedServer)]) -> Vec<RunGate> {
     let gates: Vec<&Gate> = gates.iter().filter(|gate| !gate.is_relative()).collect();
     let pairs = gates.iter().flat_map(|gate| servers.iter().map(move |(number, server)| (*gate, *number, *server)));
     let mut outcomes: Vec<Outcome> =
         pairs.map(|(gate, number, server)| outcome(gate, slices, number, server)).collect();
     settle(&mut outcomes);
     let mut outcomes = outcomes.into_iter();
-    let name =
-        |server: &Server| server.port.map_or_else(|| server.name.clone(), |port| format!("{}:{port}", server.name));
+    let name = |server: &WatchedServer| {
+        server.port.map_or_else(|| server.name.clone(), |port| format!("{}:{port}", server.name))
+    };
     let named: Vec<(u32, String)> = servers.iter().map(|(number, server)| (*number, name(server))).collect();
     gates.iter().map(|gate| gathered(gate, &named, outcomes.by_ref().take(named.len()))).collect()
 }
 
-fn outcome(gate: &Gate, slices: &[Slice], number: u32, server: &Server) -> Outcome {
+fn outcome(gate: &Gate, slices: &[Slice], number: u32, server: &WatchedServer) -> Outcome {
     let Limit::Value(value) = gate.limit else { return Outcome::default() };
     let limit = scaled(value, gate.watched);
     if gate.watched != Watched::Rate
@@ -92,7 +93,7 @@ mod tests {
         };
         let slices: Vec<Slice> = (0..slices).map(part).collect();
         let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-        let server = Server { name: "redis-server".into(), port: Some(6379), ..Server::default() };
+        let server = WatchedServer { name: "redis-server".into(), port: Some(6379), ..WatchedServer::default() };
         let judged = judge(&gates, &slices, &[(2, &server)]);
         assert!(judged.iter().all(|gate| gate.cases.len() == 1 && gate.cases[0].name == "redis-server:6379"));
         judged.iter().map(|gate| gate.state).collect()
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_not_split_is_not_decided() {
-        let server = Server { not_split: Some("several in flight".into()), ..Server::default() };
+        let server = WatchedServer { not_split: Some("several in flight".into()), ..WatchedServer::default() };
         let judged = judge(&["p99 > 1ms".parse().unwrap()], &[], &[(0, &server)]);
         assert_eq!((judged[0].state, judged[0].cases[0].because.as_deref()), (Undecided, Some("several in flight")));
     }

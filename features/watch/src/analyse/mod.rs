@@ -24,7 +24,7 @@ use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use bands::{Band, StageTimes};
+pub use bands::{WatchedBand, WatchedStageTimes};
 pub use findings::CODE as CAUSE;
 pub use pictures::{Bin, Heat, Pictures};
 pub use tail::CODE as TAIL;
@@ -81,9 +81,9 @@ pub struct WatchSummary {
     /// Tracepoints that this kernel lacks.
     pub missing: Vec<String>,
     /// The servers, the one with most requests first.
-    pub servers: Vec<Server>,
+    pub servers: Vec<WatchedServer>,
     /// What watching cost.
-    pub cost: Option<Cost>,
+    pub cost: Option<WatchingCost>,
     /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; none: the kernel does not tell.
     pub stolen: Option<f64>,
     /// The kernel tells of single CPUs what the hypervisor takes, so that it is a stage of the server's work.
@@ -94,8 +94,7 @@ pub struct WatchSummary {
 
 /// One server: a listening port, or a process with Unix sockets.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "WatchedServer")]
-pub struct Server {
+pub struct WatchedServer {
     /// Name of the threads that read requests, or the address of the host.
     pub name: String,
     /// Its address, where it is on another host; empty: it is on this one.
@@ -135,19 +134,19 @@ pub struct Server {
     /// Why its time is not split.
     pub not_split: Option<String>,
     /// Requests of usual length, around the median.
-    pub typical: Option<Band>,
+    pub typical: Option<WatchedBand>,
     /// Slow requests.
-    pub slow: Option<Band>,
+    pub slow: Option<WatchedBand>,
     /// Where the time of both goes; stages that take none are left out.
-    pub stages: Vec<StageTimes>,
+    pub stages: Vec<WatchedStageTimes>,
     /// Sentences about this server, the surest first.
     pub findings: Vec<Finding>,
     /// The slowest requests.
-    pub slowest: Vec<Slow>,
+    pub slowest: Vec<SlowRequest>,
     /// What was asked for, where the protocol tells: what takes most time first.
-    pub by_request: Vec<Asked>,
+    pub by_request: Vec<WatchedRequests>,
     /// Connections with most requests in the sample.
-    pub by_connection: Vec<Connection>,
+    pub by_connection: Vec<WatchedConnection>,
     /// What only pictures show.
     #[serde(skip)]
     pub pictures: Pictures,
@@ -155,8 +154,7 @@ pub struct Server {
 
 /// One of the slowest requests.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "SlowRequest")]
-pub struct Slow {
+pub struct SlowRequest {
     /// When it began, s since the first row.
     pub at_s: f64,
     /// How long it took, ns.
@@ -183,8 +181,7 @@ pub struct Slow {
 
 /// Requests that ask for the same, by their rows.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "WatchedRequests")]
-pub struct Asked {
+pub struct WatchedRequests {
     /// `GET`, `POST /login`, `SELECT`.
     pub what: String,
     /// Requests that the rows stand for.
@@ -199,8 +196,7 @@ pub struct Asked {
 
 /// A connection, from the rows of its requests.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "WatchedConnection")]
-pub struct Connection {
+pub struct WatchedConnection {
     /// Number of the connection.
     pub connection: u64,
     /// The client's thread.
@@ -217,8 +213,7 @@ pub struct Connection {
 
 /// What watching cost.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "WatchingCost")]
-pub struct Cost {
+pub struct WatchingCost {
     /// CPU time of the BPF programs for a request, ns, at most; none: too few requests while it was measured.
     pub ns_per_request: Option<f64>,
     /// Times that they ran for a request.
@@ -251,7 +246,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
     let end = watched.end.clone().unwrap_or_else(|| counted(&watched.rows));
     let seconds = end.duration_ns as f64 / 1e9;
     let begin = watched.rows.iter().map(|row| row.t0_ns).min().unwrap_or(0);
-    let mut servers: Vec<(u32, Server)> = end
+    let mut servers: Vec<(u32, WatchedServer)> = end
         .services
         .iter()
         .map(|counts| {
@@ -268,7 +263,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         .filter(|(_, server)| server.requests + server.incomplete + server.in_flight + server.torn > 0)
         .collect();
     servers.sort_by(|(_, a), (_, b)| b.requests.cmp(&a.requests).then(a.name.cmp(&b.name)));
-    let numbered: Vec<(u32, &Server)> = servers.iter().map(|(number, server)| (*number, server)).collect();
+    let numbered: Vec<(u32, &WatchedServer)> = servers.iter().map(|(number, server)| (*number, server)).collect();
     let gates = gates::judge(&header.gates, &end.slices, &numbered);
     WatchSummary {
         schema: SCHEMA.into(),
@@ -310,10 +305,10 @@ fn counted(rows: &[RequestRow]) -> WatchEnd {
     WatchEnd { duration_ns: last - begin, services: services.collect(), ..WatchEnd::default() }
 }
 
-fn cost_of(cost: &WatchCost, duration_ns: u64) -> Cost {
+fn cost_of(cost: &WatchCost, duration_ns: u64) -> WatchingCost {
     // The programs also run for whatever else the machine does: with few requests that would be most of it.
     let each = |value: u64| (cost.requests >= ENOUGH_FOR_COST).then(|| value as f64 / cost.requests as f64);
-    Cost {
+    WatchingCost {
         ns_per_request: each(cost.programs_ns),
         runs_per_request: each(cost.runs),
         programs: (cost.window_ns > 0).then(|| cost.programs_ns as f64 / cost.window_ns as f64),
@@ -342,10 +337,10 @@ fn server(
     choice: Choice,
     begin: u64,
     known: &Known,
-) -> Server {
+) -> WatchedServer {
     let turns = counts.requests + counts.incomplete + counts.in_flight + counts.torn;
     let complete = counts.requests as f64 / turns.max(1) as f64;
-    let mut server = Server {
+    let mut server = WatchedServer {
         name: most(rows.iter().map(|row| &row.server_name), 1)
             .pop()
             .map_or_else(String::new, |name| named(counts, name)),
@@ -366,7 +361,7 @@ fn server(
         p90_ns: bands::of_times(&counts.times, 0.9),
         p99_ns: bands::of_times(&counts.times, 0.99),
         p999_ns: bands::of_times(&counts.times, 0.999),
-        ..Server::default()
+        ..WatchedServer::default()
     };
     if turns > 0 && counts.in_flight * 20 > turns {
         let share = (100.0 * counts.in_flight as f64 / turns as f64).round();
@@ -401,12 +396,12 @@ fn largest(row: &RequestRow) -> Stage {
     Stage::ALL.into_iter().max_by_key(|stage| row.stage(*stage)).expect("there are stages")
 }
 
-fn slowest(rows: &[&RequestRow], count: usize, begin: u64, known: &Known) -> Vec<Slow> {
+fn slowest(rows: &[&RequestRow], count: usize, begin: u64, known: &Known) -> Vec<SlowRequest> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
     let slow = |row: &&RequestRow| {
         let stage = largest(row);
-        Slow {
+        SlowRequest {
             at_s: (row.t0_ns - begin) as f64 / 1e9,
             total_ns: row.total_ns,
             connection: row.connection,
@@ -442,12 +437,12 @@ fn grouped<'a, K: Ord>(rows: &[&'a RequestRow], by: impl Fn(&'a RequestRow) -> K
     })
 }
 
-fn asked(rows: &[&RequestRow]) -> Vec<Asked> {
+fn asked(rows: &[&RequestRow]) -> Vec<WatchedRequests> {
     let all = grouped(rows, |row| row.what).into_iter().filter(|(what, _)| *what != [0; 16]);
-    let mut all: Vec<Asked> = all
+    let mut all: Vec<WatchedRequests> = all
         .map(|(what, rows)| {
             let (requests, p50_ns, p99_ns, stage) = of_rows(&rows);
-            Asked { what: name_of(&what), requests, p50_ns, p99_ns, stage }
+            WatchedRequests { what: name_of(&what), requests, p50_ns, p99_ns, stage }
         })
         .collect();
     all.sort_by(|a, b| {
@@ -458,13 +453,13 @@ fn asked(rows: &[&RequestRow]) -> Vec<Asked> {
 }
 
 /// The connections of rows, those with most requests first.
-pub fn connections(rows: &[&RequestRow]) -> Vec<Connection> {
-    let mut all: Vec<Connection> = grouped(rows, |row| row.connection)
+pub fn connections(rows: &[&RequestRow]) -> Vec<WatchedConnection> {
+    let mut all: Vec<WatchedConnection> = grouped(rows, |row| row.connection)
         .into_iter()
         .map(|(connection, rows)| {
             let (requests, p50_ns, p99_ns, stage) = of_rows(&rows);
             let client = rows.last().map_or_else(String::new, |row| client(&row.client_name));
-            Connection { connection, client, requests, p50_ns, p99_ns, stage }
+            WatchedConnection { connection, client, requests, p50_ns, p99_ns, stage }
         })
         .collect();
     all.sort_by_key(|one| (std::cmp::Reverse(one.requests), one.connection));

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use msgpath_analyse::summary::Finding;
 use msgpath_core::watch::{RequestRow, Stage};
 
-use super::Server;
+use super::WatchedServer;
 use super::bands::{Bands, FEWEST, means};
 use super::causes::{self, Change, time};
 use super::culprits::Known;
@@ -28,7 +28,7 @@ pub const CODE: &str = "X41";
 const FAR: f64 = 3.0;
 
 /// What is said of requests far beyond p99.
-pub(super) fn of(server: &Server, bands: &Bands, rows: &[&RequestRow], known: &Known) -> Option<Finding> {
+pub(super) fn of(server: &WatchedServer, bands: &Bands, rows: &[&RequestRow], known: &Known) -> Option<Finding> {
     let p99 = server.p99_ns?;
     let mut tail: Vec<&RequestRow> = rows.iter().copied().filter(|row| row.total_ns as f64 >= FAR * p99).collect();
     if tail.len() < FEWEST {

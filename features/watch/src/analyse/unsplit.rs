@@ -19,13 +19,13 @@ use std::collections::BTreeMap;
 use msgpath_analyse::summary::{Confidence, Finding};
 
 use super::findings::finding;
-use super::{ENOUGH, Server};
+use super::{ENOUGH, WatchedServer};
 
 /// The code of the sentence.
 pub const CODE: &str = "X14";
 
 /// What is said where the time is not split.
-pub(super) fn not_split(server: &Server) -> Vec<Finding> {
+pub(super) fn not_split(server: &WatchedServer) -> Vec<Finding> {
     let Some(why) = &server.not_split else { return Vec::new() };
     // Without a row nobody knows what its threads are called.
     let name = match server.port {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use msgpath_analyse::summary::Finding;
 
-use super::Server;
+use super::WatchedServer;
 use super::bands::Bands;
 use super::causes::{self, Change, time};
 use super::culprits::Known;
@@ -26,7 +26,7 @@ use super::findings::finding;
 pub const CODE: &str = "X40";
 
 /// What the usual request of a server is made of.
-pub(super) fn of(server: &Server, bands: &Bands, known: &Known) -> Option<Finding> {
+pub(super) fn of(server: &WatchedServer, bands: &Bands, known: &Known) -> Option<Finding> {
     let changes: Vec<Change> = bands.stages().iter().map(|stage| (stage.stage, 0.0, stage.typical_ns)).collect();
     let causes = causes::of(&changes, bands.typical.mean_ns, &bands.usual_rows, known);
     let first = causes.first()?;

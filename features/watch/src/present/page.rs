@@ -10,7 +10,7 @@ use msgpath_present::counted;
 use msgpath_present::html::figures::{Bar, Lanes, colour, hatched, tick_name, wide};
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, round_step, time_ticks};
 
-use crate::analyse::{Band, CAUSE, Heat, Server, Slow, TAIL, USUAL, WatchSummary};
+use crate::analyse::{CAUSE, Heat, SlowRequest, TAIL, USUAL, WatchSummary, WatchedBand, WatchedServer};
 
 const G: Glyphs = Glyphs::Unicode;
 
@@ -40,7 +40,7 @@ pub(crate) fn watched(summary: &WatchSummary) -> String {
             "no request was seen: TCP, UDP and Unix sockets are watched, and a request must be answered meanwhile";
         page.answers.push(Answer::new("What was seen?", Confidence::CantTell, nobody).whole());
     }
-    let shown: Vec<&Server> = summary.servers.iter().take(SERVERS).collect();
+    let shown: Vec<&WatchedServer> = summary.servers.iter().take(SERVERS).collect();
     let mut pictures = Vec::new();
     for (number, server) in shown.iter().enumerate() {
         pictures.extend(of_server(number, server));
@@ -51,7 +51,7 @@ pub(crate) fn watched(summary: &WatchSummary) -> String {
     answered(&page, &pictures)
 }
 
-fn answers(server: &Server) -> Vec<Answer> {
+fn answers(server: &WatchedServer) -> Vec<Answer> {
     let name = &server.name;
     let slow = format!("What makes slow requests to {name} slow?");
     let first = server.findings.iter().position(|finding| finding.code == CAUSE);
@@ -76,7 +76,7 @@ fn answers(server: &Server) -> Vec<Answer> {
     answers
 }
 
-fn of_server(number: usize, server: &Server) -> Vec<Pictured> {
+fn of_server(number: usize, server: &WatchedServer) -> Vec<Pictured> {
     let mut pictures = Vec::new();
     let mut add = |name: &str, title: String, how: &str, panels: Vec<Svg>| {
         if !panels.is_empty() {
@@ -85,7 +85,7 @@ fn of_server(number: usize, server: &Server) -> Vec<Pictured> {
     };
     if let (Some(typical), Some(slow)) = (&server.typical, &server.slow) {
         let mean = |slow: bool| {
-            let ns = |stage: &crate::analyse::StageTimes| if slow { stage.slow_ns } else { stage.typical_ns };
+            let ns = |stage: &crate::analyse::WatchedStageTimes| if slow { stage.slow_ns } else { stage.typical_ns };
             server.stages.iter().map(|stage| (stage.stage, ns(stage))).collect::<Vec<_>>()
         };
         add(
@@ -171,7 +171,7 @@ fn drawn(stage: Stage) -> (usize, Kind) {
     }
 }
 
-fn anatomy(what: &str, band: &Band, stages: &[(Stage, f64)], hatch: bool) -> Svg {
+fn anatomy(what: &str, band: &WatchedBand, stages: &[(Stage, f64)], hatch: bool) -> Svg {
     let bar = |(stage, ns): &(Stage, f64)| {
         let (lane, kind) = drawn(*stage);
         Bar {
@@ -198,12 +198,12 @@ fn anatomy(what: &str, band: &Band, stages: &[(Stage, f64)], hatch: bool) -> Svg
     .draw()
 }
 
-fn slowest(server: &Server) -> Svg {
+fn slowest(server: &WatchedServer) -> Svg {
     let rows = &server.slowest[..server.slowest.len().min(SLOWEST)];
     let longest = rows.iter().map(|slow| slow.total_ns).max().unwrap_or(1).max(1) as f64;
     let bottom = 24.0 + ROW * rows.len() as f64;
     let mut drawing = Drawing::new(WIDTH, bottom + 22.0);
-    let said = |slow: &Slow| format!("{} {}", G.time(slow.total_ns as f64), slow.stage);
+    let said = |slow: &SlowRequest| format!("{} {}", G.time(slow.total_ns as f64), slow.stage);
     let room = rows.iter().map(|slow| wide(&said(slow)) + 8.0).fold(RIGHT, f64::max);
     let x = Scale::linear((0.0, longest), (LEFT, WIDTH - room));
     let step = round_step(longest / 8.0);
@@ -232,7 +232,7 @@ fn slowest(server: &Server) -> Svg {
     drawing.finish(&format!("The stages of the {} slowest requests to {}", rows.len(), server.name))
 }
 
-fn histogram(server: &Server) -> Svg {
+fn histogram(server: &WatchedServer) -> Svg {
     const HEIGHT: f64 = 260.0;
     const BOTTOM: f64 = 36.0;
     let bins = &server.pictures.histogram;
@@ -264,7 +264,7 @@ fn histogram(server: &Server) -> Svg {
     drawing.finish(&format!("How many requests to {} took how long", server.name))
 }
 
-fn heat(server: &Server) -> Svg {
+fn heat(server: &WatchedServer) -> Svg {
     const HEIGHT: f64 = 300.0;
     const BOTTOM: f64 = 36.0;
     let Heat { seconds, columns, rows, low_ns, high_ns, cells } = &server.pictures.heat;
@@ -306,7 +306,7 @@ fn plain(value: f64, kind: fn(Value) -> Cell) -> Cell {
     kind(value.into())
 }
 
-fn tables(server: &Server) -> Vec<Table> {
+fn tables(server: &WatchedServer) -> Vec<Table> {
     let mut tables = Vec::new();
     let of = |what: &str| format!("{what}, {}", server.name);
     if !server.stages.is_empty() {
@@ -392,7 +392,7 @@ fn servers(summary: &WatchSummary) -> Table {
 
 fn seen(summary: &WatchSummary) -> Table {
     let mut table = Table::new("seen", "How much was seen, and what looking cost", &["what", "value"]);
-    let sum = |of: fn(&Server) -> u64| summary.servers.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&WatchedServer) -> u64| summary.servers.iter().map(of).sum::<u64>();
     for (what, count) in [
         ("connections", summary.connections),
         ("requests", sum(|server| server.requests)),

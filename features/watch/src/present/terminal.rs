@@ -4,7 +4,7 @@ use msgpath_core::units::{per_second, three_digits};
 use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, width};
 
-use crate::analyse::{CAUSE, Server, Slow, WatchSummary, connections};
+use crate::analyse::{CAUSE, SlowRequest, WatchSummary, WatchedServer, connections};
 use crate::record::named;
 
 /// Servers that are shown in full; the others in a line.
@@ -69,7 +69,7 @@ pub(crate) fn watch(summary: &WatchSummary, style: Style) -> String {
 }
 
 /// `redis-server (process 812), port 6379: 99985 requests, 9998/s, from redis-benchmark`; another host has no process here.
-fn head(server: &Server) -> String {
+fn head(server: &WatchedServer) -> String {
     let port = match (server.port, server.datagrams) {
         (Some(port), false) => format!("port {port}"),
         (Some(port), true) => format!("UDP port {port}"),
@@ -88,7 +88,7 @@ fn head(server: &Server) -> String {
     )
 }
 
-fn in_full(page: &mut Page, server: &Server) {
+fn in_full(page: &mut Page, server: &WatchedServer) {
     let glyphs = page.style.glyphs;
     page.gap();
     page.hanging(&[], 2, &head(server), Paint::Bold);
@@ -118,7 +118,7 @@ fn in_full(page: &mut Page, server: &Server) {
     }
 }
 
-fn stages(page: &mut Page, server: &Server, means: [f64; 2], names: [&str; 2]) {
+fn stages(page: &mut Page, server: &WatchedServer, means: [f64; 2], names: [&str; 2]) {
     let glyphs = page.style.glyphs;
     let time = |ns: f64| {
         let time = glyphs.time(ns);
@@ -181,7 +181,7 @@ fn stages(page: &mut Page, server: &Server, means: [f64; 2], names: [&str; 2]) {
 }
 
 /// Requests by what they ask for.
-fn asked(page: &mut Page, server: &Server) {
+fn asked(page: &mut Page, server: &WatchedServer) {
     let glyphs = page.style.glyphs;
     page.gap();
     let mut table = Table::new()
@@ -204,7 +204,7 @@ fn asked(page: &mut Page, server: &Server) {
     page.text(2, "Of the requests that have a row: all slow ones, and a sample of the others.", Paint::Dim);
 }
 
-fn slowest(page: &mut Page, server: &Server) {
+fn slowest(page: &mut Page, server: &WatchedServer) {
     let glyphs = page.style.glyphs;
     page.heading(&format!("the slowest of {}", server.name));
     let mut table = Table::new()
@@ -217,7 +217,7 @@ fn slowest(page: &mut Page, server: &Server) {
         .column("most of it", Align::Left)
         .wrap_last();
     for slow in &server.slowest {
-        let Slow { at_s, total_ns, connection, what, client, bytes, stage, stage_ns, culprit, .. } = slow;
+        let SlowRequest { at_s, total_ns, connection, what, client, bytes, stage, stage_ns, culprit, .. } = slow;
         let behind = if culprit.is_empty() { String::new() } else { format!(": {culprit}") };
         table.row([
             format!("{at_s:.3} s").into(),
@@ -236,7 +236,7 @@ fn slowest(page: &mut Page, server: &Server) {
 fn evidence(page: &mut Page, summary: &WatchSummary) {
     let glyphs = page.style.glyphs;
     page.gap();
-    let sum = |of: fn(&Server) -> u64| summary.servers.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&WatchedServer) -> u64| summary.servers.iter().map(of).sum::<u64>();
     let requests = sum(|server| server.requests);
     let counted = [
         (sum(|server| server.incomplete), "not seen from beginning to end"),
