@@ -13,7 +13,7 @@ use msgpath_sys::netns;
 use msgpath_sys::xdp::Link;
 
 use super::iproute::{Program, batch};
-use super::relay::{self, Counts, Relay};
+use super::relay::{self, Relay, RelayedPackets};
 use super::shape::Shape;
 use super::spec::LabSpec;
 use msgpath_run::places::within;
@@ -122,7 +122,7 @@ impl HeldLab {
     }
 
     /// What has become of the frames, where a relay passed them on and still does.
-    pub fn counts(&mut self) -> Option<Counts> {
+    pub fn counts(&mut self) -> Option<RelayedPackets> {
         self.relay.as_mut()?.counts()
     }
 

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::iproute::{Program, batch};
-use super::relay::{self, Counts, Relay};
+use super::relay::{self, Relay, RelayedPackets};
 use super::spec::LabSpec;
 use msgpath_run::places::within;
 
@@ -51,13 +51,12 @@ pub struct KeptLab {
     pub notes: Vec<String>,
     /// The relay, where there is one instead of the bridge.
     #[serde(default)]
-    pub relay: Option<KeptRelay>,
+    pub relay: Option<LabRelay>,
 }
 
 /// The relay of a lab: a process that passes on all frames.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "LabRelay")]
-pub struct KeptRelay {
+pub struct LabRelay {
     /// Process id.
     pub pid: u32,
     /// When the process was started, clock ticks since boot.
@@ -68,7 +67,7 @@ pub struct KeptRelay {
     pub added_ns: Option<u64>,
 }
 
-impl KeptRelay {
+impl LabRelay {
     fn process(&self) -> Option<pidfd::Process> {
         pidfd::Process::find(self.pid, self.started, relay::NAME).ok()
     }
@@ -211,7 +210,7 @@ impl KeptLab {
         let switch = self.switch.as_deref().unwrap_or_default();
         let mut relay = Relay::start(Some((&self.name, &Path::new("/run/netns").join(switch))))?;
         let seed = relay::seed();
-        let kept = KeptRelay { pid: relay.id(), started: started(relay.id()).unwrap_or(0), seed, added_ns: None };
+        let kept = LabRelay { pid: relay.id(), started: started(relay.id()).unwrap_or(0), seed, added_ns: None };
         self.relay = Some(kept.clone());
         self.write(false)?;
         relay.open_ports(spec.hosts, spec.shape.mtu)?;
@@ -221,12 +220,12 @@ impl KeptLab {
         let (note, words) = relay::words(&spec.shape, added_ns);
         self.notes.push(note);
         self.shape += &words;
-        self.relay = Some(KeptRelay { added_ns, ..kept });
+        self.relay = Some(LabRelay { added_ns, ..kept });
         relay.stay(self.socket())
     }
 
     /// What the relay has done with the frames since the lab was made; `None`: there is none, or it does not say.
-    pub fn counts(&self) -> Option<Counts> {
+    pub fn counts(&self) -> Option<RelayedPackets> {
         self.relay.as_ref().and_then(|_| relay::ask(&self.socket()))
     }
 
@@ -395,7 +394,7 @@ impl KeptLab {
 
     /// Removes what is written down, then the writing. Returns what is still there.
     fn clear(&self) -> Vec<String> {
-        let relay = self.relay.as_ref().and_then(KeptRelay::process);
+        let relay = self.relay.as_ref().and_then(LabRelay::process);
         if relay.is_some_and(|relay| !matches!(relay.end(RELAY_ENDS_NS), Ok(true))) {
             return vec![format!("the relay, process {}", self.relay.as_ref().map_or(0, |relay| relay.pid))];
         }
@@ -590,7 +589,7 @@ mod tests {
     #[test]
     fn a_foreign_process_is_not_our_relay() {
         let own = std::process::id();
-        let relay = KeptRelay { pid: own, started: started(own).unwrap(), seed: 0, added_ns: None };
+        let relay = LabRelay { pid: own, started: started(own).unwrap(), seed: 0, added_ns: None };
         assert!(relay.process().is_none(), "this test has another name");
         let lab = KeptLab { relay: Some(relay), ..lab() };
         assert_eq!(lab.clear(), Vec::<String>::new(), "and is still here");

@@ -15,8 +15,8 @@ mod spec;
 
 pub(crate) use held::{HOLDER, HeldLab, hold};
 pub(crate) use iproute::addresses;
-pub(crate) use kept::{KeptLab, KeptRelay, LabState, LostRelay};
-pub(crate) use relay::{Counts, ROLE as RELAY, serve as relay};
+pub(crate) use kept::{KeptLab, LabRelay, LabState, LostRelay};
+pub(crate) use relay::{ROLE as RELAY, RelayedPackets, serve as relay};
 pub(crate) use shape::Shape;
 pub(crate) use spec::LabSpec;
 

@@ -7,7 +7,7 @@ use msgpath_core::schema::Status;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::lab::{Counts, KeptLab, KeptRelay, LostRelay};
+use crate::lab::{KeptLab, LabRelay, LostRelay, RelayedPackets};
 
 /// What it adds to the schema of `--json`.
 pub(crate) const SCHEMA: &str = include_str!("schema.json");
@@ -45,9 +45,9 @@ struct LabEntry<'a> {
     /// What is broken; null: nothing.
     missing: Option<String>,
     /// The relay that delays and loses packets where the kernel has no netem; null: there is none.
-    relay: Option<&'a KeptRelay>,
+    relay: Option<&'a LabRelay>,
     /// Packets that the relay has handled; null: there is none, or it does not answer.
-    packets: Option<Counts>,
+    packets: Option<RelayedPackets>,
 }
 
 /// Labs, each with a word for its state, and lost relays as one JSON object on one line.

@@ -25,7 +25,7 @@ use msgpath_run::launch::local;
 
 use order::Order;
 pub use process::serve;
-pub use queue::Counts;
+pub use queue::RelayedPackets;
 
 /// What it is told to be ([`serve`]).
 pub const ROLE: &str = "lab-relay";
@@ -86,7 +86,7 @@ impl Relay {
     }
 
     /// What has become of them; `None`: it is gone.
-    pub fn counts(&mut self) -> Option<Counts> {
+    pub fn counts(&mut self) -> Option<RelayedPackets> {
         serde_json::from_str(&self.order(&Order::Count).ok()?).ok()
     }
 
@@ -173,7 +173,7 @@ fn broken(why: impl std::fmt::Display) -> Problem {
 }
 
 /// Asks the relay of a lab that is up; `None`: it does not answer.
-pub(super) fn ask(socket: &Path) -> Option<Counts> {
+pub(super) fn ask(socket: &Path) -> Option<RelayedPackets> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.set_read_timeout(Some(Duration::from_millis(500))).ok()?;
     let mut text = String::new();

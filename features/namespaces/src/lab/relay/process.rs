@@ -13,7 +13,7 @@ use msgpath_sys::{child, clock, netns, pidfd, signal, timer};
 
 use super::order::{Order, Orders};
 use super::queue::Queue;
-use super::{Counts, NAME};
+use super::{NAME, RelayedPackets};
 use crate::lab::iproute::{Program, batch};
 use crate::lab::{Shape, offloads};
 
@@ -194,7 +194,7 @@ impl Switch {
     fn counts(&mut self) -> String {
         let unread: u64 = self.ports.iter().filter_map(|port| port.dropped().ok()).sum();
         self.queue.counts.no_room += unread;
-        let counts: Counts = self.queue.counts;
+        let counts: RelayedPackets = self.queue.counts;
         serde_json::to_string(&counts).expect("plain numbers")
     }
 

@@ -19,8 +19,7 @@ const MOST_SPARE: usize = 1 << 10;
 
 /// Frames by what became of them, since the relay was told what to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "RelayedPackets")]
-pub struct Counts {
+pub struct RelayedPackets {
     /// Frames that arrived.
     pub arrived: u64,
     /// Frames dropped on purpose (`--loss`).
@@ -67,7 +66,7 @@ pub(super) struct Queue {
     bytes: usize,
     number: u64,
     spare: Vec<Vec<u8>>,
-    pub counts: Counts,
+    pub counts: RelayedPackets,
 }
 
 impl Queue {
@@ -81,7 +80,7 @@ impl Queue {
             bytes: 0,
             number: 0,
             spare: Vec::new(),
-            counts: Counts::default(),
+            counts: RelayedPackets::default(),
         }
     }
 
@@ -149,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Frames that carry their number, into port `from`, `gap` ns apart; what comes out: when, and which.
-    fn pass(shape: Shape, seed: u64, gaps: &[u64]) -> (Vec<(u64, u64)>, Counts, Vec<u64>) {
+    fn pass(shape: Shape, seed: u64, gaps: &[u64]) -> (Vec<(u64, u64)>, RelayedPackets, Vec<u64>) {
         let mut queue = Queue::new(shape, seed, 2);
         let (mut now, mut out, mut came) = (1_000, Vec::new(), Vec::new());
         let drain = |queue: &mut Queue, now: u64, out: &mut Vec<(u64, u64)>| {
@@ -181,7 +180,7 @@ mod tests {
             let expected: Vec<(u64, u64)> =
                 came.iter().enumerate().map(|(number, at)| (at + delay.unwrap_or(0), number as u64)).collect();
             prop_assert_eq!(out, expected);
-            prop_assert_eq!(counts, Counts { arrived: gaps.len() as u64, ..Counts::default() });
+            prop_assert_eq!(counts, RelayedPackets { arrived: gaps.len() as u64, ..RelayedPackets::default() });
         }
 
         #[test]
