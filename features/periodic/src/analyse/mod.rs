@@ -17,7 +17,7 @@ use msgpath_record::{Rows, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use receivers::Receiver;
+pub use receivers::GroupReceiver;
 pub use stalls::Stall;
 use stalls::Stalls;
 
@@ -50,15 +50,15 @@ pub struct Engine {
     /// Id of the case.
     pub case: u32,
     /// Latencies of all messages.
-    pub all: Times,
+    pub all: PeriodicTimes,
     /// Latencies of the first messages of every component.
-    pub first: Times,
+    pub first: PeriodicTimes,
     /// Latencies of the messages after those.
-    pub steady: Times,
+    pub steady: PeriodicTimes,
     /// From a message's time to when it was made.
-    pub lateness: Times,
+    pub lateness: PeriodicTimes,
     /// Parts of a message's way; empty where the log has no messages.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<PeriodicStage>,
     /// Messages that the log has for `stages` and `stalls`.
     pub logged: u64,
     /// Receivers that were late for several messages in a row, the longest wait first; at most 20.
@@ -92,12 +92,12 @@ pub struct Engine {
     /// The calls after it: median, ns.
     pub warm_mac_ns: Option<f64>,
     /// Stages of the set-up: median and longest over components, in order.
-    pub setup: Vec<Setup>,
+    pub setup: Vec<PeriodicSetup>,
     /// From the start of the first process until all components were ready, ns; the longest of the sessions.
     pub ready_ns: u64,
     /// Receivers of the multicast group, in order; empty: there is no group.
     #[serde(default)]
-    pub receivers: Vec<Receiver>,
+    pub receivers: Vec<GroupReceiver>,
 }
 
 impl Explained for Engine {
@@ -117,8 +117,7 @@ explained!(read Engine);
 
 /// Times of some messages.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "PeriodicTimes")]
-pub struct Times {
+pub struct PeriodicTimes {
     /// Number of messages that arrived.
     pub messages: u64,
     /// Number of messages that did not arrive.
@@ -135,7 +134,7 @@ pub struct Times {
     pub max_ns: Option<u64>,
 }
 
-impl Times {
+impl PeriodicTimes {
     /// Of one histogram a round. Rounds count alike in the quantiles, as in those of the case: one run has one median.
     fn of(rounds: &[SparseHistogram]) -> Self {
         let mut histogram = Histogram::new();
@@ -156,8 +155,7 @@ impl Times {
 
 /// A part of a message's way.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "PeriodicStage")]
-pub struct Stage {
+pub struct PeriodicStage {
     /// What happens in it.
     pub name: String,
     /// Mean, ns. The means of all stages add up to the mean of their messages.
@@ -172,8 +170,7 @@ pub struct Stage {
 
 /// A stage of the set-up.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[schemars(rename = "PeriodicSetup")]
-pub struct Setup {
+pub struct PeriodicSetup {
     /// Name of the step.
     pub name: String,
     /// Median over those who have it, ns.
@@ -197,7 +194,7 @@ fn engine(run: &Run, facts: &PeriodicFacts, logs: &Logs, case: u32) -> Engine {
             parts.iter().for_each(|part| sum.merge_sparse(part(round)));
             sum.to_sparse()
         };
-        Times::of(&rounds.iter().map(of_round).collect::<Vec<_>>())
+        PeriodicTimes::of(&rounds.iter().map(of_round).collect::<Vec<_>>())
     };
     let sessions: Vec<_> = facts.sessions.iter().filter(|session| session.case == case).collect();
     let components: Vec<&Component> = sessions.iter().flat_map(|session| &session.components).collect();
@@ -276,7 +273,7 @@ fn mac_calls(components: &[&Component]) -> (Option<(f64, f64)>, Option<f64>) {
     (median(&mut cold).map(|median| (median, most)), median(&mut warm))
 }
 
-fn setup(components: &[&Component]) -> Vec<Setup> {
+fn setup(components: &[&Component]) -> Vec<PeriodicSetup> {
     let mut names: Vec<&str> = Vec::new();
     let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (name, ns) in components.iter().flat_map(|component| &component.setup) {
@@ -288,7 +285,7 @@ fn setup(components: &[&Component]) -> Vec<Setup> {
     let stage = |name: &str| {
         let mut own = times.remove(name).unwrap_or_default();
         let max_ns = own.iter().copied().fold(0.0, f64::max);
-        Setup { name: name.into(), p50_ns: percentile(&mut own, 0.5), max_ns }
+        PeriodicSetup { name: name.into(), p50_ns: percentile(&mut own, 0.5), max_ns }
     };
     names.into_iter().map(stage).collect()
 }
@@ -330,11 +327,11 @@ impl Part {
         self.order.add_unsigned(ns);
     }
 
-    fn stage(&self, name: &str, passes: u32) -> Stage {
+    fn stage(&self, name: &str, passes: u32) -> PeriodicStage {
         let at = |rank| self.order.value(rank).unwrap_or(0) as f64;
         // Each pass has added all of them.
         let mean_ns = self.sum_ns as f64 / (self.order.count().max(1) as f64 * f64::from(passes));
-        Stage { name: name.into(), mean_ns, p50_ns: at(0), p99_ns: at(1), max_ns: self.max_ns as f64 }
+        PeriodicStage { name: name.into(), mean_ns, p50_ns: at(0), p99_ns: at(1), max_ns: self.max_ns as f64 }
     }
 }
 
@@ -359,7 +356,7 @@ impl Ways {
 type Walk<'a> = &'a dyn Fn(&mut dyn FnMut(&[MessageRow]));
 
 /// The stages of the messages that `walk` gives again and again.
-fn stages(walk: Walk<'_>, authenticated: bool) -> Vec<Stage> {
+fn stages(walk: Walk<'_>, authenticated: bool) -> Vec<PeriodicStage> {
     let mut ways = Ways::default();
     let mut passes = 0;
     while ways.all().any(|part| part.order.is_open()) {

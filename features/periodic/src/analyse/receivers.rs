@@ -18,8 +18,8 @@ use crate::record::{JoinedGroup, PeriodicFacts};
 /// One receiver of a multicast group, all its sessions together.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(remote = "Self")]
-#[schemars(rename = "GroupReceiver", transform = msgpath_core::explained::schema)]
-pub struct Receiver {
+#[schemars(transform = msgpath_core::explained::schema)]
+pub struct GroupReceiver {
     /// Its number, from 1.
     pub receiver: u32,
     /// Its place (`--between`); empty: that of the sender.
@@ -60,7 +60,7 @@ pub struct Receiver {
     pub router: Option<String>,
 }
 
-impl Explained for Receiver {
+impl Explained for GroupReceiver {
     fn reason(&self, path: &str) -> Cow<'_, str> {
         match path {
             "loss" | "p50" | "p99" | "max_ns" => "no message of this receiver is in the log",
@@ -76,9 +76,9 @@ impl Explained for Receiver {
     }
 }
 
-explained!(read Receiver);
+explained!(read GroupReceiver);
 
-impl Receiver {
+impl GroupReceiver {
     /// Messages that were to arrive.
     pub fn expected(&self) -> u64 {
         self.messages + self.lost
@@ -94,11 +94,11 @@ struct Rounds {
 }
 
 /// All receivers of a group in a case; empty: the run has no group.
-pub(super) fn receivers(facts: &PeriodicFacts, case: u32, walk: Walk<'_>) -> Vec<Receiver> {
+pub(super) fn receivers(facts: &PeriodicFacts, case: u32, walk: Walk<'_>) -> Vec<GroupReceiver> {
     if facts.group.is_none() {
         return Vec::new();
     }
-    let mut all: BTreeMap<u32, Receiver> = BTreeMap::new();
+    let mut all: BTreeMap<u32, GroupReceiver> = BTreeMap::new();
     for session in facts.sessions.iter().filter(|session| session.case == case) {
         for (number, component) in session.components.iter().enumerate() {
             if let Some(joined) = &component.joined {
@@ -125,13 +125,13 @@ fn bounded(loss: Estimate) -> Estimate {
     Estimate { value: loss.value, low: within(loss.low), high: within(loss.high) }
 }
 
-fn add(receiver: &mut Receiver, number: u32, joined: &JoinedGroup) {
+fn add(receiver: &mut GroupReceiver, number: u32, joined: &JoinedGroup) {
     let hops = match (receiver.hops, joined.hops) {
         (Some((least, most)), Some((low, high))) => Some((least.min(low), most.max(high))),
         (before, now) => now.or(before),
     };
     let first = receiver.receiver == 0;
-    *receiver = Receiver {
+    *receiver = GroupReceiver {
         receiver: number,
         place: joined.place.clone(),
         device: joined.device.clone(),
@@ -151,7 +151,7 @@ fn add(receiver: &mut Receiver, number: u32, joined: &JoinedGroup) {
         member: if first { joined.member } else { receiver.member.zip(joined.member).map(|(a, b)| a && b) },
         igmp: joined.igmp.clone(),
         router: joined.router.clone(),
-        ..Receiver::default()
+        ..GroupReceiver::default()
     };
 }
 

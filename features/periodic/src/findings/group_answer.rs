@@ -16,7 +16,7 @@
 use msgpath_core::units::Glyphs;
 
 use super::group;
-use crate::analyse::{Engine, Receiver};
+use crate::analyse::{Engine, GroupReceiver};
 use msgpath_analyse::findings::wording::{finding, percent, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
@@ -53,10 +53,10 @@ fn say(input: &Input, name: &str, case: &CaseSummary, engine: &Engine) -> Option
 }
 
 /// Who had all messages and who did not, and in what order.
-fn had(all: &[Receiver]) -> String {
-    let expected = all.iter().map(Receiver::expected).max().unwrap_or(0);
+fn had(all: &[GroupReceiver]) -> String {
+    let expected = all.iter().map(GroupReceiver::expected).max().unwrap_or(0);
     let messages = format!("{} messages", expected);
-    let losing: Vec<&Receiver> = all.iter().filter(|one| one.lost > 0).collect();
+    let losing: Vec<&GroupReceiver> = all.iter().filter(|one| one.lost > 0).collect();
     let each = if all.len() == 1 { "had" } else { "each had" };
     let mut text = match losing.iter().max_by_key(|one| one.lost) {
         None => format!("{each} all {messages}"),
@@ -85,7 +85,7 @@ fn had(all: &[Receiver]) -> String {
 }
 
 /// `123 (1.2 %, 1.1 to 1.3 %)`.
-pub(super) fn share(one: &Receiver) -> String {
+pub(super) fn share(one: &GroupReceiver) -> String {
     let lost = one.lost as f64 / one.expected().max(1) as f64;
     let range = match one.loss.as_ref().map(|loss| (loss.low, loss.high)) {
         Some((Some(low), Some(high))) if percent(low) != percent(high) => {
@@ -97,7 +97,7 @@ pub(super) fn share(one: &Receiver) -> String {
 }
 
 /// The median of all receivers' messages, and the slowest receiver.
-fn delay(case: &CaseSummary, all: &[Receiver]) -> String {
+fn delay(case: &CaseSummary, all: &[GroupReceiver]) -> String {
     let (lost, expected) = all.iter().fold((0, 0), |(lost, all), one| (lost + one.lost, all + one.expected()));
     let fastest = all.iter().filter(|one| one.p50.as_ref().is_some_and(|p50| p50.ns.is_some()));
     let fastest = fastest.min_by_key(|one| one.p50.as_ref().and_then(|p50| p50.ns));
@@ -120,7 +120,7 @@ fn delay(case: &CaseSummary, all: &[Receiver]) -> String {
 }
 
 /// The receiver with the longest median, and how many times that of the one with the shortest it is.
-fn ratio(all: &[Receiver]) -> Option<(u32, f64)> {
+fn ratio(all: &[GroupReceiver]) -> Option<(u32, f64)> {
     let medians = || all.iter().filter_map(|one| Some((one.receiver, one.p50.as_ref()?.ns?)));
     let (slowest, most) = medians().max_by_key(|(_, ns)| *ns)?;
     let (_, least) = medians().min_by_key(|(_, ns)| *ns)?;

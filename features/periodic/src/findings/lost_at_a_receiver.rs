@@ -17,7 +17,7 @@ use msgpath_core::units::size;
 
 use super::group;
 use super::group_answer::share;
-use crate::analyse::{Engine, Receiver};
+use crate::analyse::{Engine, GroupReceiver};
 use msgpath_analyse::findings::wording::{again_set, finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
@@ -38,13 +38,13 @@ fn detect(input: &Input) -> Vec<Sentence> {
 }
 
 /// Receivers that had something, and lost more than the one that lost least, or in their own buffers.
-fn losers(engine: &Engine) -> Vec<&Receiver> {
+fn losers(engine: &Engine) -> Vec<&GroupReceiver> {
     let least = engine.receivers.iter().map(|one| one.lost).min().unwrap_or(0);
-    let own = |one: &Receiver| one.lost > least || one.overflowed.is_some_and(|drops| drops * 10 > one.lost);
+    let own = |one: &GroupReceiver| one.lost > least || one.overflowed.is_some_and(|drops| drops * 10 > one.lost);
     engine.receivers.iter().filter(|one| one.messages > 0 && one.lost > 0 && own(one)).collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, engine: &Engine, one: &Receiver) -> Sentence {
+fn say(input: &Input, case: &CaseSummary, engine: &Engine, one: &GroupReceiver) -> Sentence {
     let whole = engine.receivers.iter().filter(|other| other.lost == 0).count();
     let others = match whole {
         0 => "none had all".to_owned(),

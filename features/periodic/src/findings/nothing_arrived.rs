@@ -18,7 +18,7 @@
 //! (`ip link set BRIDGE type bridge mcast_querier 1`); a firewall must let the group's UDP port in, and IGMP or MLD.
 
 use super::group;
-use crate::analyse::Receiver;
+use crate::analyse::GroupReceiver;
 use crate::record::{PeriodicFacts, SendsToGroup};
 use msgpath_analyse::findings::wording::{finding, prefix, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
@@ -49,7 +49,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     silent.collect()
 }
 
-fn reason(one: &Receiver, sends: &SendsToGroup) -> (Confidence, String) {
+fn reason(one: &GroupReceiver, sends: &SendsToGroup) -> (Confidence, String) {
     if one.place == sends.place && one.device != sends.device {
         let why = format!(
             "it joined on {}, and the datagrams leave by {}; a group is joined on each device by itself (--join {})",

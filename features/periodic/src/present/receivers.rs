@@ -7,7 +7,7 @@ use msgpath_present::svg::{Anchor, Drawing, Scale, Svg, time_ticks};
 use msgpath_present::words;
 use msgpath_stats::quantile::Quantile;
 
-use crate::analyse::{PeriodicSummary, Receiver};
+use crate::analyse::{GroupReceiver, PeriodicSummary};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "receivers",
@@ -24,7 +24,7 @@ const ROW: f64 = 22.0;
 
 fn picture(scene: &Scene<'_>) -> Drawn {
     let Some(periodic) = scene.summary.sections.get::<PeriodicSummary>() else { return Drawn::Nothing };
-    let engines: Vec<(String, &[Receiver])> = scene
+    let engines: Vec<(String, &[GroupReceiver])> = scene
         .measured()
         .into_iter()
         .filter_map(|case| {
@@ -76,13 +76,13 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 }
 
 /// What is drawn of a receiver, ns.
-fn times_of(one: &Receiver) -> impl Iterator<Item = u64> {
+fn times_of(one: &GroupReceiver) -> impl Iterator<Item = u64> {
     let p50 = one.p50.as_ref();
     let ends = [p50.and_then(|p50| p50.ns), p50.and_then(|p50| p50.lo_ns), p50.and_then(|p50| p50.hi_ns)];
     ends.into_iter().chain([one.p99.as_ref().and_then(|p99| p99.ns)]).flatten()
 }
 
-fn draw(engine: &str, receivers: &[Receiver], scale: Scale, (low, high): (f64, f64)) -> Svg {
+fn draw(engine: &str, receivers: &[GroupReceiver], scale: Scale, (low, high): (f64, f64)) -> Svg {
     let time = |ns: u64| Glyphs::Unicode.time(ns as f64);
     let bottom = TOP + ROW * receivers.len() as f64;
     let mut drawing = Drawing::new(WIDTH, bottom + 30.0);
@@ -155,9 +155,13 @@ mod tests {
         let (run, mut summary): (_, Summary) = fixture::echo();
         assert_eq!(drawn(&FIGURE, &Scene::new(&run, &summary)), "nothing");
         let p50 = summary.cases[0].latency.quantiles.iter().find(|quantile| quantile.p == 0.5).cloned();
-        let whole = Receiver { receiver: 1, messages: 100, p50, ..Receiver::default() };
-        let silent =
-            Receiver { receiver: 2, lost: 100, place: "a place with a long name".into(), ..Receiver::default() };
+        let whole = GroupReceiver { receiver: 1, messages: 100, p50, ..GroupReceiver::default() };
+        let silent = GroupReceiver {
+            receiver: 2,
+            lost: 100,
+            place: "a place with a long name".into(),
+            ..GroupReceiver::default()
+        };
         let engine = Engine { case: summary.cases[0].case.id, receivers: vec![whole, silent], ..Engine::default() };
         summary.sections.set(PeriodicSummary { engines: vec![engine] });
         let text = drawn(&FIGURE, &Scene::new(&run, &summary));

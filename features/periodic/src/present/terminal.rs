@@ -1,7 +1,7 @@
 //! `periodic`: the times of each engine, first messages apart from steady ones, and what the processes did.
 
 use crate::analyse::PeriodicSummary;
-use crate::analyse::{Engine, Stall, Times};
+use crate::analyse::{Engine, PeriodicTimes, Stall};
 use crate::record::{Component, PeriodicFacts, PeriodicSession};
 use msgpath_analyse::Summary;
 use msgpath_core::units::Glyphs;
@@ -137,7 +137,8 @@ fn times(facts: &PeriodicFacts, engines: &[(String, &Engine)], glyphs: Glyphs) -
         .optional("lost", Align::Right, 3);
     for (name, engine) in engines {
         let first = format!("first {}", facts.first);
-        let parts: [(&str, &Times); 3] = [("all", &engine.all), (&first, &engine.first), ("steady", &engine.steady)];
+        let parts: [(&str, &PeriodicTimes); 3] =
+            [("all", &engine.all), (&first, &engine.first), ("steady", &engine.steady)];
         for (at, (part, times)) in parts.into_iter().enumerate().filter(|(_, (_, times))| times.messages > 0) {
             let paint = |span: Span| if at == 0 { Paint::Bold.span(span.text) } else { span };
             table.row([
@@ -403,7 +404,7 @@ fn before_ready(session: &PeriodicSession) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::{Engine, PeriodicSummary, Receiver, Stage, Times};
+    use crate::analyse::{Engine, GroupReceiver, PeriodicStage, PeriodicSummary, PeriodicTimes};
     use msgpath_present::fixture;
 
     #[test]
@@ -421,7 +422,7 @@ mod tests {
             cpus: 2,
             ..PeriodicFacts::default()
         });
-        let times = |messages, p50_ns| Times {
+        let times = |messages, p50_ns| PeriodicTimes {
             messages,
             lost: 3,
             min_ns: Some(8_000),
@@ -431,8 +432,13 @@ mod tests {
             max_ns: Some(40 * p50_ns),
         };
         let (all, first, steady) = (times(210_000, 70_000), times(10_500, 90_000), times(199_500, 69_000));
-        let stage =
-            Stage { name: "send call to received".into(), mean_ns: 84e3, p50_ns: 70e3, p99_ns: 630e3, max_ns: 2.8e6 };
+        let stage = PeriodicStage {
+            name: "send call to received".into(),
+            mean_ns: 84e3,
+            p50_ns: 70e3,
+            p99_ns: 630e3,
+            max_ns: 2.8e6,
+        };
         let lateness = times(15_000, 1_000);
         let engine = Engine { all, first, steady, lateness, stages: vec![stage], logged: 210_000, ..Engine::default() };
         summary.verb = "periodic".into();
@@ -453,7 +459,7 @@ mod tests {
         let (facts, _) = crate::analyse::testing::grouped();
         run.header.parts.set(facts);
         let p50 = summary.cases[0].latency.quantiles.iter().find(|quantile| quantile.p == 0.5).cloned();
-        let receiver = |receiver: u32| Receiver {
+        let receiver = |receiver: u32| GroupReceiver {
             receiver,
             place: "lab.c".into(),
             device: "v0".into(),
@@ -462,9 +468,9 @@ mod tests {
             p50: p50.clone(),
             overflowed: Some(99),
             hops: Some((1, 1)),
-            ..Receiver::default()
+            ..GroupReceiver::default()
         };
-        let all = Times { messages: 1_800, lost: 200, p50_ns: Some(20_000), ..Times::default() };
+        let all = PeriodicTimes { messages: 1_800, lost: 200, p50_ns: Some(20_000), ..PeriodicTimes::default() };
         let case = summary.cases[0].case.id;
         let engine = Engine { case, all, receivers: vec![receiver(1), receiver(2)], ..Engine::default() };
         summary.verb = "periodic".into();

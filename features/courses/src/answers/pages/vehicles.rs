@@ -13,7 +13,7 @@ use crate::answers::words::{percent, quantile_words, time, weakest};
 use crate::answers::{Cell, Page, Part, Table};
 use msgpath_analyse::summary::{CaseSummary, Confidence};
 use msgpath_analyse::words::interval;
-use msgpath_periodic::analyse::{Engine, Times};
+use msgpath_periodic::analyse::{Engine, PeriodicTimes};
 
 /// What the group of the experiment reported, µs: engine, when, least, mean, largest.
 const REPORTED: [(&str, &str, f64, f64, f64); 4] = [
@@ -178,16 +178,16 @@ fn transports(engines: &[Driven<'_>]) -> Vec<String> {
 const NONE: &str = "no message arrived";
 
 /// A quantile of some times. One that is not a number although there are messages is a lost one, which prints as such.
-fn quantile(times: &Times, p: f64, ns: Option<u64>, why: &str) -> Cell {
+fn quantile(times: &PeriodicTimes, p: f64, ns: Option<u64>, why: &str) -> Cell {
     let lost = times.messages > 0 && times.lost as f64 > (1.0 - p) * (times.messages + times.lost) as f64;
     time_or(ns.map(|ns| ns as f64).or(lost.then_some(f64::INFINITY)), why)
 }
 
-fn median(times: &Times) -> Cell {
+fn median(times: &PeriodicTimes) -> Cell {
     quantile(times, 0.5, times.p50_ns, NONE)
 }
 
-fn p99(times: &Times) -> Cell {
+fn p99(times: &PeriodicTimes) -> Cell {
     quantile(times, 0.99, times.p99_ns, "too few messages")
 }
 
