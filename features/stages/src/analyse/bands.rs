@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::split::Split;
-use super::stage::{Direction, Kind, LEG, Shape};
+use super::stage::{Kind, LEG, Shape, StageDirection};
 use super::timeline::State;
 use msgpath_analyse::stages::{Band, ranks};
 
@@ -16,7 +16,7 @@ use msgpath_analyse::stages::{Band, ranks};
 pub struct Stage {
     /// Which way; `None`: at one of the ends, not on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub direction: Option<Direction>,
+    pub direction: Option<StageDirection>,
     /// What happens in it.
     pub kind: Kind,
     /// What it is called with the boundaries that this back end sees.
@@ -118,7 +118,7 @@ pub fn stages(attributed: &[Attributed], shapes: &[Shape; 2]) -> Vec<Stage> {
         let known = !shapes[at].joined && shapes[at].receiver;
         let shown = move |(kind, used): &(Kind, bool)| *used || (*kind == Kind::Delay && known);
         let kinds = LEG.into_iter().zip(used[at]).filter(shown);
-        kinds.map(|(kind, _)| named(at, Some(Direction::ALL[at]), kind)).collect::<Vec<_>>()
+        kinds.map(|(kind, _)| named(at, Some(StageDirection::ALL[at]), kind)).collect::<Vec<_>>()
     };
     let mut stages = Vec::new();
     stages.extend(waiting.then(|| named(0, None, Kind::Waiting)));
@@ -129,7 +129,7 @@ pub fn stages(attributed: &[Attributed], shapes: &[Shape; 2]) -> Vec<Stage> {
 }
 
 fn ns(split: &Split, stage: &Stage) -> u64 {
-    split.ns(usize::from(stage.direction == Some(Direction::Reply)), stage.kind)
+    split.ns(usize::from(stage.direction == Some(StageDirection::Reply)), stage.kind)
 }
 
 /// The bands from usual to slowest, and all messages together as the last. `order`: positions in `attributed` by latency.

@@ -38,7 +38,7 @@ use msgpath_stats::order::{OrderStatistics, Rank};
 use occupants::{IdleExit, Occupants};
 use scheduler::ThreadTimes;
 use split::{Apart, Question, Reason, Round};
-use stage::{Direction, Kind, Shape};
+use stage::{Kind, Shape, StageDirection};
 
 /// A split of a smaller share of the messages is not shown.
 pub const COMPLETE: f64 = 0.95;
@@ -226,7 +226,7 @@ impl CaseStages {
     }
 
     /// Mean time of a direction in a band, ns.
-    pub fn direction_ns(&self, band: &Band, direction: Direction) -> f64 {
+    pub fn direction_ns(&self, band: &Band, direction: StageDirection) -> f64 {
         let own = |(stage, _): &(&Stage, &f64)| stage.direction == Some(direction);
         self.stages.iter().zip(&band.parts_ns).filter(own).map(|(_, ns)| ns).sum()
     }

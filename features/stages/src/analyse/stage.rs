@@ -34,23 +34,22 @@ pub(super) const fn slot(kind: Kind) -> usize {
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "StageDirection")]
-pub enum Direction {
+pub enum StageDirection {
     /// Near end to far end.
     Request,
     /// Far end to near end.
     Reply,
 }
 
-impl Direction {
+impl StageDirection {
     /// Both, in the order of time.
-    pub const ALL: [Direction; 2] = [Direction::Request, Direction::Reply];
+    pub const ALL: [StageDirection; 2] = [StageDirection::Request, StageDirection::Reply];
 
     /// As printed.
     pub fn name(self) -> &'static str {
         match self {
-            Direction::Request => "request",
-            Direction::Reply => "reply",
+            StageDirection::Request => "request",
+            StageDirection::Reply => "reply",
         }
     }
 }

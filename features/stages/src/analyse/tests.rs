@@ -393,7 +393,7 @@ fn two_hosts_are_split_each_by_its_own_clock() {
             assert_eq!((found.stages.len(), found.untraced.len()), (all.parts_ns.len(), 0));
             for (stage, ns) in found.stages.iter().zip(&all.parts_ns) {
                 let Some(direction) = stage.direction else { continue };
-                let way = usize::from(direction == Direction::Reply);
+                let way = usize::from(direction == StageDirection::Reply);
                 let expected = drawn(&there, way, &[stage.kind]);
                 // The drift within a message is nothing; what the clocks leave open is between the hosts.
                 let may = if stage.kind == Kind::Device { within + 1.0 } else { 1.0 };
@@ -439,7 +439,7 @@ fn an_end_that_could_not_trace_costs_its_own_stages() {
         // Who is traced sends one way and receives the other.
         let (sends, receives) = if far { (0, 1) } else { (1, 0) };
         let within = found.within_ns.unwrap() + 2.0;
-        let way = |way: usize| Direction::ALL[way];
+        let way = |way: usize| StageDirection::ALL[way];
         let (between, name) = ns(way(sends), Kind::Device).unwrap();
         assert_eq!(name, "device, wire and the receiver's kernel");
         let expected = drawn(&there, sends, &[Kind::Device]) + drawn(&there, sends, &at_receiver);

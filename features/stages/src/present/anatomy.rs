@@ -2,7 +2,7 @@
 //! place, time to scale; the request above, the reply below. Views from the usual message to the slowest.
 
 use crate::analyse::bands::Stage;
-use crate::analyse::stage::{Direction, Kind};
+use crate::analyse::stage::{Kind, StageDirection};
 use crate::analyse::{CaseStages, attribution};
 use msgpath_analyse::stages::Band;
 
@@ -46,7 +46,7 @@ fn lane(stage: &Stage) -> usize {
         Kind::Again | Kind::Deliver | Kind::Handler => FAR_PROGRAM,
     };
     match stage.direction {
-        Some(Direction::Reply) => request + FAR_PROGRAM,
+        Some(StageDirection::Reply) => request + FAR_PROGRAM,
         _ => request,
     }
 }
@@ -84,7 +84,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
                 data.row([
                     name.as_str().into(),
                     band.name.as_str().into(),
-                    stage.direction.map_or("", Direction::name).into(),
+                    stage.direction.map_or("", StageDirection::name).into(),
                     stage.name.as_str().into(),
                     LANES[lane(stage)].into(),
                     Datum::ns(*ns),
@@ -159,10 +159,10 @@ mod tests {
     #[test]
     fn the_way_back_mirrors_the_way_there() {
         let at = |kind, direction| lane(&Stage { kind, direction, name: String::new() });
-        assert_eq!(LANES[at(Kind::Transmit, Some(Direction::Request))], "near kernel");
-        assert_eq!(LANES[at(Kind::Transmit, Some(Direction::Reply))], "far kernel");
-        assert_eq!(LANES[at(Kind::InFlight, Some(Direction::Request))], "far kernel");
-        assert_eq!(LANES[at(Kind::InFlight, Some(Direction::Reply))], "near kernel");
-        assert_eq!((at(Kind::Handler, None), at(Kind::Again, Some(Direction::Reply))), (FAR_PROGRAM, 8));
+        assert_eq!(LANES[at(Kind::Transmit, Some(StageDirection::Request))], "near kernel");
+        assert_eq!(LANES[at(Kind::Transmit, Some(StageDirection::Reply))], "far kernel");
+        assert_eq!(LANES[at(Kind::InFlight, Some(StageDirection::Request))], "far kernel");
+        assert_eq!(LANES[at(Kind::InFlight, Some(StageDirection::Reply))], "near kernel");
+        assert_eq!((at(Kind::Handler, None), at(Kind::Again, Some(StageDirection::Reply))), (FAR_PROGRAM, 8));
     }
 }

@@ -5,7 +5,7 @@ use msgpath_present::html::figures::{Divided, Part, colour, hatched};
 
 use crate::analyse::attribution;
 use crate::analyse::bands::Stage;
-use crate::analyse::stage::{Direction, Kind};
+use crate::analyse::stage::{Kind, StageDirection};
 
 /// What the kernel tells.
 fn part(stage: &Stage) -> Part {
@@ -30,7 +30,7 @@ pub(super) fn divided(summary: &Summary, case: u32) -> Option<Divided> {
         let crosses = |stage: &Stage| stage.kind == Kind::Device && stage.direction == Some(direction);
         found.stages.iter().position(crosses)
     };
-    let borders = [way(Direction::Request), way(Direction::Reply).and_then(|at| at.checked_sub(1))];
+    let borders = [way(StageDirection::Request), way(StageDirection::Reply).and_then(|at| at.checked_sub(1))];
     for at in borders.into_iter().flatten().filter(|_| found.within_ns.is_some()) {
         parts[at].crosses = true;
     }

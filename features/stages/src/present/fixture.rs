@@ -4,7 +4,7 @@ use crate::analyse::bands::{AtReady, DelayShare, Growth, Stage};
 use crate::analyse::calls::CallTimes;
 use crate::analyse::occupants::{IdleExit, Occupant, Occupants};
 use crate::analyse::scheduler::ThreadTimes;
-use crate::analyse::stage::{Direction, Kind};
+use crate::analyse::stage::{Kind, StageDirection};
 use crate::analyse::{Attribution, CaseStages, Observer};
 use msgpath_analyse::Summary;
 use msgpath_analyse::stages::Band;
@@ -38,10 +38,10 @@ fn stages() -> CaseStages {
     let leg =
         |direction| REQUEST.map(|(kind, name, ns)| (Stage { direction: Some(direction), kind, name: name.into() }, ns));
     let handler = Stage { direction: None, kind: Kind::Handler, name: "handler".into() };
-    let rows: Vec<(Stage, [f64; 4])> = leg(Direction::Request)
+    let rows: Vec<(Stage, [f64; 4])> = leg(StageDirection::Request)
         .into_iter()
         .chain([(handler, [44.0, 46.0, 50.0, 44.0])])
-        .chain(leg(Direction::Reply).map(|(stage, ns)| (stage, ns.map(|ns| ns * 0.75))))
+        .chain(leg(StageDirection::Reply).map(|(stage, ns)| (stage, ns.map(|ns| ns * 0.75))))
         .collect();
     let band = |at: usize, name: &str, messages: u64, bursts: u64| {
         let parts_ns: Vec<f64> = rows.iter().map(|(_, ns)| ns[at]).collect();

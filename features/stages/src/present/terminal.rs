@@ -3,7 +3,7 @@
 use crate::analyse::bands::{AtReady, Stage};
 use crate::analyse::occupants::Occupant;
 use crate::analyse::scheduler::ThreadTimes;
-use crate::analyse::stage::{Direction, Kind};
+use crate::analyse::stage::{Kind, StageDirection};
 use crate::analyse::{CaseStages, attribution};
 use msgpath_analyse::Summary;
 use msgpath_analyse::one_way::FarClock;
@@ -233,7 +233,7 @@ fn stage_table(page: &mut Page, stages: &CaseStages) {
     let columns = columns(stages);
     let (style, glyphs) = (page.style, page.style.glyphs);
     let mut table = of_bands(&columns, style);
-    let mut group: Option<Option<Direction>> = None;
+    let mut group: Option<Option<StageDirection>> = None;
     for (at, stage) in stages.stages.iter().enumerate() {
         if group != Some(stage.direction) {
             group = Some(stage.direction);
@@ -241,8 +241,8 @@ fn stage_table(page: &mut Page, stages: &CaseStages) {
                 let sums =
                     columns.iter().map(|(band, _)| Span::from(time(stages.direction_ns(band, direction), glyphs)));
                 let name = match direction {
-                    Direction::Request => "request: near end to far end",
-                    Direction::Reply => "reply: far end to near end",
+                    StageDirection::Request => "request: near end to far end",
+                    StageDirection::Reply => "reply: far end to near end",
                 };
                 table.row(std::iter::once(Span::from(name)).chain(sums));
             }
@@ -326,7 +326,7 @@ fn at_ready(page: &mut Page, stages: &CaseStages) {
         .column("runnable", Align::Right)
         .column("asleep", Align::Right)
         .column("being woken", Align::Right);
-    for (direction, states) in Direction::ALL.iter().zip(&stages.at_ready) {
+    for (direction, states) in StageDirection::ALL.iter().zip(&stages.at_ready) {
         let cell = |count: u64| -> Span {
             match states.total() {
                 0 => "n/a".into(),
