@@ -16,7 +16,7 @@ use msgpath_paths::{
     AnyChannel, AnyMethod, AnyWait, Channel, Driver, End, Layout, Method, ReceiverDriver, SenderDriver, Wait, is_lossy,
     with_ends, with_receivers, with_senders,
 };
-use msgpath_sys::{affinity, clock, priority};
+use msgpath_sys::{affinity, clock, priority, socket};
 
 use crate::ends::{EchoEnds, Ends, FarWork, Looped, NearWork, OpenEnds, Pace, ReceiverEnds, SenderEnds, each};
 use crate::event_loop::{EventLoop, Sizes};
@@ -30,6 +30,8 @@ use crate::works;
 
 /// Rows between two foldings into the histogram: bounds the memory of a long round. Folding is not measured.
 const SEGMENT: u64 = 1 << 18;
+/// Bytes for which a receiver is woken that is not to be woken for less. On the slowest link it must be seen to go on.
+const WOKEN_FOR: u64 = 16 << 10;
 /// Messages between two looks at the clock where patience is limited.
 const CHUNK: u64 = 16;
 /// Most arrival stamps that one connection keeps.
@@ -215,6 +217,11 @@ pub fn run(job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> 
     }
     if let Some(work) = works::find(job.order.workload) {
         return work.run(job, channels);
+    }
+    if job.order.options.whole_messages && !is_lossy(&job.order.path.transport) {
+        let bytes = job.role.incoming(&job.order).total().min(WOKEN_FOR);
+        // One that is woken for less only takes more of a CPU.
+        channels.iter().filter_map(AnyChannel::socket).for_each(|fd| _ = socket::wake_for(fd, bytes));
     }
     let pieces = job.role.outgoing(&job.order);
     let copies = if job.role == Role::Receiver { 1 } else { copies(&job.order, pieces) };

@@ -430,7 +430,7 @@ impl Family {
     }
 }
 
-/// Where an end runs on this machine: a network namespace.
+/// Where an end runs: a network namespace of this machine, or, by its name alone, a host on which the launcher of the run starts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct EndPlace {
     /// As the user reads it.
@@ -538,6 +538,10 @@ pub struct ChannelOptions {
     /// The far end listens on a socket for each of its threads at one port (SO_REUSEPORT), and the kernel chooses among them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reuse_port: bool,
+    /// Receivers of a byte stream are woken when a whole message is there, or 16 KiB of it (SO_RCVLOWAT), not for each segment: for traffic
+    /// that goes on until it is ended, is not timed and is to take little of the CPUs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_messages: bool,
 }
 
 /// Whether a text is an address, perhaps with the device of its link.
@@ -553,6 +557,21 @@ pub const LOOPBACK: &str = "lo";
 
 fn loopback() -> String {
     LOOPBACK.into()
+}
+
+impl ChannelOptions {
+    /// What starts an agent on the host that a client is to run on; `None`: it runs on this machine, or that is no host.
+    pub fn launch_of(&self, client: &EndPlace) -> Option<Launch> {
+        let is_host = !client.name.is_empty() && client.namespace.is_empty();
+        let launch = self.launch.as_ref().filter(|_| is_host)?.on(&client.name).ok()?;
+        // What was said of an address is of the far end.
+        Some(Launch { address: None, ..launch })
+    }
+
+    /// Whether clients run on hosts.
+    pub fn has_hosts(&self) -> bool {
+        self.clients.iter().any(|client| self.launch_of(client).is_some())
+    }
 }
 
 impl Default for ChannelOptions {
@@ -581,6 +600,7 @@ impl Default for ChannelOptions {
             read_size: None,
             clients: Vec::new(),
             reuse_port: false,
+            whole_messages: false,
         }
     }
 }

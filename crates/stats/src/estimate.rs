@@ -75,6 +75,22 @@ pub fn log_estimate_in_time(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { low: Some(low), high: Some(high), ..estimate })
 }
 
+/// A positive number that all rounds have together, with its 95 % interval by the jackknife on the logarithm: from how it moves where
+/// one round is left out. Without an interval below [`MIN_ROUNDS_FOR_CLAIMS`] rounds, or where those that are left do not have it.
+/// `None`: all together do not.
+pub fn jackknife<T>(rounds: &[&T], of: impl Fn(&[&T]) -> Option<f64>) -> Option<Estimate> {
+    let log = |rounds: &[&T]| of(rounds).filter(|value| *value > 0.0 && value.is_finite()).map(f64::ln);
+    let center = log(rounds)?;
+    let without = |at: usize| log(&[&rounds[..at], &rounds[at + 1..]].concat());
+    let each: Option<Vec<f64>> = (0..rounds.len()).map(without).collect();
+    let estimate = Estimate::from(center.exp());
+    let Some(each) = each.filter(|each| each.len() >= MIN_ROUNDS_FOR_CLAIMS as usize) else { return Some(estimate) };
+    let (count, middle) = (each.len() as f64, mean(&each));
+    let spread = each.iter().map(|one| (one - middle).powi(2)).sum::<f64>() * (count - 1.0) / count;
+    let half = t_quantile(0.975, count - 1.0) * spread.sqrt();
+    Some(Estimate { low: Some((center - half).exp()), high: Some((center + half).exp()), ..estimate })
+}
+
 /// Widens the interval of a mean to those of the same mean of each level.
 pub fn widen_mean(estimate: &mut Estimate, levels: &[Estimate]) {
     let lows = levels.iter().map(|level| level.low.unwrap_or(level.value)).chain(estimate.low);
@@ -100,5 +116,22 @@ mod tests {
         assert!(alone < 160 && in_time >= 180, "{alone} {in_time}");
         let free: Vec<f64> = autoregressive(1, 40, 0.0).into_iter().map(f64::exp).collect();
         assert_eq!(log_estimate(&free), log_estimate_in_time(&free));
+    }
+
+    #[test]
+    fn of_a_mean_the_jackknife_is_the_interval_of_the_mean() {
+        let values: Vec<f64> = autoregressive(3, 20, 0.0).into_iter().map(|x| 100.0 + x).collect();
+        let rounds: Vec<&f64> = values.iter().collect();
+        let of = |rounds: &[&f64]| Some(rounds.iter().copied().sum::<f64>() / rounds.len() as f64);
+        let (own, known) = (jackknife(&rounds, of).unwrap(), mean_estimate(&values).unwrap());
+        assert!((own.value - known.value).abs() < 1e-9, "{own:?} {known:?}");
+        for (own, known) in [(own.low, known.low), (own.high, known.high)] {
+            assert!((own.unwrap() - known.unwrap()).abs() < 1e-2, "{own:?} {known:?}");
+        }
+        assert_eq!(jackknife(&rounds[..2], of).unwrap().low, None);
+        assert_eq!(jackknife::<f64>(&[], |_| None), None);
+        // One round alone has it.
+        let rare = |rounds: &[&f64]| rounds.iter().any(|one| **one == values[0]).then_some(1.0);
+        assert_eq!(jackknife(&rounds, rare), Some(Estimate::from(1.0)));
     }
 }

@@ -398,6 +398,14 @@ pub fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
     Ok(net::bind(fd, &address)?)
 }
 
+/// SO_RCVLOWAT: who waits to receive is woken when so many bytes are there; of TCP at most half of what may wait.
+///
+/// # Errors
+/// Not a socket.
+pub fn wake_for(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes.min(i32::MAX as u64) as i32)
+}
+
 /// TCP_MAXSEG before a connection is made: neither end sends larger segments.
 ///
 /// # Errors

@@ -145,6 +145,13 @@ pub fn joint(clients: &[ClientRound], one_clock: bool) -> Option<(Vec<u64>, u64)
     Some((clients.iter().map(of).collect(), ns))
 }
 
+/// Whether the receivers of a run read one clock: they are all at the server, or all its ends read one.
+pub fn one_clock(header: &RunHeader) -> bool {
+    let plan = &header.plan;
+    let fan_in = !plan.workload.is_echoed() && !plan.reverse;
+    fan_in || header.one_clock() && !plan.options.has_hosts()
+}
+
 /// One round in which all clients took part.
 struct Joint<'a> {
     /// Bytes a second of each client.
@@ -160,7 +167,7 @@ pub fn summarise(header: &RunHeader, rounds: &[RoundRecord]) -> Option<FanSummar
     let case = plan.cases.first().filter(|_| places.len() > 1)?;
     let echoed = plan.workload.is_echoed();
     let recorded = || rounds.iter().filter(|round| round.case == case.id && round.clients.len() == places.len());
-    let of = |round: &'_ RoundRecord| joint(&round.clients, header.one_clock());
+    let of = |round: &'_ RoundRecord| joint(&round.clients, one_clock(header));
     let joints: Vec<Joint<'_>> = recorded()
         .filter_map(|round| {
             let (bytes, ns) = of(round)?;

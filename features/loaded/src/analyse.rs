@@ -12,12 +12,12 @@ use msgpath_core::plan::Metric;
 use msgpath_core::schema::{NEAR, RoundRecord};
 use msgpath_record::Run;
 use msgpath_stats::describe::{mean, median};
-use msgpath_stats::estimate::{Estimate, log_estimate, mean_estimate};
+use msgpath_stats::estimate::{Estimate, jackknife, log_estimate, mean_estimate};
 use msgpath_stats::paired::Series;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{At, Direction, LoadFacts, LoadedRound, QueueLog};
+use crate::record::{At, Direction, LoadFacts, LoadedRound, Probe, QueueLog};
 
 /// Queueing disciplines in which a message does not wait behind those of other connections.
 const FAIR: [&str; 5] = ["fq_codel", "fq", "cake", "sfq", "fq_pie"];
@@ -51,6 +51,11 @@ impl Explained for LoadedSummary {
             "device_bytes" => "the device has no byte queue limits, or sysfs shows another network namespace",
             "unsent_bytes" | "unacknowledged_bytes" | "rtt_ns" => "no TCP socket of the load was found there",
             "beyond_ns" => "the queue of an end that sends was not read",
+            "connect_ns" | "request_ns" | "foreign_rpm" if path.contains("responsiveness") => {
+                "new connections were not probed, or more than a twentieth of them had no reply in time"
+            }
+            "round_trip_ns" | "loaded_rpm" => "no TCP socket of the load was read at an end that sends",
+            "rpm" => "it needs both of its parts",
             "per_minute" | "idle_per_minute" => "messages were lost, or none came",
             "added_ns" | "connect_ns" | "idle" => "no round was recorded",
             _ => "the queues of this end were not read, or the kernel does not tell",
@@ -74,6 +79,9 @@ pub struct UnderLoad {
     pub per_minute: Option<Estimate>,
     /// Time to connect under load, median over rounds, ns.
     pub connect_ns: Option<f64>,
+    /// Responsiveness as the draft of the IETF has it, without TLS.
+    #[serde(default)]
+    pub responsiveness: Responsiveness,
     /// Bits a second that passed the near device in this direction, with the headers of the link and those of the messages.
     pub load_bits: Option<Estimate>,
     /// Rounds of which queues were read.
@@ -84,6 +92,28 @@ pub struct UnderLoad {
     pub queues: Vec<EndQueue>,
     /// What is added and does not stand in these queues, ns.
     pub beyond_ns: Option<Estimate>,
+}
+
+/// Responsiveness under working conditions, in round trips a minute (RPM): `draft-ietf-ippm-responsiveness` for TCP without TLS
+/// (docs/method/loaded.md#rpm).
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Responsiveness {
+    /// Mean of the two below.
+    pub rpm: Option<Estimate>,
+    /// Of new connections: a minute by the mean of `connect_ns` and `request_ns`.
+    pub foreign_rpm: Option<Estimate>,
+    /// Of the connections of the load: a minute by `round_trip_ns`.
+    pub loaded_rpm: Option<Estimate>,
+    /// Time to connect, of new connections: mean of the fastest 95 %, ns (`tcp_f`).
+    pub connect_ns: Option<Estimate>,
+    /// From then until the reply to a request, the same, ns (`http_f`).
+    pub request_ns: Option<Estimate>,
+    /// Round trip of the load as its kernel sees it, the same, ns: in place of requests on its connections (`http_l`).
+    pub round_trip_ns: Option<Estimate>,
+    /// New connections that were begun in the rounds.
+    pub probes: u64,
+    /// Those of them that had no reply 0.5 s after their round.
+    pub unanswered: u64,
 }
 
 /// What stands at an end that sends the load.
@@ -165,6 +195,7 @@ pub fn summarise(run: &Run, facts: &LoadFacts, read: &[LoadedRound], summary: &S
             added_ns: mean_estimate(&added.values().copied().collect::<Vec<f64>>()),
             per_minute: per_minute(&rounds),
             connect_ns: connect,
+            responsiveness: responsiveness(direction, &own.values().copied().collect::<Vec<_>>()),
             load_bits: over(&own, |round| through(round.ends[NEAR].as_ref()?, direction)),
             read: own.len() as u64,
             unsteady: own.values().filter(|round| !round.steady).count() as u64,
@@ -201,9 +232,9 @@ fn per_minute(rounds: &[&RoundRecord]) -> Option<Estimate> {
 
 /// The mean of the fastest 95 % of a round, ns; `None`: more than the others were lost, or there are none.
 fn trimmed_mean(latency: &SparseHistogram) -> Option<f64> {
-    let all = latency.total() + latency.lost();
+    let all = latency.total();
     let kept = (TRIMMED * all as f64).round().max(1.0) as u64;
-    if all == 0 || latency.total() < kept {
+    if all - latency.lost() < kept {
         return None;
     }
     let (mut left, mut sum) = (kept, 0.0);
@@ -213,6 +244,44 @@ fn trimmed_mean(latency: &SparseHistogram) -> Option<f64> {
         left -= taken;
     }
     (left == 0).then(|| sum / kept as f64)
+}
+
+/// The mean of the fastest 95 % of these times, ns; `None`: more than the others have none, or there are none.
+fn trimmed(times: impl Iterator<Item = Option<u64>>) -> Option<f64> {
+    let mut times: Vec<u64> = times.map(|time| time.unwrap_or(u64::MAX)).collect();
+    times.sort_unstable();
+    times.truncate((TRIMMED * times.len() as f64).round().max(1.0) as usize);
+    let slowest = times.last()?;
+    (*slowest < u64::MAX).then(|| mean(&times.iter().map(|ns| *ns as f64).collect::<Vec<f64>>()))
+}
+
+/// RPM of the rounds of a direction, without TLS.
+fn responsiveness(direction: Direction, rounds: &[&LoadedRound]) -> Responsiveness {
+    let probes = |rounds: &[&LoadedRound], of: fn(&Probe) -> Option<u64>| {
+        trimmed(rounds.iter().flat_map(|round| round.probes.iter().flatten()).map(of))
+    };
+    let connect = |rounds: &[&LoadedRound]| probes(rounds, |probe| probe.connect_ns);
+    let request = |rounds: &[&LoadedRound]| probes(rounds, |probe| probe.reply_ns);
+    let round_trip = |rounds: &[&LoadedRound]| {
+        let logs =
+            rounds.iter().flat_map(|round| direction.senders().iter().filter_map(move |end| round.ends[*end].as_ref()));
+        let known = logs.flat_map(|log| &log.samples).filter_map(|at| at.rtt_ns).filter(|ns| *ns > 0);
+        trimmed(known.map(Some))
+    };
+    let foreign = |rounds: &[&LoadedRound]| Some(60e9 / ((connect(rounds)? + request(rounds)?) / 2.0));
+    let loaded = |rounds: &[&LoadedRound]| Some(60e9 / round_trip(rounds)?);
+    let rpm = |rounds: &[&LoadedRound]| Some((foreign(rounds)? + loaded(rounds)?) / 2.0);
+    let all = || rounds.iter().flat_map(|round| round.probes.iter().flatten());
+    Responsiveness {
+        rpm: jackknife(rounds, rpm),
+        foreign_rpm: jackknife(rounds, foreign),
+        loaded_rpm: jackknife(rounds, loaded),
+        connect_ns: jackknife(rounds, connect),
+        request_ns: jackknife(rounds, request),
+        round_trip_ns: jackknife(rounds, round_trip),
+        probes: all().count() as u64,
+        unanswered: all().filter(|probe| probe.reply_ns.is_none()).count() as u64,
+    }
 }
 
 /// The mean of a value over the samples of a round; `None`: it was not known.
@@ -376,11 +445,56 @@ mod tests {
     }
 
     #[test]
+    fn the_rpm_is_that_of_the_draft_without_tls() {
+        // Connecting takes 100 ms, a request 140 ms, a round trip of the load 150 ms: 60 s by 120 ms are 500, by 150 ms 400.
+        let bed = Bed {
+            queue_bytes: 151_400,
+            added_ns: 150.0 * MS,
+            probes: Some([100.0 * MS, 140.0 * MS]),
+            ..Bed::default()
+        };
+        let loaded = bed.summary();
+        let own = &loaded.directions[0].responsiveness;
+        for (value, known) in [
+            (&own.rpm, 450.0),
+            (&own.foreign_rpm, 500.0),
+            (&own.loaded_rpm, 400.0),
+            (&own.connect_ns, 100.0 * MS),
+            (&own.request_ns, 140.0 * MS),
+            (&own.round_trip_ns, 150.0 * MS),
+        ] {
+            let value = value.as_ref().unwrap();
+            assert!((value.value / known - 1.0).abs() < 1e-6, "{value:?} {known}");
+            assert!(value.low.is_some_and(|low| low <= value.value * 1.000_001), "{value:?}");
+        }
+        assert_eq!((own.probes, own.unanswered), (200, 0));
+        let unprobed = Bed { probes: None, ..bed.clone() }.summary();
+        let own = &unprobed.directions[0].responsiveness;
+        assert!(own.rpm.is_none() && own.foreign_rpm.is_none() && own.loaded_rpm.is_some(), "{own:?}");
+        let text = serde_json::to_string(&unprobed).unwrap();
+        assert!(
+            text.contains("it needs both of its parts") && text.contains("new connections were not probed"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_twentieth_of_new_connections_may_have_no_reply() {
+        let times = |lost: usize| trimmed((0..100).map(|at| (at >= lost).then_some(7)));
+        assert_eq!((times(5), times(6), trimmed(std::iter::empty())), (Some(7.0), None, None));
+        assert_eq!(trimmed([None].into_iter()), None);
+    }
+
+    #[test]
     fn a_trimmed_mean_leaves_out_the_slowest_twentieth() {
         let mut histogram = msgpath_core::Histogram::new();
         histogram.record_n(1_000_000, 95);
         histogram.record_n(900_000_000, 5);
         assert!((trimmed_mean(&histogram.to_sparse()).unwrap() / 1e6 - 1.0).abs() < 0.01);
+        // Of 102 the slowest five are left out, the lost ones first.
+        histogram.record_lost(2);
+        let few = trimmed_mean(&histogram.to_sparse()).unwrap() / 1e6;
+        assert!((few / ((95.0 + 2.0 * 900.0) / 97.0) - 1.0).abs() < 0.01, "{few}");
         histogram.record_lost(20);
         assert_eq!(trimmed_mean(&histogram.to_sparse()), None, "more were lost than are left out");
         assert_eq!(trimmed_mean(&msgpath_core::Histogram::new().to_sparse()), None);

@@ -6,8 +6,10 @@
 //! | `verb`, `workload` | what is typed; what its messages do |
 //! | `run` | begins and ends the load around the rounds, when it is steady |
 //! | `agent` | a session that reads the queues of its machine, as a role |
+//! | `probes` | new connections beside the load: workload, what both ends do |
 //! | `record` | what was read beside each round |
 //! | `analyse`, `findings` | the time that is added, and where it stands |
+//! | `shapes` | whole distributions, with and without what goes on beside |
 //! | `mix` | echoes and streams beside the cases of any run, each switched off in turn: `--beside`, `--under-load` |
 //! | `present` | the view on a terminal, the figure, the object in the JSON |
 #![forbid(unsafe_code)]
@@ -17,9 +19,11 @@ pub mod analyse;
 pub mod findings;
 pub mod mix;
 pub mod present;
+pub mod probes;
 pub mod record;
 mod run;
 pub mod section;
+pub mod shapes;
 #[cfg(test)]
 mod testing;
 mod verb;
@@ -29,7 +33,8 @@ use msgpath_verbs::feature::{Feature, NOTHING};
 use msgpath_verbs::verb::AnyVerb;
 
 pub static FEATURE: Feature = Feature {
-    workloads: &[&workload::LOADED],
+    workloads: &[&workload::LOADED, &probes::PROBES],
+    works: &[&probes::WORK],
     sections: &[&section::SECTION],
     views: &[&present::SECTION],
     schema: present::SCHEMA,

@@ -125,6 +125,17 @@ pub struct QueueLog {
     pub samples: Vec<At>,
 }
 
+/// A new connection that was made while a load went on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// When it was begun, ns after the round.
+    pub t_ns: u64,
+    /// How long connecting took, ns; `None`: it was not connected a little after the round.
+    pub connect_ns: Option<u64>,
+    /// From then until the reply to its request had come, ns; `None`: none had.
+    pub reply_ns: Option<u64>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadedRound {
@@ -134,8 +145,14 @@ pub struct LoadedRound {
     pub steady: bool,
     /// How long the load ran before, ns.
     pub before_ns: u64,
+    /// When its ends began to read, ns since the start of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
     /// The near and the far end; `None`: nobody reads there.
     pub ends: [Option<QueueLog>; 2],
+    /// New connections that were begun in it; `None`: none could be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Vec<Probe>>,
 }
 
 /// Appends a round.
@@ -164,7 +181,13 @@ mod tests {
         assert_eq!(rounds(place.path()).unwrap(), []);
         let samples = vec![At { t_ns: 1, backlog_bytes: Some(5), ..At::default() }];
         let log = QueueLog { device: Some("mp0".into()), kinds: vec!["tbf".into()], samples };
-        let round = |pass| LoadedRound { pass, ends: [Some(log.clone()), None], ..LoadedRound::default() };
+        let probes = Some(vec![Probe { t_ns: 1, connect_ns: Some(2), reply_ns: None }]);
+        let round = |pass| LoadedRound {
+            pass,
+            ends: [Some(log.clone()), None],
+            probes: probes.clone().filter(|_| pass > 0),
+            ..LoadedRound::default()
+        };
         append(place.path(), &round(0)).unwrap();
         append(place.path(), &round(1)).unwrap();
         assert_eq!(rounds(place.path()).unwrap(), [round(0), round(1)]);

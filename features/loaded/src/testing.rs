@@ -10,7 +10,7 @@ use msgpath_record::Run;
 use crate::analyse::LoadedSummary;
 use crate::mix::record::{MixFacts, MixRound, Other, OtherRound};
 use crate::mix::setting::Setting;
-use crate::record::{At, LoadFacts, LoadedRound, QueueLog};
+use crate::record::{At, LoadFacts, LoadedRound, Probe, QueueLog};
 use crate::section::{Mixed, Read, SECTION};
 use crate::workload::LOADED;
 
@@ -26,6 +26,8 @@ pub struct Bed {
     pub added_ns: f64,
     pub read: bool,
     pub steady: bool,
+    /// How long new connections take, and their requests, ns.
+    pub probes: Option<[f64; 2]>,
 }
 
 impl Default for Bed {
@@ -38,6 +40,7 @@ impl Default for Bed {
             added_ns: 0.0,
             read: true,
             steady: true,
+            probes: None,
         }
     }
 }
@@ -89,6 +92,12 @@ impl Bed {
         let mut round = LoadedRound { case: 1, pass, steady: self.steady, ..LoadedRound::default() };
         round.ends = [Some(log.clone()), None];
         round.ends[FAR] = Some(log);
+        let probe = |[connect, reply]: [f64; 2]| Probe {
+            t_ns: 1,
+            connect_ns: Some(connect as u64),
+            reply_ns: Some(reply as u64),
+        };
+        round.probes = self.probes.map(|times| vec![probe(times); 20]);
         round
     }
 }

@@ -5,7 +5,7 @@ use msgpath_present::html::Scene;
 use msgpath_present::html::figures::{DataTable, Datum, Drawn, Figure, Picture};
 use msgpath_present::svg::{Anchor, Drawing, Scale, Svg};
 
-use crate::analyse::{FanDirection, FanSummary, joint};
+use crate::analyse::{FanDirection, FanSummary, joint, one_clock};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "clients",
@@ -52,7 +52,7 @@ fn picture(scene: &Scene<'_>) -> Drawn {
 fn points(scene: &Scene<'_>, fan: &FanSummary) -> Vec<Vec<Point>> {
     let mut each: Vec<Vec<Point>> = vec![Vec::new(); fan.each.len()];
     for round in scene.run.rounds.iter().filter(|round| round.clients.len() == fan.each.len()) {
-        let rates = joint(&round.clients, scene.run.header.one_clock());
+        let rates = joint(&round.clients, one_clock(&scene.run.header));
         for (at, (client, points)) in round.clients.iter().zip(&mut each).enumerate() {
             let point = match fan.direction {
                 FanDirection::Both => client.latency.p50_ns.map(|ns| {
@@ -125,10 +125,10 @@ fn draw(fan: &FanSummary, each: &[Vec<Point>]) -> Svg {
         for point in &each[*at] {
             let middle = x.at(f64::from(point.pass));
             if let Some((low, high)) = point.deciles {
-                drawing.path("l s0", &[(middle, y.at(low)), (middle, y.at(high))]);
+                drawing.path("ln s0", &[(middle, y.at(low)), (middle, y.at(high))]);
             }
             let title = format!("client {}, round {}: {}", client.client, point.pass + 1, print(point.value));
-            drawing.dot("d s0", (middle, y.at(point.value)), 2.5, &title);
+            drawing.dot("f0", (middle, y.at(point.value)), 2.5, &title);
         }
     }
     let label = format!("{} clients by rounds, each from 0 to {}", chosen.len(), print(most));

@@ -3,7 +3,8 @@
 //! The median round trip without load and under it, by direction of the load, and where most of the added time stands:
 //! in the queue of the device through which the load leaves, or beyond what this run can read. *Sure*: the interval
 //! excludes 0, and bytes by rate of the queue are at least half of it. *Likely*: the time was not seen where it stands.
-//! On loopback: no link is measured, only CPUs and caches.
+//! On loopback: no link is measured, only CPUs and caches. Beside it the RPM of the IETF draft, its formula for TCP
+//! without TLS ([method](docs/method/loaded.md#rpm)).
 //!
 //! ## What it rests on
 //!
@@ -19,7 +20,7 @@
 use msgpath_analyse::findings::wording::finding;
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
-use msgpath_core::units::Glyphs;
+use msgpath_core::units::{Glyphs, three_digits};
 
 use super::loaded;
 use crate::analyse::{EndQueue, LoadedSummary, UnderLoad};
@@ -49,7 +50,8 @@ fn say(input: &Input, found: &LoadedSummary) -> Option<Sentence> {
         true => no_link(worst),
         false => place(worst, slowest - idle),
     };
-    let text = format!("Idle {}, loaded {}: {place}. p50 of this run.", time(idle), each.join(", "));
+    let rpm = if found.no_link { String::new() } else { rpm(&measured) };
+    let text = format!("Idle {}, loaded {}: {place}. p50 of this run.{rpm}", time(idle), each.join(", "));
     let number = |value: Option<f64>| value.unwrap_or(f64::NAN);
     let added = worst.added_ns.as_ref();
     let numbers = [
@@ -58,8 +60,19 @@ fn say(input: &Input, found: &LoadedSummary) -> Option<Sentence> {
         ("added_low_ns", number(added.and_then(|added| added.low))),
         ("queue_ns", number(worst.stands().and_then(|queue| queue.queue_ns.as_ref()).map(|ns| ns.value))),
         ("per_minute", number(worst.per_minute.as_ref().map(|rate| rate.value))),
+        ("rpm", number(worst.responsiveness.rpm.as_ref().map(|rpm| rpm.value))),
     ];
     Some(finding(CODE, confidence, text, numbers, next(worst, found.no_link)))
+}
+
+/// The RPM of each direction that has one, as a sentence.
+fn rpm(measured: &[(&UnderLoad, f64)]) -> String {
+    let of = |(one, _): &(&UnderLoad, f64)| {
+        let rpm = one.responsiveness.rpm.as_ref()?;
+        Some(format!("{} ({})", three_digits(rpm.value), one.direction))
+    };
+    let all: Vec<String> = measured.iter().filter_map(of).collect();
+    if all.is_empty() { String::new() } else { format!(" RPM of TCP, without TLS: {}.", all.join(", ")) }
 }
 
 /// What both ends of a load on one machine share.
@@ -129,7 +142,9 @@ mod tests {
         assert_eq!(sentences.len(), 1, "{sentences:?}");
         assert!(sentences[0].starts_with("sure: Idle 99.9 µs, loaded 121 ms (down): 121 ms (down) "), "{sentences:?}");
         let place = "stand in the queue of mp0 at the server; fq_codel there would end it";
-        assert!(sentences[0].contains(place), "{sentences:?}");
+        assert!(sentences[0].contains(place) && !sentences[0].contains("RPM"), "{sentences:?}");
+        let probed = said(&Bed { probes: Some([121.12 * MS; 2]), ..bed });
+        assert!(probed[0].ends_with(" RPM of TCP, without TLS: 495 (down)."), "{probed:?}");
     }
 
     #[test]

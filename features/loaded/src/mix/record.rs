@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use msgpath_core::Plan;
 use msgpath_core::parts::Part;
+use msgpath_core::{Plan, SparseHistogram};
 use msgpath_record::RecordError;
 use msgpath_record::lines::{self, Limits};
 use serde::{Deserialize, Serialize};
 
 /// Its name, within the folder of the run.
 const FILE: &str = "mix.jsonl";
-const LIMITS: Limits = Limits { line: 64 << 10, lines: 200_000 };
+const LIMITS: Limits = Limits { line: 256 << 10, lines: 200_000 };
 /// Most that goes on beside a case.
 pub const MOST: usize = 4;
 
@@ -50,7 +50,7 @@ pub struct MixRound {
 }
 
 /// What one of them did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OtherRound {
     /// How long it was looked at, ns.
@@ -63,8 +63,15 @@ pub struct OtherRound {
     pub p50_ns: Option<u64>,
     pub p90_ns: Option<u64>,
     pub p99_ns: Option<u64>,
+    /// All of them.
+    #[serde(with = "msgpath_core::histogram::hex", skip_serializing_if = "is_empty")]
+    pub latency: SparseHistogram,
     /// A stream: payload bits a second that came through.
     pub bits: Option<f64>,
+}
+
+fn is_empty(latency: &SparseHistogram) -> bool {
+    latency.total() == 0
 }
 
 /// Appends a round.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use msgpath_core::plan::{ChannelOptions, Extent, Placement};
 use msgpath_core::schema::{NEAR, RoundRecord, RunHeader};
 use msgpath_core::shuffle::SplitMix64;
-use msgpath_core::{Case, Plan, Problem, Target};
+use msgpath_core::{Case, Histogram, Plan, Problem, Target};
 use msgpath_run::{Background, Link, Progress, Sent};
 use msgpath_sys::{clock, say};
 
@@ -277,8 +277,16 @@ fn echoed(sent: &[Sent], (from, end): (u64, u64)) -> OtherRound {
         let at = (p * times.len() as f64).ceil().max(1.0) as usize - 1;
         times.get(at).copied().filter(|ns| *ns < u64::MAX)
     };
+    let mut latency = Histogram::new();
+    for one in inside() {
+        match one.took_ns {
+            Some(ns) => latency.record(ns),
+            None => latency.record_lost(1),
+        }
+    }
     OtherRound {
         window_ns: end.saturating_sub(from),
+        latency: latency.to_sparse(),
         messages: times.len() as u64,
         lost: inside().filter(|sent| sent.took_ns.is_none()).count() as u64,
         p50_ns: quantile(0.5),
@@ -387,6 +395,7 @@ mod tests {
         let round = echoed(&all, (10, 20));
         assert_eq!((round.messages, round.lost, round.window_ns), (4, 1, 10));
         assert_eq!((round.p50_ns, round.p90_ns, round.bits), (Some(20), None, None));
+        assert_eq!((round.latency.total(), round.latency.lost()), (4, 1));
         assert_eq!(echoed(&[], (10, 20)).p50_ns, None);
     }
 

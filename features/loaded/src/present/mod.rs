@@ -1,5 +1,6 @@
 //! Latency under load on a terminal, in the report, in the JSON.
 
+mod distributions;
 #[cfg(test)]
 mod json;
 mod queue;
@@ -14,7 +15,7 @@ pub static SECTION: Section = Section {
         terminal::view(run, summary, style).or_else(|| mix::view::terminal(run, summary, style))
     },
     leading: &[mix::figure::FIGURE],
-    figures: &[queue::FIGURE],
+    figures: &[distributions::FIGURE, queue::FIGURE],
     answers: &["loaded-queue"],
     sentences: &[crate::findings::ANSWER, crate::findings::MIX_ANSWERS[0], crate::findings::MIX_ANSWERS[1]],
     ..NOTHING

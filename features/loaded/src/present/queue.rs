@@ -43,7 +43,10 @@ fn picture(scene: &Scene<'_>) -> Drawn {
                 let name = under.direction.name();
                 data.row([name.into(), end_name(*end).into(), Datum::ns(*at), Datum::count(*bytes as u64)]);
             }
-            panels.push(draw(under, *end, &sent, &samples));
+            // Both begin when the ends begin to read; where that was not kept, with their first.
+            let begin = round.from_ns.map_or_else(|| sent.first().map_or(0.0, |point| point.0), |ns| ns as f64);
+            let since: Vec<(f64, f64)> = sent.iter().map(|(at, ns)| ((at - begin).max(0.0), *ns)).collect();
+            panels.push(draw(under, *end, &since, &samples));
         }
     }
     if panels.is_empty() {
@@ -68,31 +71,29 @@ fn queue(round: &LoadedRound, end: usize) -> Option<Vec<(f64, f64)>> {
 }
 
 fn draw(under: &UnderLoad, end: usize, sent: &[(f64, f64)], queued: &[(f64, f64)]) -> Svg {
-    let begin = sent.first().map_or(0.0, |point| point.0);
-    let sent: Vec<(f64, f64)> = sent.iter().map(|(at, ns)| (at - begin, *ns)).collect();
     let last = |points: &[(f64, f64)]| points.last().map_or(0.0, |point| point.0);
     let most = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let span = last(&sent).max(last(queued)).max(1.0);
+    let span = last(sent).max(last(queued)).max(1.0);
     let mut drawing = Drawing::new(WIDTH, TOP + 2.0 * TALL + GAP + 34.0);
     let x = Scale::linear((0.0, span), (LEFT, WIDTH - RIGHT));
     let head = format!("load {}, queue at the {}", under.direction, end_name(end));
     drawing.text("b", (0.0, 14.0), Anchor::Start, &head);
     let (upper, lower) = ((TOP, TOP + TALL), (TOP + TALL + GAP, TOP + 2.0 * TALL + GAP));
-    let times = axis(&mut drawing, upper, most(&sent), &|ns| Glyphs::Unicode.time(ns));
-    for (at, ns) in &sent {
+    let times = axis(&mut drawing, upper, most(sent), &|ns| Glyphs::Unicode.time(ns));
+    for (at, ns) in sent {
         let title = format!("{} after {}", Glyphs::Unicode.time(*ns), Glyphs::Unicode.time(*at));
-        drawing.dot("d s0", (x.at(*at), times.at(*ns)), 2.5, &title);
+        drawing.dot("f0", (x.at(*at), times.at(*ns)), 2.5, &title);
     }
     let bytes = axis(&mut drawing, lower, most(queued), &|bytes| size(bytes as u64));
     let line: Vec<(f64, f64)> = queued.iter().map(|(at, queued)| (x.at(*at), bytes.at(*queued))).collect();
-    drawing.path("l s1", &line);
+    drawing.path("ln s1", &line);
     for share in [0.0, 0.5, 1.0] {
         let at = x.at(share * span);
         drawing.text("m small", (at, lower.1 + 18.0), Anchor::Middle, &Glyphs::Unicode.time(share * span));
     }
     let label = format!(
         "{head}: messages of up to {} over a queue of up to {}",
-        Glyphs::Unicode.time(most(&sent)),
+        Glyphs::Unicode.time(most(sent)),
         size(most(queued) as u64)
     );
     drawing.finish(&label)

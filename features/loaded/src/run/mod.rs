@@ -15,7 +15,8 @@ use msgpath_core::{Case, Exit, PathName, Plan, Problem, Target, Workload};
 use msgpath_run::{Background, Begun, Link, Progress};
 use msgpath_sys::{clock, say};
 
-use crate::record::{At, Direction, LoadFacts, LoadedRound, append};
+use crate::probes;
+use crate::record::{At, Direction, LoadFacts, LoadedRound, Probe, append};
 use steady::{Look, Waits, is_steady};
 use watcher::Watcher;
 
@@ -58,8 +59,14 @@ pub struct Loading {
     watchers: [Option<Watcher>; 2],
     /// The ends that send down, and those that send up.
     loads: [Option<Background>; 2],
-    /// The round that is loaded now.
-    round: Option<LoadedRound>,
+    /// New connections beside them.
+    probes: Option<Background>,
+    /// They cannot be made, or there is no link to probe.
+    unprobed: bool,
+    /// The round that is loaded now, and when it began, ns.
+    round: Option<(LoadedRound, u64)>,
+    /// When the first round could begin, ns.
+    run_ns: Option<u64>,
     /// Bytes a second that passed the near device under load.
     passed: f64,
     /// A load was ended, and no idle round came yet.
@@ -72,14 +79,17 @@ impl Loading {
     pub fn new(shown: Box<dyn Progress>, setup: Setup) -> Self {
         Self {
             shown,
-            setup,
             options: ChannelOptions::default(),
             watchers: [None, None],
             loads: [None, None],
+            probes: None,
+            unprobed: setup.facts.shared_machine,
             round: None,
+            run_ns: None,
             passed: 0.0,
             drains: false,
             stop: msgpath_sys::signal::stop_flag(),
+            setup,
         }
     }
 
@@ -96,9 +106,43 @@ impl Loading {
         Ok(())
     }
 
+    /// What the new connections do; a run goes on without them where they fail.
+    fn probe<T>(&mut self, go: impl FnOnce(&mut Background) -> Result<T, Problem>) -> Result<Option<T>, Problem> {
+        let done = self.probes.as_mut().map(go).transpose();
+        done.or_else(|problem| self.without_probes(problem).map(|()| None))
+    }
+
+    fn without_probes(&mut self, problem: Problem) -> Result<(), Problem> {
+        if problem.exit == Exit::Interrupted {
+            return Err(problem);
+        }
+        say!("note: there is no RPM, new connections beside the load cannot be made: {}", problem.what);
+        (self.probes, self.unprobed) = (None, true);
+        Ok(())
+    }
+
+    /// Begins new connections. That of their own round is made before the load is there.
+    fn begin_probes(&mut self) -> Result<(), Problem> {
+        if self.probes.is_none() && !self.unprobed {
+            match Background::open(&self.setup.target, probes::plan(&self.options), probes::MOST as u64, LEASE) {
+                Ok(opened) => self.probes = Some(opened),
+                Err(problem) => return self.without_probes(problem),
+            }
+        }
+        let stop = self.stop;
+        self.probe(|probes| probes.begin(stop)).map(drop)
+    }
+
+    /// Ends them, when those under way had time for their replies: those that were begun between these times.
+    fn end_probes(&mut self, window: (u64, u64)) -> Result<Option<Vec<Probe>>, Problem> {
+        let rows = self.probe(Background::measured)?;
+        Ok(rows.map(|rows| probes::of_window(&rows, window)))
+    }
+
     /// Begins the load of a direction; the ends are told apart by who sends.
     fn begin(&mut self, direction: Direction) -> Result<(), Problem> {
         self.open_watchers()?;
+        self.begin_probes()?;
         let (mut cookies, mut data) = ([Vec::new(), Vec::new()], None);
         for sender in direction.senders() {
             let load = &mut self.loads[*sender];
@@ -122,9 +166,7 @@ impl Loading {
 
     /// Looks at everything once, and keeps it alive.
     fn look(&mut self, direction: Direction) -> Result<Look, Problem> {
-        for load in self.loads.iter_mut().flatten() {
-            load.look()?;
-        }
+        self.look_after_loads()?;
         let mut look = Look { t_ns: clock::now(), ..Look::default() };
         for (end, watcher) in self.watchers.iter_mut().enumerate() {
             let Some(log) = watcher.as_mut().map(Watcher::look).transpose()? else { continue };
@@ -162,6 +204,11 @@ impl Loading {
     /// Keeps what idles between its rounds from ending.
     fn keep_alive(&mut self) -> Result<(), Problem> {
         self.watchers.iter_mut().flatten().try_for_each(Watcher::keep_alive)?;
+        self.look_after_loads()
+    }
+
+    fn look_after_loads(&mut self) -> Result<(), Problem> {
+        self.probe(Background::look)?;
         self.loads.iter_mut().flatten().try_for_each(Background::look)
     }
 
@@ -172,15 +219,19 @@ impl Loading {
         let Some(steady) = self.settle(direction, alive)? else {
             return self.end().map(|()| false);
         };
-        self.watchers.iter_mut().flatten().try_for_each(Watcher::begin)?;
         let before_ns = begun.elapsed().as_nanos() as u64;
-        self.round = Some(LoadedRound { case: case.id, steady, before_ns, ..LoadedRound::default() });
+        let from = clock::now();
+        self.watchers.iter_mut().flatten().try_for_each(Watcher::begin)?;
+        let from_ns = self.run_ns.map(|run| from.saturating_sub(run));
+        let round = LoadedRound { case: case.id, steady, before_ns, from_ns, ..LoadedRound::default() };
+        self.round = Some((round, from));
         Ok(true)
     }
 
     /// Ends every load that goes on.
     fn end(&mut self) -> Result<(), Problem> {
         self.drains = true;
+        self.probe(Background::end)?;
         self.loads.iter_mut().flatten().try_for_each(Background::end)
     }
 }
@@ -206,7 +257,7 @@ fn plan(facts: &LoadFacts, options: &ChannelOptions, sender: usize) -> (Plan, u6
     let size = if facts.transport == "udp" { PACKET } else { MESSAGE };
     let case = Case { connections: facts.streams, threads: facts.streams, ..Case::new(path, Pieces::whole(size)) };
     let unpinned = Plan {
-        options: options.clone(),
+        options: ChannelOptions { whole_messages: true, ..options.clone() },
         placement: Placement::default(),
         unpinned: true,
         ..Plan::new(Workload::STREAM, vec![case.clone()])
@@ -241,6 +292,7 @@ impl Progress for Loading {
     }
 
     fn planned(&mut self, plan: &Plan) {
+        self.run_ns.get_or_insert_with(clock::now);
         self.shown.planned(plan);
     }
 
@@ -269,10 +321,12 @@ impl Progress for Loading {
     }
 
     fn after(&mut self, case: &Case, pass: Option<u32>) -> Result<(), Problem> {
-        if let Some(mut round) = self.round.take() {
+        if let Some((mut round, from)) = self.round.take() {
+            let until = clock::now();
             for (log, watcher) in round.ends.iter_mut().zip(&mut self.watchers) {
                 *log = watcher.as_mut().map(Watcher::end).transpose()?;
             }
+            round.probes = self.end_probes((from, until))?;
             self.loads.iter_mut().flatten().try_for_each(Background::look)?;
             self.end()?;
             if let Some(pass) = pass {
@@ -299,7 +353,7 @@ mod tests {
         let facts = LoadFacts { transport: "tcp".into(), streams: 4, ..LoadFacts::default() };
         for (sender, reverse) in [(NEAR, false), (FAR, true)] {
             let (plan, _) = plan(&facts, &ChannelOptions::default(), sender);
-            assert!(plan.validate().is_ok() && plan.unpinned && plan.reverse == reverse);
+            assert!(plan.validate().is_ok() && plan.unpinned && plan.reverse == reverse && plan.options.whole_messages);
             assert_eq!((plan.cases[0].connections, plan.workload.timed), (4, false));
         }
         let at = At { sent: Some(7), received: Some(5), ..At::default() };

@@ -25,7 +25,16 @@ pub fn chosen<'a>(summary: &Summary, cases: &[&'a CaseSummary]) -> (Vec<(String,
     let pieces = cases.iter().find(|case| case.case.size == size).map_or(first.case.pieces, |case| case.case.pieces);
     let same =
         |case: &&&CaseSummary| case.case.size == size && case.case.threads == threads && case.case.pieces == pieces;
-    let shown: Vec<_> = cases.iter().filter(same).map(|case| (case.case.path.to_string(), *case)).collect();
+    let shown: Vec<&CaseSummary> = cases.iter().filter(same).copied().collect();
+    let label = |case: &CaseSummary| {
+        let path = case.case.path.to_string();
+        let twice = shown.iter().filter(|other| other.case.path == case.case.path).count() > 1;
+        match case.case.label.as_ref().filter(|_| twice) {
+            Some(label) => format!("{path} {label}"),
+            None => path,
+        }
+    };
+    let shown: Vec<_> = shown.iter().map(|case| (label(case), *case)).collect();
     let message = shown.first().map_or_else(String::new, |(_, case)| words::message(&case.case));
     (shown, format!("{message}, {}", words::counted(u64::from(threads), "thread")))
 }
@@ -103,6 +112,22 @@ mod tests {
         let svg = drawing.finish("").markup();
         let named: Vec<&str> = svg.split("\"middle\">").skip(1).filter_map(|rest| rest.split('<').next()).collect();
         assert_eq!(named, ["1", "5", "10", "15", "20", "25", "30", "35", "40"]);
+    }
+
+    #[test]
+    fn cases_of_one_path_and_size_are_told_apart_by_their_labels() {
+        let (_, summary) = crate::fixture::compare();
+        let first = &summary.cases[0];
+        let labelled = |label: &str| {
+            let mut case = first.clone();
+            case.case.label = Some(label.into());
+            case
+        };
+        let cases = [labelled("alone"), labelled("beside"), first.clone()];
+        let shown: Vec<&CaseSummary> = cases.iter().collect();
+        let labels: Vec<String> = chosen(&summary, &shown).0.into_iter().map(|(label, _)| label).collect();
+        let path = first.case.path.to_string();
+        assert_eq!(labels, [format!("{path} alone"), format!("{path} beside"), path]);
     }
 
     #[test]

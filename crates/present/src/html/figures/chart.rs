@@ -84,7 +84,7 @@ impl Axis {
 }
 
 /// Ticks of a time axis, ns.
-pub(crate) fn times_between(low: f64, high: f64) -> Vec<(f64, String)> {
+pub fn times_between(low: f64, high: f64) -> Vec<(f64, String)> {
     decades((low, high), tick_name)
 }
 
@@ -111,7 +111,7 @@ fn decades((low, high): (f64, f64), print: impl Fn(f64) -> String) -> Vec<(f64, 
 }
 
 /// The positive range of values.
-pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite() && *value > 0.0).fold(None, |range, value| {
         let (low, high) = range.unwrap_or((value, value));
         Some((f64::min(low, value), f64::max(high, value)))
