@@ -130,6 +130,10 @@ pub fn execute(
         plan.unpinned = true;
         pair.near.environment.facts.insert("affinity".into(), format!("{}; threads are not pinned", reason.why));
     }
+    if plan.options.has_hosts() && plan.placement == Placement::default() {
+        // The CPUs of one host are not those of another.
+        plan.unpinned = true;
+    }
     let chosen = placement(&order, &pair.far.cpus, one_machine, threads);
     if plan.placement.of(NEAR).is_empty() && !plan.unpinned {
         plan.placement.set(NEAR, chosen.of(NEAR).to_vec());
@@ -167,6 +171,7 @@ pub fn execute(
     let (floors, clock_facts) = floors_of(&header.plan, &mut pair)?;
     (header.floors, header.ends[NEAR].clock) = (Some(floors), clock_facts);
     progress.started(&header);
+    let on_hosts = header.plan.options.has_hosts();
     let mut run = Run {
         header,
         pair,
@@ -181,7 +186,7 @@ pub fn execute(
         reserved: 0,
         done: 0,
         passes: 0,
-        others: Others::new(matches!(target, Target::Local)),
+        others: Others::new(matches!(target, Target::Local)).unless(on_hosts),
         tracer: None,
         before: Before::default(),
         unused: false,

@@ -143,11 +143,15 @@ impl Link {
         Self::near(launch::local::Local { end: "near end" }.launch()?, ANSWER)
     }
 
-    /// One of several near ends, started here in its place.
+    /// One of several near ends, started in its place or on its host.
     ///
     /// # Errors
     /// As [`Link::open`].
     fn client(place: &EndPlace, options: &ChannelOptions) -> Result<Self, Problem> {
+        if let Some(launch) = options.launch_of(place) {
+            let stream = launch::OnHost { launch: &launch }.launch()?;
+            return Self::greet(format!("client on {}", place.name), stream, ANSWER);
+        }
         if place.namespace.is_empty() {
             return Self::near_here();
         }
@@ -369,6 +373,11 @@ impl Link {
         }
     }
 
+    /// Whether this process started it, on this machine.
+    pub(crate) fn is_here(&self) -> bool {
+        self.started_here
+    }
+
     /// Its process, where it was started here.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
@@ -413,7 +422,7 @@ pub enum Side {
 
 /// Both ends of a pair.
 pub struct Pair {
-    /// The end that begins: always a process on this machine.
+    /// The end that begins: a process on this machine, or one of several clients on a host.
     pub near: Link,
     /// The end that answers.
     pub far: Link,
@@ -479,9 +488,10 @@ impl Pair {
         self.near.environment.is_machine_of(&self.far.environment)
     }
 
-    /// Both read one CLOCK_MONOTONIC.
+    /// All read one CLOCK_MONOTONIC.
     pub fn one_clock(&self) -> bool {
-        self.near.environment.shares_clock(&self.far.environment)
+        let mut nears = std::iter::once(&self.near).chain(&self.more);
+        nears.all(|near| near.environment.shares_clock(&self.far.environment))
     }
 
     /// Keeps the leases of both while something else goes on.

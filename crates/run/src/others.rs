@@ -36,6 +36,8 @@ pub struct Others {
     last: Option<Instant>,
     before: BTreeMap<u32, Stat>,
     used: BTreeMap<(u32, u64), (Stat, u64)>,
+    /// No end of the run is on this machine.
+    elsewhere: bool,
 }
 
 impl Others {
@@ -50,7 +52,14 @@ impl Others {
         let (own_name, own_start) =
             read(&proc, own).map_or((None, u64::MAX), |stat| (Some(stat.name).filter(|_| !alone), stat.started));
         let (before, used) = (BTreeMap::new(), BTreeMap::new());
-        Self { proc, own, own_name, own_start, reached: 0, begun: Instant::now(), last: None, before, used }
+        let begun = Instant::now();
+        Self { proc, own, own_name, own_start, reached: 0, begun, last: None, before, used, elsewhere: false }
+    }
+
+    /// The same; it sees nothing where all near ends are `elsewhere`.
+    #[must_use]
+    pub fn unless(self, elsewhere: bool) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// Takes a sample, unless the last one was taken a moment ago.
@@ -61,6 +70,9 @@ impl Others {
     }
 
     fn sample_now(&mut self) {
+        if self.elsewhere {
+            return;
+        }
         let Ok(tasks) = fs::read_dir(&self.proc) else { return };
         let (begin, used, first) = (Instant::now(), clock::thread_cpu(), self.last.is_none());
         let mut now = BTreeMap::new();
@@ -117,6 +129,9 @@ impl Others {
     /// Why the tasks of others are not among those that are sampled; `None`: they are. Task 1 belongs to root and is
     /// always there.
     fn unseen(&self) -> Option<String> {
+        if self.elsewhere {
+            return Some("the clients run on other hosts".into());
+        }
         let error = fs::read(self.proc.join("1/stat")).err()?;
         Some(match fs::read_dir(&self.proc) {
             Ok(_) => format!("/proc hides the tasks of others (hidepid, proc(5)): {}", error.kind()),

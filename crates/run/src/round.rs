@@ -281,7 +281,12 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
     let peer = pair.far.peer;
     for (at, side) in sides.iter().copied().enumerate() {
         let addresses = addresses[at * share..(at + 1) * share].to_vec();
-        let dial = Dial { order: each.clone(), own: clients::own(own, (at, nears), each.threads), peer, addresses };
+        let mut own = clients::own(own, (at, nears), each.threads);
+        if nears > 1 && !pair.link(side).is_here() {
+            // By another clock than this run's, and that is what its rows would say.
+            own.keep = 0;
+        }
+        let dial = Dial { order: each.clone(), own, peer, addresses };
         pair.link(side).send(&ToEnd::Dial(Box::new(dial)))?;
     }
     let (mut locals, mut connects_ns) = (Vec::new(), Vec::new());

@@ -71,7 +71,9 @@ pub fn measure_with(
     options.result.look.json |= options.result.jsonl;
     // Before the process may move into a namespace.
     let metrics = progress::open(&options.result)?;
-    places::of_clients(&mut request.plan.options.clients)?;
+    if !request.plan.options.has_hosts() {
+        places::of_clients(&mut request.plan.options.clients)?;
+    }
     // Before there is any other thread: threads stay where they were started.
     let mut places = options.connection.places.find()?;
     request.plan.options.between = places.as_mut().map(|places| {

@@ -14,8 +14,9 @@ pub(crate) static CLIENTS: Clients = Clients;
 const OPTION: &str = "clients";
 /// Verbs that have it.
 const VERBS: [&str; 2] = ["echo", "stream"];
-/// Transports whose servers take connections of several clients.
-const TRANSPORTS: [&str; 3] = ["tcp", "udp", "unix"];
+/// Transports whose servers take connections of several clients, those between hosts first.
+static TRANSPORTS: [&str; 3] = ["tcp", "udp", "unix"];
+const BETWEEN_HOSTS: usize = 2;
 /// Most bytes of messages that all connections hold at once: clients × connections × messages in flight × size.
 const MOST_BYTES: u64 = 4 << 30;
 
@@ -27,7 +28,7 @@ pub(crate) struct Clients;
 enum Named {
     /// So many here.
     Here(u32),
-    /// In places of these names.
+    /// In places of these names, or with a launcher on hosts.
     Places(Vec<String>),
 }
 
@@ -47,10 +48,9 @@ impl Named {
         }
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
         match names.len() {
-            _ if names.iter().any(String::is_empty) => {
-                Err(usage(format!("{text:?} names no clients")).hint("--clients 8, or places: --clients lab.a,lab.b"))
-            }
-            1 => Err(few().why(format!("{text:?} is the name of one place"))),
+            _ if names.iter().any(String::is_empty) => Err(usage(format!("{text:?} names no clients"))
+                .hint("--clients 8, or places or hosts: --clients lab.a,lab.b")),
+            1 => Err(few().why(format!("{text:?} is the name of one place or host"))),
             count if count > MAX_THREADS as usize => Err(many(count as u64)),
             _ => Ok(Named::Places(names)),
         }
@@ -91,8 +91,8 @@ impl Beside for Clients {
                 .hide(hidden)
                 .help_heading("Connection and place")
                 .help(
-                    "Several clients at once, each a process with -P connections of its own: so many here, or places on this machine \
-                     with --between: lab.a,lab.b. echo has it as well",
+                    "Several clients at once, each a process with -P connections of its own: so many here, places on this machine with \
+                     --between (lab.a,lab.b), or hosts with --launch (hosta,hostb). echo has it as well",
                 ),
         )
     }
@@ -107,9 +107,16 @@ impl Beside for Clients {
         let [case] = plan.cases.as_mut_slice() else {
             return Err(usage("several clients measure one path at one size").hint("one -x and one -l"));
         };
-        if !TRANSPORTS.contains(&case.path.transport.as_str()) || case.path.program.is_some() {
+        let launch = options.connection.launch.launch.as_ref().filter(|_| matches!(named, Named::Places(_)));
+        let transports = if launch.is_some() { &TRANSPORTS[..BETWEEN_HOSTS] } else { &TRANSPORTS[..] };
+        if !transports.contains(&case.path.transport.as_str()) || case.path.program.is_some() {
             return Err(usage(format!("{} has no server that several clients connect to", case.path))
-                .hint(format!("-x {}", TRANSPORTS.join(", -x "))));
+                .hint(format!("-x {}", transports.join(", -x "))));
+        }
+        if let (Some(launch), Named::Places(names)) = (launch, named) {
+            for name in names {
+                launch.on(name).map_err(|error| usage(error.to_string()).hint("--clients hosta,hostb"))?;
+            }
         }
         if case.load != Load::Closed || case.dispatch != Dispatch::Turns || plan.stages.is_some() {
             return Err(usage("several clients measure in a closed loop, a thread a connection, untraced")
@@ -134,8 +141,8 @@ impl Beside for Clients {
         }
         (case.connections, case.threads) = (connections, threads);
         if matches!(named, Named::Places(_)) && !options.connection.is_elsewhere() {
-            return Err(usage("clients in places need a server that they reach")
-                .hint("--between PLACE,SERVER with the place of the server"));
+            return Err(usage("clients in places or on hosts need a server that they reach")
+                .hint("--between PLACE,SERVER with the place of the server, or SERVER --launch ssh"));
         }
         plan.options.clients = named.clone().places();
         (plan.try_causes, plan.refine, plan.events, plan.simulate) = (false, false, false, false);
@@ -152,9 +159,13 @@ mod tests {
         assert_eq!(Named::parse("8"), Ok(Named::Here(8)));
         let places = Named::parse("lab.a, lab.b").unwrap();
         assert_eq!((places.count(), places.places()[1].name.as_str()), (2, "lab.b"));
-        for (wrong, says) in
-            [("1", "one client"), ("0", "one client"), ("257", "too many"), ("a", "one place"), ("a,,b", "no clients")]
-        {
+        for (wrong, says) in [
+            ("1", "one client"),
+            ("0", "one client"),
+            ("257", "too many"),
+            ("a", "one place or host"),
+            ("a,,b", "no clients"),
+        ] {
             let problem = Named::parse(wrong).unwrap_err().to_string();
             assert!(problem.contains(says), "{wrong}: {problem}");
         }
