@@ -42,7 +42,7 @@ use msgpath_verbs::request::random_seed;
 use msgpath_verbs::verb::Group;
 use msgpath_verbs::{cli, gates, input, looks, progress, runs, typed, verdict as held_to};
 
-use crate::agent::client::orders::{MOST_BODY, MOST_ROOTS, Secret};
+use crate::agent::client::orders::{Checks, Identity, MOST_BODY, MOST_ROOTS, Secret};
 use crate::agent::client::{TLS, http, lacking, redis};
 use crate::findings::failed::QUIT;
 use crate::serve;
@@ -88,8 +88,10 @@ Targets
   redis://HOST[:PORT]      Redis: PING, SET (or write), GET (read), DEL (delete)
   redis://USER@HOST/2      the same as a user of its access list, in database 2: --password-file
   redis+unix:///run/x.sock the same at a Unix socket (USER@ in front, ?db=2 behind it)
-  rediss://, https://      the same over TLS, in builds that have it: --cacert, --insecure-tls
+  rediss://, https://      the same over TLS, in builds that have it: --cacert, --cert and --cert-key, --insecure-tls
+  rediss+unix://, https+unix://  the same at a Unix socket; the certificate names localhost
   postgres://USER@HOST/DB  PostgreSQL, where it was built in: COMMAND is a statement, prepared once a connection; -key is $1, -value the next
+  ...DB?sslmode=require    the same over TLS, any certificate; verify-ca, verify-full check it
   postgres://USER@/DB?host=/run/postgresql   the same at the Unix socket of that folder
   http://HOST[:PORT]/PATH  GET, HEAD, PUT, POST, PATCH, DELETE or OPTIONS of PATH; with -key of PATH/KEY; the body is -value, or --body
   http+unix:///run/x.sock:/PATH, http+unix://%2Frun%2Fx.sock/PATH   the same at a Unix socket";
@@ -153,12 +155,18 @@ pub(crate) struct Arguments {
     /// HTTP/2: calls in flight are streams of one connection; https:// agrees on it by ALPN, http:// takes it for granted
     #[arg(long, conflicts_with_all = ["no_keepalive", "verify"], help_heading = "Calls")]
     http2: bool,
-    /// With https:// and rediss://: trust the certificates in FILE (PEM), and no others
+    /// With TLS: trust the certificates in FILE (PEM), and no others
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
     cacert: Option<PathBuf>,
-    /// With https:// and rediss://: take any certificate, whoever shows it
+    /// With TLS: take any certificate, whoever shows it
     #[arg(long, conflicts_with = "cacert", help_heading = "Calls")]
     insecure_tls: bool,
+    /// With TLS: the certificate that the client shows where the server asks for one (PEM), with its key where --cert-key is not typed
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = "Calls")]
+    cert: Option<PathBuf>,
+    /// With TLS: the private key of --cert (PEM); it is neither printed nor recorded
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, requires = "cert", help_heading = "Calls")]
+    cert_key: Option<PathBuf>,
     /// How long a reply may take
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_or_seconds, default_value = "10s", help_heading = "Calls")]
     timeout: u64,
@@ -223,25 +231,26 @@ fn no_postgres(text: &str) -> Result<(), Problem> {
     if is_postgres(text) {
         return Err(usage("this build has no PostgreSQL").hint("cargo build --release --features postgres"));
     }
-    #[cfg(feature = "postgres")]
-    if let Some(mode) = crate::run::client::postgres::wants_tls(text, std::env::var("PGSSLMODE").ok().as_deref())
-        .filter(|_| is_postgres(text))
-    {
-        return Err(usage(format!("rpc speaks no TLS to PostgreSQL, and sslmode={mode} requires it"))
-            .hint("sslmode=disable, on a network that nobody else reads"));
-    }
+    let _ = text;
     Ok(())
 }
 
 fn target(text: &str) -> Result<RpcTarget, Problem> {
     no_postgres(text)?;
+    #[cfg(feature = "postgres")]
+    let with_mode = match is_postgres(text) {
+        true => crate::run::client::postgres::with_mode(text, std::env::var("PGSSLMODE").ok().as_deref())?,
+        false => text.to_owned(),
+    };
+    #[cfg(feature = "postgres")]
+    let text = with_mode.as_str();
     text.parse().map_err(|error: BadTarget| match &error {
         BadTarget::Port { .. } | BadTarget::Group { .. } => problems::bad_target(text, &error),
         BadTarget::Text(_) if is_postgres(text) => usage(error.to_string())
             .hint("postgres://USER@HOST:PORT/DATABASE, or postgres://USER@/DATABASE?host=/FOLDER"),
         BadTarget::Text(_) => usage(error.to_string()).hint(
-            "HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH, with TLS rediss:// and https://; \
-             redis+unix:///SOCKET or http+unix:///SOCKET:/PATH",
+            "HOST:PORT, redis://HOST:PORT or http://HOST:PORT/PATH; redis+unix:///SOCKET or http+unix:///SOCKET:/PATH; \
+             with TLS rediss://, https://, rediss+unix://, https+unix://",
         ),
     })
 }
@@ -266,6 +275,13 @@ fn http_fields(text: &str) -> Result<String, Problem> {
         fields += &format!("{name}: {}\r\n", value.trim());
     }
     Ok(fields)
+}
+
+/// The text of certificates or of a key.
+fn pem(file: &Path) -> Result<String, Problem> {
+    let read = input::read(file, MOST_ROOTS as u64);
+    let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not text: PEM is wanted".into()));
+    text.map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))
 }
 
 /// A file name that may be empty.
@@ -500,27 +516,50 @@ impl Arguments {
     /// Whether this build speaks what the target and the options ask for.
     fn fits_tls(&self, target: &RpcTarget) -> Result<(), Problem> {
         let needs = match (target.tls, self.http2) {
-            (true, _) if target.protocol == Protocol::Redis => Some("rediss://"),
-            (true, _) => Some("https://"),
+            (true, _) => Some(match target.protocol {
+                Protocol::Redis => "rediss://",
+                #[cfg(feature = "postgres")]
+                Protocol::Postgres => "an sslmode that requires TLS",
+                _ => "https://",
+            }),
             (false, true) => Some("--http2"),
             (false, false) => None,
         };
         if let Some(what) = needs.filter(|_| !TLS) {
             return Err(lacking(what));
         }
-        let of_tls = [(self.cacert.is_some(), "--cacert"), (self.insecure_tls, "--insecure-tls")];
+        let of_tls = [
+            (self.cacert.is_some(), "--cacert"),
+            (self.insecure_tls, "--insecure-tls"),
+            (self.cert.is_some(), "--cert"),
+        ];
         match of_tls.into_iter().find(|(typed, _)| *typed && !target.tls) {
-            Some((_, option)) => Err(usage(format!("{option} is for TLS")).hint("https://HOST/PATH or rediss://HOST")),
+            Some((_, option)) => Err(usage(format!("{option} is for TLS"))
+                .hint("https://HOST/PATH, rediss://HOST or postgres://HOST/DB?sslmode=verify-full")),
             None => Ok(()),
         }
     }
 
     /// The certificates of `--cacert`.
     fn roots(&self) -> Result<Option<String>, Problem> {
-        let Some(file) = &self.cacert else { return Ok(None) };
-        let read = input::read(file, MOST_ROOTS as u64);
-        let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not text: PEM is wanted".into()));
-        text.map(Some).map_err(|why| usage(format!("{} cannot be read: {why}", file.display())))
+        self.cacert.as_deref().map(pem).transpose()
+    }
+
+    /// What is checked of the server's certificate: as typed, else as the target has it. A file of authorities is there to be used.
+    fn checks(&self, target: &RpcTarget) -> Checks {
+        match target.checks {
+            _ if self.insecure_tls => Checks::Nothing,
+            Checks::Nothing if self.cacert.is_some() => Checks::Signature,
+            checks => checks,
+        }
+    }
+
+    /// The certificate that the client shows.
+    fn identity(&self) -> Result<Option<Identity>, Problem> {
+        let Some(cert) = &self.cert else { return Ok(None) };
+        let certificates = pem(cert)?;
+        let key = self.cert_key.as_deref().map_or_else(|| Ok(certificates.clone()), pem)?;
+        Ok(Some(Identity { certificates, key: Secret::new(key) }))
     }
 
     /// The commands, checked for the protocol, and what is odd about them.
@@ -843,7 +882,8 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         closes: arguments.no_keepalive,
         http2: arguments.http2,
         roots: arguments.roots()?,
-        unchecked: arguments.insecure_tls,
+        checks: arguments.checks(&target),
+        identity: arguments.identity()?,
         verify: arguments.verify,
         timeout_ns: arguments.timeout.max(1_000_000),
         connect_timeout_ns: arguments.connect_timeout.max(1_000_000),

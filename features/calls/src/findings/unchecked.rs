@@ -4,11 +4,11 @@
 //!
 //! ## What it rests on
 //!
-//! `--insecure-tls` of the run.
+//! `--insecure-tls` of the run, or `sslmode=require` of its target.
 //!
 //! ## What to do
 //!
-//! `--cacert FILE` with the certificate of the authority that signed the server's.
+//! `--cacert FILE` with the certificate of the authority that signed the server's; with PostgreSQL `sslmode=verify-full`.
 
 use super::shared::calls;
 use msgpath_analyse::findings::wording::warning;
@@ -21,7 +21,7 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let Some(connections) = connections.filter(|connections| connections.unchecked) else { return Vec::new() };
     vec![warning(
         "W184",
-        "No certificate of the server was checked (--insecure-tls)".into(),
+        "No certificate of the server was checked (--insecure-tls, sslmode=require)".into(),
         "anyone between client and server can answer in its place, so that the times may be those of another program",
         "--cacert FILE, with the certificate of the authority that signed the server's",
         [("handshakes", (connections.full + connections.resumed) as f64)],

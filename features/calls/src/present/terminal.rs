@@ -77,7 +77,7 @@ pub(super) fn rpc(run: &Run, summary: &Summary, style: Style) -> String {
 /// What the connections speak, and how long they took to be made.
 fn said_of(page: &mut Page, connections: &RpcConnections) {
     if connections.unchecked {
-        let text = "CERTIFICATES WERE NOT CHECKED (--insecure-tls): whoever stands between could be measured.";
+        let text = "CERTIFICATES WERE NOT CHECKED: whoever stands between could be measured (W184).";
         page.hanging(&["tls   ".into()], 6, text, Paint::Red);
     }
     let line = own::connections(connections, page.style.glyphs);

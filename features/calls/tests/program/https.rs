@@ -9,6 +9,9 @@ fn a_build_without_tls_says_so_at_once() {
     for line in [
         "https://127.0.0.1:9/ GET",
         "rediss://127.0.0.1:9 PING",
+        "rediss+unix:///run/x.sock PING",
+        #[cfg(feature = "postgres")]
+        "postgres://a@127.0.0.1:9/db?sslmode=require SELECT",
         "http://127.0.0.1:9/ GET --http2",
         "rediss://:s3cret@h GET",
     ] {
@@ -74,6 +77,18 @@ mod with_tls {
         let server = Server(child);
         assert!(within(LIMIT, || TcpStream::connect(("127.0.0.1", port)).is_ok()), "it does not listen");
         Some(server)
+    }
+
+    /// A certificate of the authority for a client, and its key.
+    fn of_client(home: &Home) -> [String; 2] {
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+        openssl(home, &format!("req {key} -keyout clientkey.pem -out request.pem -subj /CN=anna")).unwrap();
+        openssl(
+            home,
+            "x509 -req -in request.pem -CA ca.pem -CAkey cakey.pem -CAcreateserial -days 2 -extfile names -out client.pem",
+        )
+        .unwrap();
+        ["client.pem", "clientkey.pem"].map(|name| home.temporary().join(name).display().to_string())
     }
 
     /// nginx at these ports: TLS with HTTP/2 by ALPN, HTTP/2 in clear text, and one that closes behind seven calls. `None`: it is
@@ -176,6 +191,96 @@ mod with_tls {
             home.run(&format!("rpc https://localhost:{tls}/ -k 9 GET --cacert {ca} {line}")).ends_with(2);
         }
         home.run("rpc redis://127.0.0.1 PING --http2").ends_with(2).says(&["--http2 is for HTTP"]);
+    }
+
+    #[test]
+    fn web_server_at_a_unix_socket_speaks_tls() {
+        let home = Home::new();
+        let Some(ca) = certificates(&home) else { return eprintln!("skipped: no openssl") };
+        let (folder, socket) = (home.temporary(), home.temporary().join("web.sock"));
+        let (shown, ca) = (folder.display(), ca.display());
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temporary: String = temporary.iter().map(|name| format!("{name}_temp_path {shown}/{name};\n")).collect();
+        let configuration = format!(
+            "daemon off; master_process off; pid {shown}/pid; error_log {shown}/log; events {{}}\n\
+             http {{ access_log off; {temporary}\n\
+             server {{ listen unix:{shown}/web.sock ssl; ssl_certificate {shown}/cert.pem; ssl_certificate_key {shown}/key.pem;\n\
+             location / {{ return 200 hello; }} }} }}\n"
+        );
+        std::fs::write(folder.join("nginx.conf"), configuration).unwrap();
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(&folder).arg("-c").arg(folder.join("nginx.conf")).arg("-e").arg(folder.join("log"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let Ok(child) = child else { return eprintln!("skipped: no nginx") };
+        let _nginx = Server(child);
+        assert!(within(LIMIT, || std::os::unix::net::UnixStream::connect(&socket).is_ok()), "it does not listen");
+        let line = format!("rpc https+unix://{}:/ -k 50 GET --cacert {ca} --no-save", socket.display());
+        reads(&home.run(&line).ends_with(0), &["GET: 50 calls answered, 0 failed", "TLS 1.", "Unix socket"]);
+    }
+
+    /// A server of Redis over TLS at a Unix socket, which Redis itself cannot be: the bytes that `openssl s_server` opens are answered here.
+    fn redis_at_socket(home: &Home, socket: &std::path::Path) -> Server {
+        use std::io::{Read, Write};
+        let mut command = Command::new("openssl");
+        command.current_dir(home.temporary()).args(["s_server", "-quiet", "-naccept", "1", "-unix"]).arg(socket);
+        command.args(["-cert", "cert.pem", "-key", "key.pem", "-CAfile", "ca.pem", "-Verify", "1"]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (mut replies, mut asked) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            let (mut all, mut part) = (Vec::new(), [0; 4096]);
+            while let Ok(got @ 1..) = asked.read(&mut part) {
+                all.extend_from_slice(&part[..got]);
+                let ping = b"*1\r\n$4\r\nPING\r\n";
+                while all.starts_with(ping) {
+                    all.drain(..ping.len());
+                    if replies.write_all(b"+PONG\r\n").and_then(|()| replies.flush()).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        assert!(within(LIMIT, || socket.exists()), "it does not listen");
+        Server(child)
+    }
+
+    #[test]
+    fn redis_at_a_unix_socket_speaks_tls_and_knows_its_client() {
+        let home = Home::new();
+        let Some(ca) = certificates(&home) else { return eprintln!("skipped: no openssl") };
+        let ([cert, key], socket) = (of_client(&home), home.temporary().join("redis.sock"));
+        let _server = redis_at_socket(&home, &socket);
+        let target = format!("rediss+unix://{}", socket.display());
+        let line = format!("rpc {target} -k 50 PING --cacert {} --cert {cert} --cert-key {key}", ca.display());
+        reads(&home.run(&line).ends_with(0), &["PING: 50 calls answered, 0 failed", "TLS 1.", "Unix socket"]);
+        let kept = std::fs::read_to_string(&key).unwrap();
+        let secret = kept.lines().nth(1).unwrap();
+        let found = Command::new("grep").args(["-rlF", secret]).arg(home.runs()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the key is in the record");
+    }
+
+    #[test]
+    fn redis_that_knows_its_clients_by_certificate_is_called() {
+        let home = Home::new();
+        let Some(ca) = certificates(&home) else { return eprintln!("skipped: no openssl") };
+        let ([cert, key], port) = (of_client(&home), free_port());
+        let mut command = Command::new("redis-server");
+        command.current_dir(home.temporary()).args(["--port", "0", "--save", "", "--bind", "127.0.0.1"]);
+        command.args(["--tls-port", &port.to_string(), "--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem"]);
+        command.args(["--tls-ca-cert-file", "ca.pem"]);
+        let Some(_redis) = started(command, port) else { return eprintln!("skipped: no redis-server") };
+        let line = format!("rpc rediss://localhost:{port} -k 100 PING --no-save --cacert {}", ca.display());
+        let output = home.run(&format!("{line} --cert {cert} --cert-key {key}")).ends_with(0);
+        reads(&output, &["PING: 100 calls answered, 0 failed"]);
+        // Certificate and key in one file, as curl has it.
+        let both = home.temporary().join("both.pem");
+        let texts = [&cert, &key].map(|file| std::fs::read_to_string(file).unwrap());
+        std::fs::write(&both, texts.concat()).unwrap();
+        home.run(&format!("{line} --cert {}", both.display())).ends_with(0);
+        home.run(&line).ends_with(4).says(&["E35", "it wants a certificate of the client", "--cert FILE"]);
+        home.run(&format!("{line} --cert {cert}")).ends_with(3).says(&["E137", "there is no private key"]);
+        home.run(&format!("{line} --cert-key {key}")).ends_with(2).says(&["--cert"]);
+        home.run("rpc redis://127.0.0.1 PING --cert x").ends_with(2).says(&["--cert is for TLS"]);
     }
 
     #[test]

@@ -40,6 +40,11 @@ fn program(name: &str, folder: &Path) -> Command {
 impl Postgres {
     /// `None`: PostgreSQL is not installed.
     fn start() -> Option<Self> {
+        Self::serving(|_| Some(Vec::new()), "")
+    }
+
+    /// With settings that are made in its folder, and with rules before the others.
+    fn serving(settings: impl FnOnce(&Path) -> Option<Vec<String>>, more: &str) -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("msgpath-postgres").tempdir_in("/tmp").unwrap();
         let at = folder.path();
         std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -47,15 +52,17 @@ impl Postgres {
         let made =
             program("initdb", at).args(["-D", "data", "-U", "anna", "--no-sync", "-A", "trust"]).status().ok()?;
         assert!(made.success());
-        let rules = "local all all trust\nhost all trusted 127.0.0.1/32 trust\nhost all plain 127.0.0.1/32 password\n\
+        let rules = more.to_owned()
+            + "local all all trust\nhost all trusted 127.0.0.1/32 trust\nhost all plain 127.0.0.1/32 password\n\
                      host all digest 127.0.0.1/32 md5\nhost all anna 127.0.0.1/32 scram-sha-256\n";
         let script = format!(
             "printf '%s' \"$0\" > data/pg_hba.conf; postgres --single -D data postgres <<'END'\n\
              alter role anna password '{SECRET}'\ncreate role trusted login\ncreate table own(n int)\ngrant all on own to public\n\
-             create role plain login password '{SECRET}'\n\
+             create role certified login\ncreate role plain login password '{SECRET}'\n\
              set password_encryption='md5'; create role digest login password '{SECRET}'\nEND\n"
         );
-        assert!(program("sh", at).args(["-c", &script, rules]).status().unwrap().success());
+        assert!(program("sh", at).args(["-c", &script, &rules]).status().unwrap().success());
+        let settings = settings(at)?;
         let port = free_port();
         let socket = at.display().to_string();
         let child = program("postgres", at)
@@ -71,6 +78,7 @@ impl Postgres {
                 "-c",
                 "fsync=off",
             ])
+            .args(settings)
             .spawn()
             .ok()?;
         let server = Self { folder, port, child };
@@ -196,7 +204,10 @@ fn every_way_to_say_who_calls_hides_the_password() {
 fn what_rpc_does_not_speak_to_postgres_is_refused_by_name() {
     let home = Home::new();
     let rpc = |words: &[&str]| home.msgpath(&[&["rpc"], words].concat()).ends_with(2);
-    rpc(&["postgres://a@h/db?sslmode=require", "SELECT 1"]).says(&["sslmode=require", "no TLS"]);
+    #[cfg(not(feature = "tls"))]
+    rpc(&["postgres://a@h/db?sslmode=require", "SELECT 1"]).says(&["E136", "an sslmode that requires TLS", "no TLS"]);
+    rpc(&["postgres://a@h/db?sslrootcert=/x", "SELECT 1"]).says(&["sslrootcert", "--cacert FILE"]);
+    rpc(&["postgres://a@h/db?sslmode=maybe", "SELECT 1"]).says(&["postgres://USER@HOST:PORT/DATABASE"]);
     rpc(&["postgres://a@h/db", "SELECT 1", "--verify"]).says(&["--verify"]);
     rpc(&["postgres://a@h/db", "SELECT 1", "--no-keepalive"]).says(&["--no-keepalive is for HTTP"]);
     let odd = rpc(&["postgres://a:s3cret@h/db?x=1", "SELECT 1"]).says(&["postgres://USER@HOST:PORT/DATABASE"]);
@@ -221,5 +232,97 @@ fn a_server_that_lies_ends_the_run_with_its_reason() {
         let target = format!("postgres://a@127.0.0.1:{port}/db");
         Home::new().msgpath(&["rpc", &target, "SELECT 1"]).ends_with(3).says(&[code]);
         serving.join().unwrap();
+    }
+}
+
+#[cfg(feature = "tls")]
+mod with_tls {
+    use super::*;
+
+    fn openssl(at: &Path, line: &str) -> Option<()> {
+        let made = program("openssl", at).args(line.split(' ')).status().ok()?;
+        assert!(made.success(), "openssl {line}");
+        Some(())
+    }
+
+    /// An authority, a certificate for localhost and one for the user `certified`; the settings of a server that has them. `None`:
+    /// there is no openssl.
+    fn certificates(at: &Path) -> Option<Vec<String>> {
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+        let signed = "-CA ca.pem -CAkey cakey.pem -CAcreateserial -days 2 -extfile names";
+        let names = at.join("names");
+        std::fs::write(&names, "subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n").unwrap();
+        openssl(at, &format!("req -x509 {key} -days 2 -keyout cakey.pem -out ca.pem -subj /CN=authority"))?;
+        for (name, subject) in [("server", "localhost"), ("client", "certified")] {
+            openssl(at, &format!("req {key} -keyout {name}key.pem -out request.pem -subj /CN={subject}"))?;
+            openssl(at, &format!("x509 -req -in request.pem {signed} -out {name}.pem"))?;
+        }
+        let file = |name: &str| at.join(name).display().to_string();
+        let settings = [
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={}", file("server.pem")),
+            format!("ssl_key_file={}", file("serverkey.pem")),
+            format!("ssl_ca_file={}", file("ca.pem")),
+        ];
+        Some(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect())
+    }
+
+    #[test]
+    fn sslmode_says_whether_tls_is_spoken_and_what_is_checked() {
+        let Some(server) = Postgres::serving(certificates, "hostssl all certified 127.0.0.1/32 cert\n") else {
+            return eprintln!("skipped: no PostgreSQL (initdb), or no openssl");
+        };
+        let home = Home::new();
+        let file = |name: &str| server.folder.path().join(name).display().to_string();
+        let rpc = |host: &str, user: &str, mode: &str, more: &[&str]| {
+            let target = format!("postgres://{user}@{host}:{}/postgres?sslmode={mode}", server.port);
+            home.msgpath(&[&["rpc", target.as_str(), "-k", "50", "SELECT 1"], more].concat())
+        };
+        let ca = file("ca.pem");
+        let ca = ["--cacert", ca.as_str()];
+        let answered = "SELECT 1: 50 calls answered, 0 failed";
+        rpc("127.0.0.1", "trusted", "require", &[]).ends_with(0).shows(&[answered, "TLS 1.3", "W184"]);
+        let target = home.run("show @last --json").ends_with(0).json()["target"].as_str().unwrap().to_owned();
+        assert!(target.ends_with("/postgres?sslmode=require"), "{target}");
+        rpc("localhost", "trusted", "verify-full", &ca).ends_with(0).shows(&[answered, "TLS 1.3"]);
+        rpc("127.0.0.1", "trusted", "verify-ca", &ca).ends_with(0).shows(&[answered]);
+        rpc("127.0.0.1", "trusted", "verify-full", &ca).ends_with(3).says(&["E137", "is for another name"]);
+        // A file of authorities is there to be used; the machine's trust none of ours.
+        for mode in ["verify-ca", "verify-full"] {
+            rpc("localhost", "trusted", mode, &[]).ends_with(3).says(&["E137", "signed by none"]);
+        }
+        let own = [file("client.pem"), file("clientkey.pem")];
+        let own = ["--cert", own[0].as_str(), "--cert-key", own[1].as_str()];
+        rpc("127.0.0.1", "certified", "require", &own).ends_with(0).shows(&[answered]);
+        rpc("127.0.0.1", "certified", "require", &[]).ends_with(3).says(&["E65", "certificate"]);
+        rpc("127.0.0.1", "anna", "require", &["--password-file", &server.password_file().display().to_string()])
+            .ends_with(0)
+            .shows(&[answered]);
+        let plain = rpc("127.0.0.1", "trusted", "disable", &[]).ends_with(0).shows(&[answered]);
+        assert!(!plain.out.contains("TLS 1.3"), "{}", plain.out);
+    }
+
+    #[test]
+    fn server_that_speaks_no_tls_is_named() {
+        for (answer, said) in [
+            (&b"N"[..], "it speaks none"),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "what it answers is not PostgreSQL"),
+            (b"", "it closed the connection"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let serving = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut asked = [0; 8];
+                stream.read_exact(&mut asked).unwrap();
+                assert_eq!(asked, [0, 0, 0, 8, 4, 210, 22, 47], "SSLRequest");
+                let _ = stream.write_all(answer);
+            });
+            let home = Home::new();
+            let mut command = home.command(&["rpc", &format!("postgres://a@127.0.0.1:{port}/db"), "SELECT 1"]);
+            command.env("PGSSLMODE", "require");
+            Running::new(command).finish(LIMIT).ends_with(3).says(&["E137", said]);
+            serving.join().unwrap();
+        }
     }
 }

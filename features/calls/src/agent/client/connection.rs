@@ -187,6 +187,9 @@ impl Inbox {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     return Err(Broken::Foreign(error.to_string()));
                 }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted && self.have == 0 => {
+                    return Err(Broken::Parted(error.to_string()));
+                }
                 Err(_) => return Err(watch.reason(self.have)),
             };
             calls.recv_calls += 1;
@@ -307,6 +310,7 @@ impl Server {
         };
         let (mut stream, mut shaken) = (Stream::from(stream), None);
         if let Some(client) = &self.tls {
+            self.greeting.ask_for_tls(&stream, self.timeout)?;
             let (tls, made) = client.shake(stream.as_fd(), self.timeout, stop)?;
             (stream, shaken) = (stream.with(tls), Some(made));
         }
@@ -379,7 +383,16 @@ impl Connection {
 /// [`Broken`].
 #[inline(always)]
 pub fn send(stream: &Stream, message: &[u8], watch: &Watch, calls: &mut CallCounts) -> Result<(), Broken> {
-    stream.send(message, calls).map_err(|_| watch.reason(0))
+    stream.send(message, calls).map_err(|_| parted(stream, watch))
+}
+
+/// Why a connection takes no more: what the server said in the way of TLS before it closed, if it said something.
+#[cold]
+fn parted(stream: &Stream, watch: &Watch) -> Broken {
+    match stream.last_words() {
+        Some(why) => Broken::Parted(why),
+        None => watch.reason(0),
+    }
 }
 
 fn nobody(address: &Endpoint, error: &io::Error) -> Problem {

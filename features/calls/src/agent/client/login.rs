@@ -48,6 +48,21 @@ impl Greeting {
         }
     }
 
+    /// Asks for TLS where the protocol wants to be asked. The answer is one byte: what comes behind it belongs to TLS.
+    ///
+    /// # Errors
+    /// E137: the server has none.
+    pub fn ask_for_tls(&self, stream: &Stream, patience: Duration) -> Result<(), Problem> {
+        match self {
+            Greeting::None | Greeting::Redis(_) => {
+                let _ = (stream, patience);
+                Ok(())
+            }
+            #[cfg(feature = "postgres")]
+            Greeting::Postgres { .. } => ask_for_tls(stream, patience),
+        }
+    }
+
     /// Says it on a connection, and waits for the answers. Returns what the server calls itself, where it says so.
     ///
     /// # Errors
@@ -62,6 +77,23 @@ impl Greeting {
             }
         }
     }
+}
+
+/// Asks PostgreSQL for TLS.
+#[cfg(feature = "postgres")]
+fn ask_for_tls(stream: &Stream, patience: Duration) -> Result<(), Problem> {
+    const PORT: &str = "the port of a PostgreSQL server (5432, unless it was told otherwise)";
+    let mut answer = [0];
+    let asked = send(stream, &super::postgres::asks_for_tls());
+    let (why, hint) = match asked.and_then(|()| receive(stream, &mut answer, patience)) {
+        Ok(_) if answer == *b"S" => return Ok(()),
+        Ok(_) if answer == *b"N" => {
+            ("it speaks none".to_owned(), "ssl = on in its postgresql.conf; here sslmode=disable")
+        }
+        Ok(_) => ("what it answers is not PostgreSQL".to_owned(), PORT),
+        Err(why) => (why, PORT),
+    };
+    Err(Problem::new("E137", Exit::CannotStart, "no TLS with the PostgreSQL server".to_owned()).why(why).hint(hint))
 }
 
 /// Makes a connection to PostgreSQL ready for calls.
@@ -117,7 +149,7 @@ fn refusal(why: super::postgres::Refused, login: &Login, database: &str, stateme
         Refused::NoPassword => problem(format!("the server wants a password of user {user}"))
             .hint("--password-file FILE, or PGPASSWORD in the environment"),
         Refused::Method(method) => problem(format!("the server wants to know user {user} by {}", shown(&method)))
-            .why("spoken are trust, password, md5 and SCRAM-SHA-256, without TLS")
+            .why("spoken are trust, password, md5, SCRAM-SHA-256, and a certificate over TLS")
             .hint("another line of pg_hba.conf for this user and address"),
         Refused::Foreign(why) => problem("the server did not take the greeting of PostgreSQL".into())
             .why(why)

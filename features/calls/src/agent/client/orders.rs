@@ -147,10 +147,42 @@ pub struct TlsOrder {
     pub name: String,
     /// Certificates to trust, in PEM; `None`: those of this machine.
     pub roots: Option<String>,
-    /// Any certificate is taken.
-    pub unchecked: bool,
+    /// What is checked of the server's certificate.
+    pub checks: Checks,
+    /// The certificate that the client shows where it is asked for one.
+    pub identity: Option<Identity>,
     /// The one protocol that is offered by ALPN.
     pub protocol: Option<String>,
+}
+
+impl TlsOrder {
+    /// Bytes of the longest text of certificates or keys in it.
+    fn longest(&self) -> usize {
+        let own = self.identity.iter().flat_map(|own| [own.certificates.len(), own.key.0.len()]);
+        own.chain(self.roots.as_ref().map(String::len)).max().unwrap_or(0)
+    }
+}
+
+/// What is checked of a server's certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Checks {
+    /// Who signed it, and that it names the server.
+    #[default]
+    All,
+    /// Who signed it: `sslmode=verify-ca` of PostgreSQL.
+    Signature,
+    /// Nothing: any certificate is taken.
+    Nothing,
+}
+
+/// A client's certificate with its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The certificate and those between it and an authority, in PEM.
+    pub certificates: String,
+    /// The private key, in PEM.
+    pub key: Secret,
 }
 
 /// Who calls, and which database.
@@ -166,7 +198,7 @@ pub struct Login {
     pub cluster: bool,
 }
 
-/// A password. It goes to the end that calls and to the server, and is never printed.
+/// A password or a private key. It goes to the end that calls, a password to the server too, and is never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(pub(super) String);
@@ -250,7 +282,7 @@ impl CallOrder {
         if self.threads != self.connections && alone {
             return Err("a thread with several connections of a schedule, or with several calls in flight");
         }
-        if self.tls.as_ref().and_then(|tls| tls.roots.as_ref()).is_some_and(|pem| pem.len() > MOST_ROOTS) {
+        if self.tls.as_ref().is_some_and(|tls| tls.longest() > MOST_ROOTS) {
             return Err("certificates out of range");
         }
         if matches!(self.load, Load::Open { rate, .. } if rate.value() <= 0.0) {

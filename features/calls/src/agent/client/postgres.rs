@@ -370,6 +370,13 @@ impl<'a> Hello<'a> {
     }
 }
 
+/// What asks for TLS before anything else is said.
+pub fn asks_for_tls() -> Vec<u8> {
+    let mut out = BytesMut::new();
+    frontend::ssl_request(&mut out);
+    out.to_vec()
+}
+
 /// A message to the server.
 fn made(put: impl FnOnce(&mut BytesMut) -> std::io::Result<()>) -> Result<Vec<u8>, Refused> {
     let mut out = BytesMut::new();

@@ -66,6 +66,19 @@ impl Stream {
             Some(tls) => tls.open(buffer, |sealed| msg::recv_now(self.fd.as_fd(), sealed)),
         }
     }
+
+    /// What the server said in the way of TLS when it ended the connection; `None`: nothing.
+    pub fn last_words(&self) -> Option<String> {
+        self.tls.as_ref()?;
+        let mut rest = [0; 4096];
+        loop {
+            match self.recv_now(&mut rest) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return Some(error.to_string()),
+                _ => return None,
+            }
+        }
+    }
 }
 
 #[inline(always)]

@@ -18,13 +18,13 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind,
     RootCertStore, SignatureScheme,
 };
 
-use super::orders::TlsOrder;
+use super::orders::{Checks, Identity, Secret, TlsOrder};
 use crate::record::Shaken;
 
 /// Bytes of one read from the kernel: a record and a little more.
@@ -37,6 +37,8 @@ const LOOK_MS: i32 = 50;
 pub struct Client {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    /// The client has a certificate to show.
+    has_identity: bool,
 }
 
 /// A connection of TLS whose handshake is done. Who sends and who receives have buffers of their own.
@@ -44,6 +46,8 @@ pub struct Tls {
     connection: Mutex<ClientConnection>,
     outgoing: Mutex<Vec<u8>>,
     incoming: Mutex<Incoming>,
+    /// The client has a certificate to show.
+    has_identity: bool,
 }
 
 /// What the kernel gave and rustls has not taken yet.
@@ -76,15 +80,15 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| Problem::new("E137", Exit::CannotStart, format!("TLS cannot begin: {error}")))?;
-        let mut config = match order.unchecked {
-            true => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
-                .with_no_client_auth(),
-            false => {
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(order)?), provider).build();
-                let verifier = verifier.map_err(|error| no_roots(&error.to_string()))?;
-                builder.with_webpki_verifier(verifier).with_no_client_auth()
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier(order, provider)?);
+        let mut config = match &order.identity {
+            None => builder.with_no_client_auth(),
+            Some(own) => {
+                let (chain, key) = own.parsed()?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| match error {
+                    Error::InconsistentKeys(_) => no_identity("the private key is not that of the certificate"),
+                    error => no_identity(&error.to_string()),
+                })?
             }
         };
         config.alpn_protocols = order.protocol.iter().map(|name| name.clone().into_bytes()).collect();
@@ -96,7 +100,7 @@ impl Tls {
                 format!("{:?} is no name of a certificate: {error}", shown(&order.name)),
             )
         })?;
-        Ok(Client { config: Arc::new(config), name })
+        Ok(Client { config: Arc::new(config), name, has_identity: order.identity.is_some() })
     }
 
     /// Encrypts a message and hands it to `send`, in one piece.
@@ -119,7 +123,7 @@ impl Tls {
     /// Reads what can be decrypted, at least a byte; 0: the server has closed. `recv` is asked for more where that is needed.
     ///
     /// # Errors
-    /// As `recv`; `InvalidData`: no TLS, or an alert.
+    /// As `recv`; `InvalidData`: no TLS; `ConnectionAborted`: the server ends it, with its reason.
     pub fn open(&self, buffer: &mut [u8], mut recv: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let incoming = &mut *self.incoming.lock().expect("no holder panics");
         let mut ended = false;
@@ -136,15 +140,27 @@ impl Tls {
                     return Ok(0);
                 }
                 if incoming.at < incoming.end {
-                    incoming.feed(&mut connection).map_err(|error| {
-                        io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {}", shown(&error.to_string())))
-                    })?;
+                    incoming.feed(&mut connection).map_err(|error| self.broken(&error))?;
                     continue;
                 }
             }
             (incoming.at, incoming.end) = (0, 0);
             incoming.end = recv(&mut incoming.bytes)?;
             ended = incoming.end == 0;
+        }
+    }
+}
+
+impl Tls {
+    /// What ended TLS behind the handshake. With TLS 1.3 a server looks at the client's certificate only then.
+    fn broken(&self, error: &Error) -> io::Error {
+        match error {
+            Error::AlertReceived(alert) => {
+                let what = about_identity(*alert, self.has_identity).map(|(what, hint)| format!("{what} ({hint})"));
+                let what = what.unwrap_or_else(|| format!("alert {alert:?} of TLS"));
+                io::Error::new(io::ErrorKind::ConnectionAborted, what)
+            }
+            error => io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {}", shown(&error.to_string()))),
         }
     }
 }
@@ -197,7 +213,7 @@ impl Client {
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         };
         let (connection, outgoing, incoming) = (Mutex::new(connection), Mutex::new(outgoing), Mutex::new(incoming));
-        Ok((Tls { connection, outgoing, incoming }, shaken))
+        Ok((Tls { connection, outgoing, incoming, has_identity: self.has_identity }, shaken))
     }
 
     /// More of what the server says in the handshake.
@@ -237,19 +253,41 @@ impl Client {
             Error::AlertReceived(AlertDescription::UnrecognisedName) => {
                 ("it serves no site of this name".into(), "the name that its certificate has")
             }
-            Error::AlertReceived(AlertDescription::CertificateRequired | AlertDescription::AccessDenied) => {
-                ("it wants a certificate of the client, and msgpath has none".into(), "a port that asks for none")
-            }
             Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_) => {
                 ("it speaks no version or cipher that is safe: TLS 1.2 and 1.3 are spoken".into(), "a newer server")
             }
-            Error::AlertReceived(alert) => (format!("it refuses the handshake (alert {alert:?})"), "its log"),
+            Error::AlertReceived(alert) => match about_identity(*alert, self.has_identity) {
+                Some((what, hint)) => (what.into(), hint),
+                None => (format!("it refuses the handshake (alert {alert:?})"), "its log"),
+            },
             error => (shown(&error.to_string()).into_owned(), ""),
         };
         Problem::new("E137", Exit::CannotStart, format!("no TLS with {name}: {what}"))
             .why(shown(&error.to_string()))
             .hint(hint)
     }
+}
+
+/// What an alert says of the client's certificate, and what to do; `None`: it is about something else.
+fn about_identity(alert: AlertDescription, has_one: bool) -> Option<(&'static str, &'static str)> {
+    use AlertDescription as Alert;
+    Some(match (alert, has_one) {
+        (Alert::CertificateRequired | Alert::AccessDenied | Alert::BadCertificate, false) => {
+            ("it wants a certificate of the client", "--cert FILE --cert-key FILE")
+        }
+        (Alert::CertificateExpired, true) => ("the client's certificate has expired", "a new one, or the clock there"),
+        (
+            Alert::UnknownCA
+            | Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateUnknown
+            | Alert::CertificateRevoked
+            | Alert::AccessDenied
+            | Alert::DecryptError,
+            true,
+        ) => ("it does not accept the client's certificate", "--cert of an authority that the server trusts"),
+        _ => return None,
+    })
 }
 
 /// What is wrong with a certificate, and what to do.
@@ -307,6 +345,46 @@ fn roots(order: &TlsOrder) -> Result<RootCertStore, Problem> {
     }
 }
 
+/// What checks the server's certificate.
+fn verifier(order: &TlsOrder, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
+    if order.checks == Checks::Nothing {
+        return Ok(Arc::new(Lenient { provider, signature: None }));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(order)?), Arc::clone(&provider)).build();
+    let verifier = verifier.map_err(|error| no_roots(&error.to_string()))?;
+    Ok(match order.checks {
+        Checks::Signature => Arc::new(Lenient { provider, signature: Some(verifier) }),
+        _ => verifier,
+    })
+}
+
+impl Identity {
+    /// Certificates and key as rustls takes them.
+    fn parsed(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Problem> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(self.certificates.as_bytes()).collect();
+        let chain = chain.map_err(|error| no_identity(&format!("--cert: {error}")))?;
+        if chain.is_empty() {
+            return Err(no_identity("--cert has no certificate (-----BEGIN CERTIFICATE-----)"));
+        }
+        // What is wrong with a key is not said in the words of who has read it: they might show a part of it.
+        let Secret(key) = &self.key;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| match key.contains("ENCRYPTED") {
+            true => no_identity("the private key is encrypted")
+                .hint("openssl pkey -in KEY -out PLAIN, and --cert-key PLAIN"),
+            false => no_identity(
+                "there is no private key (-----BEGIN PRIVATE KEY-----) in --cert-key, or in --cert without it",
+            ),
+        })?;
+        Ok((chain, key))
+    }
+}
+
+fn no_identity(why: &str) -> Problem {
+    Problem::new("E137", Exit::CannotStart, "no certificate of the client to show".to_owned())
+        .why(shown(why))
+        .hint("--cert FILE and --cert-key FILE, in PEM")
+}
+
 fn no_roots(why: &str) -> Problem {
     Problem::new("E137", Exit::CannotStart, "no certificate of an authority to trust".to_owned())
         .why(shown(why))
@@ -323,20 +401,32 @@ fn write(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes every certificate, as `--insecure-tls` asks; the server must still own the one that it shows.
+/// Takes every certificate, as `--insecure-tls` asks, or one of any name that is signed as it should be; the server must still own the
+/// one that it shows.
 #[derive(Debug)]
-struct Unchecked(Arc<CryptoProvider>);
+struct Lenient {
+    provider: Arc<CryptoProvider>,
+    /// What checks who signed it.
+    signature: Option<Arc<WebPkiServerVerifier>>,
+}
 
-impl ServerCertVerifier for Unchecked {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
+        let Some(signature) = &self.signature else { return Ok(ServerCertVerified::assertion()) };
+        // The name is looked at last, when all else is right.
+        match signature.verify_server_cert(certificate, between, name, ocsp, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            checked => checked,
+        }
     }
 
     fn verify_tls12_signature(
@@ -345,7 +435,7 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -354,11 +444,11 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -373,7 +463,7 @@ mod tests {
     use rcgen::{
         BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
     };
-    use rustls::pki_types::PrivateKeyDer;
+    use rustls::server::WebPkiClientVerifier;
     use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
@@ -406,6 +496,8 @@ mod tests {
         certificate: CertificateDer<'static>,
         key: KeyPair,
         protocol: Option<&'static str>,
+        /// It wants a certificate of each client, of one of these authorities.
+        clients: Option<RootCertStore>,
     }
 
     impl Authority {
@@ -415,7 +507,7 @@ mod tests {
             change(&mut params);
             let key = KeyPair::generate().unwrap();
             let certificate = params.signed_by(&key, &self.issuer).unwrap().der().clone();
-            Serves { certificate, key, protocol: None }
+            Serves { certificate, key, protocol: None, clients: None }
         }
     }
 
@@ -425,7 +517,15 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let key = PrivateKeyDer::Pkcs8(serves.key.serialize_der().into());
         let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = match serves.clients {
+            None => builder.with_no_client_auth(),
+            Some(roots) => {
+                let provider = Arc::new(default_provider());
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                builder.with_client_cert_verifier(verifier.unwrap())
+            }
+        };
         let mut config = builder.with_single_cert(vec![serves.certificate], key).unwrap();
         config.alpn_protocols = serves.protocol.iter().map(|name| name.as_bytes().to_vec()).collect();
         let config = Arc::new(config);
@@ -445,7 +545,8 @@ mod tests {
     }
 
     fn order(roots: &str) -> TlsOrder {
-        TlsOrder { name: "localhost".into(), roots: Some(roots.to_owned()), unchecked: false, protocol: None }
+        let (name, roots) = ("localhost".into(), Some(roots.to_owned()));
+        TlsOrder { name, roots, checks: Checks::All, identity: None, protocol: None }
     }
 
     /// Connects as an order says.
@@ -538,12 +639,90 @@ mod tests {
             assert_eq!((problem.code.as_str(), problem.exit), ("E137", Exit::CannotStart), "{problem}");
             assert!(problem.what.contains(said) && problem.hint.contains(advice), "{said}: {problem}");
             // Unchecked, each is taken.
-            let unchecked = TlsOrder { unchecked: true, roots: None, ..order("") };
+            let unchecked = TlsOrder { checks: Checks::Nothing, roots: None, ..order("") };
             let (tls, _, stream) = shake(&Tls::client(&unchecked).unwrap(), address).unwrap();
             echo(&tls, &stream, b"hello");
             drop((tls, stream));
             server.join().unwrap();
         }
+    }
+
+    #[test]
+    fn name_of_a_certificate_counts_unless_only_its_signature_does() {
+        let (ours, other) = (authority(), named("another"));
+        let elsewhere = |authority: &Authority| {
+            authority.signs(|params| {
+                params.subject_alt_names = CertificateParams::new(vec!["b.example".into()]).unwrap().subject_alt_names;
+            })
+        };
+        for (serves, taken) in [(elsewhere(&ours), true), (elsewhere(&other), false)] {
+            let (address, server) = serve(serves, 1);
+            let order = TlsOrder { checks: Checks::Signature, ..order(&ours.pem) };
+            assert_eq!(shake(&Tls::client(&order).unwrap(), address).is_ok(), taken);
+            server.join().unwrap();
+        }
+    }
+
+    /// A certificate that an authority gave a client.
+    fn identity(authority: &Authority) -> Identity {
+        let signed = authority.signs(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
+        let key = STANDARD.encode(signed.key.serialize_der());
+        let key = format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n");
+        Identity { certificates: pem(&signed.certificate), key: Secret::new(key) }
+    }
+
+    #[test]
+    fn a_client_shows_its_certificate_where_it_is_wanted() {
+        let (ours, other) = (authority(), named("another"));
+        let roots = || {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(ours.pem.as_bytes()).unwrap()).unwrap();
+            Some(roots)
+        };
+        for (identity, said) in [
+            (Some(identity(&ours)), ""),
+            (None, "it wants a certificate of the client (--cert FILE --cert-key FILE)"),
+            (Some(identity(&other)), "it does not accept the client's certificate"),
+        ] {
+            let (address, server) = serve(Serves { clients: roots(), ..ours.signs(|_| {}) }, 1);
+            let order = TlsOrder { identity, ..order(&ours.pem) };
+            let (tls, _, stream) = shake(&Tls::client(&order).unwrap(), address).unwrap();
+            if said.is_empty() {
+                assert_eq!(echo(&tls, &stream, b"hello"), b"hello");
+            } else {
+                // With TLS 1.3 the server says so when the client has gone on.
+                let error = tls.open(&mut [0; 99], |sealed| msg::recv(stream.as_fd(), sealed)).unwrap_err();
+                assert!(
+                    error.kind() == io::ErrorKind::ConnectionAborted && error.to_string().contains(said),
+                    "{error}"
+                );
+            }
+            drop((tls, stream));
+            server.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn certificates_of_a_client_that_are_none_are_refused_and_no_key_is_shown() {
+        let authority = authority();
+        let good = identity(&authority);
+        let with = |certificates: &str, key: &str| {
+            let identity = Identity { certificates: certificates.into(), key: Secret::new(key.into()) };
+            Tls::client(&TlsOrder { identity: Some(identity), ..order(&authority.pem) }).map(|_| ()).unwrap_err()
+        };
+        let key = &good.key.0;
+        let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+        for (problem, said) in [
+            (with("", key), "--cert has no certificate"),
+            (with(&good.certificates, ""), "there is no private key"),
+            (with(&good.certificates, &key.replace('M', "!")), "there is no private key"),
+            (with(&good.certificates, &encrypted), "the private key is encrypted"),
+            (with(&good.certificates, &identity(&authority).key.0), "not that of the certificate"),
+        ] {
+            let text = format!("{problem} {problem:?}");
+            assert!(problem.code == "E137" && text.contains(said) && !text.contains(&key[40..80]), "{said}: {text}");
+        }
+        assert!(!format!("{good:?}").contains(&key[40..80]));
     }
 
     #[test]

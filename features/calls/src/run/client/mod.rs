@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::agent::client::orders::{
-    Answer, Broken, CallOrder, Called, CallsOrder, Endpoint, Order, ROLE, Speaks, TlsOrder,
+    Answer, Broken, CallOrder, Called, CallsOrder, Checks, Endpoint, Identity, Order, ROLE, Speaks, TlsOrder,
 };
 use crate::agent::client::together;
 use crate::agent::client::wire::random_seed;
@@ -73,8 +73,10 @@ pub struct RpcRequest {
     pub http2: bool,
     /// TLS only: certificates to trust, in PEM; `None`: those of this machine.
     pub roots: Option<String>,
-    /// TLS only: any certificate is taken.
-    pub unchecked: bool,
+    /// TLS only: what is checked of the server's certificate.
+    pub checks: Checks,
+    /// TLS only: the certificate that the client shows where it is asked for one.
+    pub identity: Option<Identity>,
     /// Replies are compared with what they must be.
     pub verify: bool,
     /// How long a reply may take, ns.
@@ -283,7 +285,8 @@ fn tls(request: &RpcRequest) -> Option<TlsOrder> {
     tls.then(|| TlsOrder {
         name: host.split('%').next().unwrap_or_default().to_owned(),
         roots: request.roots.clone(),
-        unchecked: request.unchecked,
+        checks: request.checks,
+        identity: request.identity.clone(),
         protocol: protocol.map(str::to_owned),
     })
 }
@@ -504,7 +507,7 @@ impl Run<'_> {
         let Called { mut near, open, start_ns, not_kept, failed, connect_ns, .. } = called;
         let Called { remarks, waits_known, server, reply_bytes, mut handshakes, .. } = called;
         if let Some(handshakes) = &mut handshakes {
-            handshakes.unchecked = self.request.unchecked && self.request.target.tls;
+            handshakes.unchecked = self.request.checks == Checks::Nothing && self.request.target.tls;
         }
         let facts = self.header.parts.get_mut::<RpcFacts>().expect("a run of calls");
         facts.not_kept += not_kept;

@@ -6,12 +6,21 @@ use msgpath_core::target::{BadTarget, parse_port};
 use msgpath_core::{Exit, Problem};
 
 use super::target::{Protocol, RpcTarget, decoded, host_and_port, who_calls};
-use crate::agent::client::orders::{Login, Secret};
+use crate::agent::client::orders::{Checks, Login, Secret};
 
 /// The port of a server that was told nothing.
 pub const PORT: u16 = 5432;
-/// What libpq means by going on without TLS, or may.
-const WITHOUT_TLS: [&str; 3] = ["disable", "allow", "prefer"];
+/// Values of `sslmode`: whether TLS is spoken, and what is checked then. `allow` and `prefer` leave it to libpq; here it is not.
+const MODES: [(&str, bool, Checks); 6] = [
+    ("disable", false, Checks::All),
+    ("allow", false, Checks::All),
+    ("prefer", false, Checks::All),
+    ("require", true, Checks::Nothing),
+    ("verify-ca", true, Checks::Signature),
+    ("verify-full", true, Checks::All),
+];
+/// Parameters of libpq that are options here.
+const OPTIONS: [(&str, &str); 3] = [("sslrootcert", "--cacert"), ("sslcert", "--cert"), ("sslkey", "--cert-key")];
 
 /// What stands behind `postgres://`. A host that begins with a slash is the folder of a Unix socket.
 pub(super) fn read(rest: &str) -> Option<RpcTarget> {
@@ -26,6 +35,7 @@ pub(super) fn read(rest: &str) -> Option<RpcTarget> {
         place => host_and_port(place, bad).ok().map(|(host, port)| (host.to_owned(), port))?,
     };
     let mut database = decoded(path.trim_start_matches('/'));
+    let mut mode = None;
     for word in query.split('&').filter(|word| !word.is_empty()) {
         let (name, value) = word.split_once('=')?;
         let value = decoded(value);
@@ -36,7 +46,7 @@ pub(super) fn read(rest: &str) -> Option<RpcTarget> {
             "user" => login.user = Some(value).filter(|user| !user.is_empty()),
             "password" => login.password = Some(Secret::new(value)),
             "dbname" => database = value,
-            "sslmode" if WITHOUT_TLS.contains(&value.as_str()) => {}
+            "sslmode" => mode = Some(MODES.iter().find(|(name, ..)| *name == value)?),
             _ => return None,
         }
     }
@@ -49,9 +59,12 @@ pub(super) fn read(rest: &str) -> Option<RpcTarget> {
     if socket.is_some() {
         (host, port) = ("localhost".into(), None);
     }
+    // As libpq has it: over a Unix socket no TLS is spoken.
+    let (_, tls, checks) = *mode.filter(|_| socket.is_none()).unwrap_or(&MODES[0]);
     Some(RpcTarget {
         protocol: Protocol::Postgres,
-        tls: false,
+        tls,
+        checks,
         host,
         socket,
         typed_port: port,
@@ -69,16 +82,34 @@ pub(super) fn put(target: &RpcTarget, f: &mut fmt::Formatter<'_>) -> fmt::Result
             write!(f, "postgres://{user}{}?host={folder}", target.path)?;
             if port == PORT.to_string() { Ok(()) } else { write!(f, "&port={port}") }
         }
-        None => write!(f, "postgres://{user}{host}:{}{}", target.port(), target.path),
+        None => {
+            write!(f, "postgres://{user}{host}:{}{}", target.port(), target.path)?;
+            let mode = MODES.iter().find(|(_, tls, checks)| target.tls && *tls && *checks == target.checks);
+            mode.map_or(Ok(()), |(name, ..)| write!(f, "?sslmode={name}"))
+        }
     }
 }
 
-/// A wish for TLS in a target as typed, or in the environment, that is not granted: its `sslmode`.
-pub fn wants_tls(text: &str, of_environment: Option<&str>) -> Option<String> {
+/// The words of a target's query.
+fn query(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let query = text.split_once('?').map_or("", |(_, query)| query);
-    let mode = query.split('&').find_map(|word| word.strip_prefix("sslmode="));
-    let mode = mode.map(decoded).or_else(|| of_environment.map(Into::into))?;
-    ["require", "verify-ca", "verify-full"].contains(&mode.as_str()).then_some(mode)
+    query.split('&').filter_map(|word| word.split_once('='))
+}
+
+/// A target as typed with the `sslmode` of the environment, where it has none of its own.
+///
+/// # Errors
+/// E11: a parameter that is an option here.
+pub fn with_mode(text: &str, of_environment: Option<&str>) -> Result<String, Problem> {
+    if let Some((name, option)) = OPTIONS.into_iter().find(|(name, _)| query(text).any(|(typed, _)| typed == *name)) {
+        return Err(Problem::new("E11", Exit::Usage, format!("{name} in a target is not read"))
+            .hint(format!("{option} FILE, an option of rpc")));
+    }
+    let typed = query(text).any(|(name, _)| name == "sslmode");
+    Ok(match of_environment.filter(|mode| !typed && !mode.is_empty()) {
+        Some(mode) => format!("{text}{}sslmode={mode}", if text.contains('?') { "&" } else { "?" }),
+        None => text.to_owned(),
+    })
 }
 
 /// Puts in what was not typed, as libpq does: the user of the environment, and the database of that name.
@@ -116,6 +147,11 @@ mod tests {
             ),
             ("postgres://%2Frun%2Fpostgresql/db", "postgres:///db?host=/run/postgresql"),
             ("postgres://h/db?user=bob&password=s3cret", "postgres://bob@h:5432/db"),
+            ("postgres://h/db?sslmode=disable", "postgres://h:5432/db"),
+            ("postgres://a@h/db?sslmode=require", "postgres://a@h:5432/db?sslmode=require"),
+            ("postgres://h/db?sslmode=verify-ca", "postgres://h:5432/db?sslmode=verify-ca"),
+            ("postgres://h/db?sslmode=verify-full", "postgres://h:5432/db?sslmode=verify-full"),
+            ("postgres:///db?host=/run/postgresql&sslmode=require", "postgres:///db?host=/run/postgresql"),
         ] {
             let target = typed.parse::<RpcTarget>().unwrap();
             assert_eq!(target.to_string(), printed, "{typed}");
@@ -126,7 +162,7 @@ mod tests {
             "postgres://",
             "postgres:///db",
             "postgres://h:0/db",
-            "postgres://h/db?sslmode=require",
+            "postgres://h/db?sslmode=maybe",
             "postgres://h/db?what=x",
             "postgres://h/db?port=x",
             "postgres://h/d%00b",
@@ -153,10 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn tls_that_is_required_is_refused() {
-        assert_eq!(wants_tls("postgres://h?sslmode=require", None).as_deref(), Some("require"));
-        assert_eq!(wants_tls("postgres://h", Some("verify-full")).as_deref(), Some("verify-full"));
-        assert_eq!(wants_tls("postgres://h?sslmode=disable", Some("require")), None);
-        assert_eq!(wants_tls("postgres://h", None), None);
+    fn sslmode_of_the_environment_counts_where_none_is_typed() {
+        let target = |text: &str, mode| {
+            let target: RpcTarget = with_mode(text, mode).unwrap().parse().unwrap();
+            (target.tls, target.checks)
+        };
+        assert_eq!(target("postgres://h", Some("verify-full")), (true, Checks::All));
+        assert_eq!(target("postgres://h?port=1", Some("require")), (true, Checks::Nothing));
+        assert_eq!(target("postgres://h?sslmode=verify-ca", Some("disable")), (true, Checks::Signature));
+        for (text, mode) in [("postgres://h?sslmode=disable", Some("require")), ("postgres://h", None)] {
+            assert!(!target(text, mode).0, "{text}");
+        }
+        assert!(with_mode("postgres://h?sslkey=/x", None).unwrap_err().hint.contains("--cert-key FILE"));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::agent::client::orders::{Login, Secret};
+use crate::agent::client::orders::{Checks, Login, Secret};
 use msgpath_core::group::check_one_peer;
 use msgpath_core::target::{BadTarget, parse_port};
 
@@ -39,8 +39,10 @@ impl Protocol {
 pub struct RpcTarget {
     /// What it speaks.
     pub protocol: Protocol,
-    /// Over TLS: `https://`, `rediss://`.
+    /// Over TLS: `https://`, `rediss://`, `sslmode=require`.
     pub tls: bool,
+    /// What the target wants to be checked of a certificate.
+    pub checks: Checks,
     /// Name or address; of a Unix socket the name that HTTP calls it by.
     pub host: String,
     /// A Unix socket of this machine instead of host and port.
@@ -89,8 +91,14 @@ impl FromStr for RpcTarget {
                 check_one_peer(&target.host)?;
                 return Ok(target);
             }
-            Some(("http+unix", rest)) => return over_unix(Protocol::Http, rest).ok_or_else(bad),
-            Some(("redis+unix" | "redis-socket", rest)) => return over_unix(Protocol::Redis, rest).ok_or_else(bad),
+            Some(("http+unix", rest)) => return over_unix(Protocol::Http, false, rest).ok_or_else(bad),
+            Some(("https+unix", rest)) => return over_unix(Protocol::Http, true, rest).ok_or_else(bad),
+            Some(("redis+unix" | "redis-socket", rest)) => {
+                return over_unix(Protocol::Redis, false, rest).ok_or_else(bad);
+            }
+            Some(("rediss+unix" | "rediss-socket", rest)) => {
+                return over_unix(Protocol::Redis, true, rest).ok_or_else(bad);
+            }
             Some(_) => return Err(bad()),
         };
         let (place, path) = match rest.find('/') {
@@ -109,7 +117,8 @@ impl FromStr for RpcTarget {
         }
         let (host, typed_port) = host_and_port(place, bad)?;
         check_one_peer(host)?;
-        Ok(Self { protocol, tls, host: host.into(), socket: None, typed_port, path: path.into(), login })
+        let (host, path, checks) = (host.into(), path.into(), Checks::All);
+        Ok(Self { protocol, tls, checks, host, socket: None, typed_port, path, login })
     }
 }
 
@@ -145,8 +154,9 @@ pub(super) fn who_calls(who: &str) -> Login {
     }
 }
 
-/// A server at a Unix socket: `%2Frun%2Fx.sock/path` or `/run/x.sock:/path` for HTTP, `anna@/run/x.sock?db=2` for Redis.
-fn over_unix(protocol: Protocol, text: &str) -> Option<RpcTarget> {
+/// A server at a Unix socket: `%2Frun%2Fx.sock/path` or `/run/x.sock:/path` for HTTP, `anna@/run/x.sock?db=2` for Redis. With TLS its
+/// certificate names localhost.
+fn over_unix(protocol: Protocol, tls: bool, text: &str) -> Option<RpcTarget> {
     let (mut login, mut path) = (Login::default(), "/");
     let socket = match protocol {
         Protocol::Redis => {
@@ -171,8 +181,8 @@ fn over_unix(protocol: Protocol, text: &str) -> Option<RpcTarget> {
     };
     let socket = decoded(socket);
     let fine = socket.starts_with('/') && !socket.contains(char::is_control) && path.starts_with('/');
-    let (host, path) = ("localhost".into(), path.into());
-    fine.then_some(RpcTarget { protocol, tls: false, host, socket: Some(socket), typed_port: None, path, login })
+    let (host, path, checks) = ("localhost".into(), path.into(), Checks::All);
+    fine.then_some(RpcTarget { protocol, tls, checks, host, socket: Some(socket), typed_port: None, path, login })
 }
 
 impl fmt::Display for RpcTarget {
@@ -183,14 +193,14 @@ impl fmt::Display for RpcTarget {
         if self.protocol == Protocol::Postgres {
             return super::postgres::put(self, f);
         }
+        let s = if self.tls { "s" } else { "" };
         if let Some(socket) = &self.socket {
             return match (self.protocol, self.login.database) {
-                (Protocol::Redis, 0) => write!(f, "redis+unix://{user}{socket}"),
-                (Protocol::Redis, database) => write!(f, "redis+unix://{user}{socket}?db={database}"),
-                _ => write!(f, "http+unix://{socket}:{}", self.path),
+                (Protocol::Redis, 0) => write!(f, "redis{s}+unix://{user}{socket}"),
+                (Protocol::Redis, database) => write!(f, "redis{s}+unix://{user}{socket}?db={database}"),
+                _ => write!(f, "http{s}+unix://{socket}:{}", self.path),
             };
         }
-        let s = if self.tls { "s" } else { "" };
         match self.protocol {
             Protocol::Lab => write!(f, "{host}:{}", self.port()),
             Protocol::Redis => {
@@ -202,8 +212,19 @@ impl fmt::Display for RpcTarget {
     }
 }
 
-/// A word of a command line without the password that a target in it has: `redis://anna:word@host` is `redis://anna@host`.
+/// A word of a command line without the password that a target in it has: `redis://anna:word@host` is `redis://anna@host`. That of
+/// PostgreSQL may stand in the query too.
 pub fn without_password(word: &str) -> String {
+    let Some((place, query)) = word.split_once('?').filter(|_| word.starts_with("postgres")) else {
+        return without_userinfo(word);
+    };
+    let is_public = |word: &&str| !["password=", "sslpassword="].iter().any(|name| word.starts_with(name));
+    let query = query.split('&').filter(is_public).collect::<Vec<_>>().join("&");
+    let place = without_userinfo(place);
+    if query.is_empty() { place } else { format!("{place}?{query}") }
+}
+
+fn without_userinfo(word: &str) -> String {
     let whole = || -> Option<String> {
         let (scheme, rest) = word.split_once("://")?;
         let (who, rest) = rest.rsplit_once('@')?;
@@ -254,6 +275,9 @@ mod tests {
             ("http+unix:///run/docker.sock", "http+unix:///run/docker.sock:/"),
             ("redis+unix:///run/redis.sock", "redis+unix:///run/redis.sock"),
             ("redis-socket://anna:s3cret@/run/redis.sock?db=2", "redis+unix://anna@/run/redis.sock?db=2"),
+            ("rediss+unix://anna:s3cret@/run/redis.sock?db=2", "rediss+unix://anna@/run/redis.sock?db=2"),
+            ("rediss+unix:///run/redis.sock", "rediss+unix:///run/redis.sock"),
+            ("https+unix:///run/docker.sock:/info", "https+unix:///run/docker.sock:/info"),
         ] {
             assert_eq!(typed.parse::<RpcTarget>().unwrap().to_string(), printed, "{typed}");
         }
@@ -292,6 +316,9 @@ mod tests {
             ("redis://anna:s3@cret@h", "redis://anna@h"),
             ("redis://anna@h", "redis://anna@h"),
             ("http://h/a:b", "http://h/a:b"),
+            ("http://h/a?password=x", "http://h/a?password=x"),
+            ("postgres://h/db?user=b@c&password=s3cret&port=1", "postgres://h/db?user=b@c&port=1"),
+            ("postgresql://anna:s3cret@h:1/db?password=s3cret", "postgresql://anna@h:1/db"),
             ("-key", "-key"),
         ] {
             assert_eq!(without_password(word), kept);
