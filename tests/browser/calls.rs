@@ -39,8 +39,8 @@ pub(crate) fn page(folder: &Path, count: u32) -> PathBuf {
         case,
         method: method.into(),
         calls: rows.iter().filter(|row| row.case == case).count() as u64,
-        request_bytes: 100.0,
-        reply_bytes: 100.0,
+        request_bytes: Some(100.0),
+        reply_bytes: Some(100.0),
         wire_ns: Some(WireEstimate { request: 800.0, reply: 800.0 }),
         ..RpcKind::default()
     };

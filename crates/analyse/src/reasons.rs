@@ -14,6 +14,7 @@ explained!(AblationResult, CaseSummary, Comparison, EndSummary, Expected, Layer,
 explained!(read RunGate);
 
 const NO_INTERVAL: &str = "no interval can be claimed";
+const NOT_COUNTED: &str = "the file of another program does not tell how long messages were, nor how many";
 
 fn is_end(path: &str) -> bool {
     path.ends_with("low") || path.ends_with("high")
@@ -30,6 +31,7 @@ impl Summary {
                 "the version that recorded the run did not tell calm rounds from disturbed ones",
             ),
             (self.expectation.is_none(), "expectation", "no estimate was typed before the run"),
+            (self.totals.messages.is_none(), "totals.messages", NOT_COUNTED),
         ]
         .into_iter()
         .filter_map(|(null, field, why)| null.then_some((field, why)))
@@ -37,6 +39,14 @@ impl Summary {
 }
 
 impl Explained for CaseSummary {
+    fn hide(&self, object: &mut Value) {
+        if !self.counts_messages() {
+            object["messages"] = Value::Null;
+            object["delivery"] = Value::Null;
+            object["throughput"]["messages_per_s"] = Value::Null;
+        }
+    }
+
     fn reason(&self, path: &str) -> Cow<'_, str> {
         let untimed = self.throughput.is_some();
         let open = self.open.as_ref();
@@ -48,6 +58,7 @@ impl Explained for CaseSummary {
             {
                 "the rate was not sustained"
             }
+            "messages" | "delivery" | "throughput.messages_per_s" => NOT_COUNTED,
             "throughput" => "only a stream has a throughput",
             "rate_per_s"
             | "fastest_ns"

@@ -113,7 +113,7 @@ fn totals(run: &Run, cases: &[CaseSummary]) -> Totals {
     let sum = |of: fn(&CaseSummary) -> u64| cases.iter().filter(|case| !Plan::counted(&case.case)).map(of).sum();
     Totals {
         rounds: sum(|case| case.rounds),
-        messages: sum(|case| case.messages),
+        messages: cases.iter().all(CaseSummary::counts_messages).then(|| sum(|case| case.messages)),
         lost: sum(|case| case.delivery.lost),
         elapsed_ns: elapsed_ns(run),
         verified: sum(|case| case.delivery.verified),
@@ -371,7 +371,7 @@ mod tests {
     fn one_case_in_numbers() {
         let summary = summarise(&Build::echo(&["tcp:send"], &[64]).run());
         let case = &summary.cases[0];
-        assert_eq!((summary.status, summary.totals.rounds, summary.totals.messages), (Status::Ok, 40, 8_000));
+        assert_eq!((summary.status, summary.totals.rounds, summary.totals.messages), (Status::Ok, 40, Some(8_000)));
         assert_eq!(
             (case.rounds, case.latency.quantiles.len(), case.latency.round_medians.len(), case.batch),
             (40, 5, 40, 1)
@@ -483,7 +483,7 @@ mod tests {
         run.rounds.clear();
         let summary = summarise(&run);
         let case = &summary.cases[0];
-        assert_eq!((summary.totals, case.messages), (Totals::default(), 0));
+        assert_eq!((summary.totals, case.messages), (Totals { messages: Some(0), ..Totals::default() }, 0));
         assert!(
             case.latency.quantiles.is_empty()
                 && case.spread.shape.is_empty()
@@ -515,6 +515,20 @@ mod tests {
         assert_eq!((summary.totals.lost, summary.cases[0].delivery.received), (1, 7_999));
         assert_eq!(summary.cases[0].conditions.flags["steal"], 1);
         let stream = summarise(&Build::stream(&["tcp:send"], &[64]).run());
-        assert_eq!((stream.totals.messages, stream.cases[0].latency.quantiles.len()), (8_000, 0));
+        assert_eq!((stream.totals.messages, stream.cases[0].latency.quantiles.len()), (Some(8_000), 0));
+    }
+
+    #[test]
+    fn messages_of_a_stream_are_not_counted_where_their_size_is_not_known() {
+        let mut run = Build::stream(&["tcp:send"], &[1]).run();
+        run.header.plan.cases[0].path = msgpath_core::PathName::untold("tcp");
+        let summary = summarise(&run);
+        let json = serde_json::to_value(&summary.cases[0]).unwrap();
+        assert!(summary.totals.messages.is_none() && summary.reasons().any(|(field, _)| field == "totals.messages"));
+        for field in ["messages", "delivery", "throughput.messages_per_s"] {
+            let value = json.pointer(&format!("/{}", field.replace('.', "/"))).unwrap();
+            assert!(value.is_null() && json["why"][field].is_string(), "{field}: {json:#}");
+        }
+        assert!(json["throughput"]["receiver_bits_per_s"]["value"].is_number());
     }
 }

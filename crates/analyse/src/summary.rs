@@ -80,8 +80,8 @@ pub struct Summary {
 pub struct Totals {
     /// Rounds that were recorded.
     pub rounds: u64,
-    /// Number of messages measured.
-    pub messages: u64,
+    /// Messages measured; `None`: the file of another program does not tell how many.
+    pub messages: Option<u64>,
     /// Number of messages lost.
     pub lost: u64,
     /// Wall time from the first round to the end of the last, ns.
@@ -175,8 +175,9 @@ pub struct Throughput {
     /// call returned.
     #[serde(rename = "sender_bits_per_s")]
     pub sender_bits: Estimate,
-    /// Messages per second that came through.
+    /// Messages per second that came through; see [`CaseSummary::counts_messages`].
     #[serde(rename = "messages_per_s")]
+    #[schemars(with = "Option<Estimate>")]
     pub messages: Estimate,
     /// Rounds that the buffers between the ends swallowed: what came through in them is a lower bound.
     pub bounds: u64,
@@ -202,7 +203,8 @@ pub struct CaseSummary {
     pub case: Case,
     /// Number of rounds recorded.
     pub rounds: u64,
-    /// Number of messages in the histograms.
+    /// Messages in the histograms; see [`CaseSummary::counts_messages`].
+    #[schemars(with = "Option<u64>")]
     pub messages: u64,
     /// Messages per histogram entry (batch mode when above 1: every value is a mean of that many messages).
     pub batch: u32,
@@ -230,7 +232,8 @@ pub struct CaseSummary {
     pub open: Option<OpenLoop>,
     /// What each end spent, in the order of the ends.
     pub ends: Vec<EndSummary>,
-    /// What became of the messages, both ends.
+    /// What became of the messages, both ends; see [`CaseSummary::counts_messages`].
+    #[schemars(with = "Option<Delivery>")]
     pub delivery: Delivery,
     /// What was copied of a message.
     #[serde(flatten)]
@@ -335,6 +338,11 @@ impl CaseSummary {
     /// A count of all rounds per message that was sent; `None` without one.
     pub fn per_message(&self, count: u64) -> Option<f64> {
         (self.delivery.sent > 0).then(|| count as f64 / self.delivery.sent as f64)
+    }
+
+    /// Whether it is known how many messages there were: of a stream in a file of another program, where it tells how long they were.
+    pub fn counts_messages(&self) -> bool {
+        self.case.has_size() || self.throughput.is_none()
     }
 
     /// A case of which nothing was recorded.

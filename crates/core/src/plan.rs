@@ -1,10 +1,13 @@
 //! A plan: the cases and their rounds in a random order that a stored seed reproduces.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
+use crate::explained::{self, Explained};
 use crate::gate::Gate;
 use crate::launch::Launch;
 use crate::parts::Parts;
@@ -303,6 +306,8 @@ pub enum Expectation {
 
 /// One path, size, pieces, thread count and load.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
+#[serde(remote = "Self")]
+#[schemars(transform = crate::explained::schema)]
 pub struct Case {
     /// Position in [`Plan::cases`].
     pub id: u32,
@@ -312,13 +317,17 @@ pub struct Case {
     pub path: PathName,
     /// What is true of it, as its parts declare it: see [`Plan::declare`].
     pub traits: Traits,
-    /// Bytes of a message.
-    #[serde(rename = "size_bytes", alias = "size")]
+    /// Bytes of a message; 1 stands for what is not known, see [`Case::has_size`].
+    #[serde(rename = "size_bytes", alias = "size", deserialize_with = "one_for_null")]
+    #[schemars(with = "Option<u64>")]
     pub size: u64,
     /// Bytes of the reply (echo).
-    #[serde(rename = "reply_bytes", alias = "reply")]
+    #[serde(rename = "reply_bytes", alias = "reply", deserialize_with = "one_for_null")]
+    #[schemars(with = "Option<u64>")]
     pub reply: u64,
     /// How the message is cut into buffers; `count * size == size of the message`.
+    #[serde(deserialize_with = "whole_for_null")]
+    #[schemars(with = "Option<Pieces>")]
     pub pieces: Pieces,
     /// Connections, all of them together.
     pub connections: u32,
@@ -348,7 +357,45 @@ pub struct Case {
     pub label: Option<String>,
 }
 
+fn one_for_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(1))
+}
+
+fn whole_for_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pieces, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(Pieces::whole(1)))
+}
+
+impl Explained for Case {
+    fn hide(&self, object: &mut Value) {
+        ["size_bytes", "reply_bytes", "pieces"].iter().for_each(|field| object[*field] = Value::Null);
+    }
+
+    fn reason(&self, _: &str) -> Cow<'_, str> {
+        "the file of another program does not tell it".into()
+    }
+}
+
+impl Serialize for Case {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.has_size() {
+            return Self::serialize(self, serializer);
+        }
+        explained::serialize(self, Self::serialize(self, serde_json::value::Serializer), serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Case {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+}
+
 impl Case {
+    /// Whether it is known how long messages were: files of other programs do not always tell.
+    pub fn has_size(&self) -> bool {
+        self.path.is_told()
+    }
+
     /// Cases of one block are measured one after the other in each pass: size, threads, connections, label.
     pub fn block(&self) -> (u64, u32, u32, Option<&str>) {
         (self.size, self.threads, self.connections, self.label.as_deref())
@@ -1079,6 +1126,20 @@ mod tests {
         let problem = plan.validate().unwrap_err();
         assert_eq!(problem.exit, crate::Exit::Usage);
         assert!(problem.what.contains(part), "{problem}");
+    }
+
+    #[test]
+    fn size_that_is_not_known_is_null_with_its_reason() {
+        let case = Case::new(PathName::untold("tcp"), Pieces::whole(1));
+        let json = serde_json::to_value(&case).unwrap();
+        for field in ["size_bytes", "reply_bytes", "pieces"] {
+            assert!(json[field].is_null() && json["why"][field].is_string(), "{json:#}");
+        }
+        assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
+        let known = plan().cases.remove(0);
+        let json = serde_json::to_value(&known).unwrap();
+        assert_eq!((&json["size_bytes"], json.get("why")), (&64.into(), None));
+        assert_eq!(serde_json::from_value::<Case>(json).unwrap(), known);
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub fn data(summary: &Summary) -> DataTable {
         }
     }
     for own in &summary.cases {
-        let Case { id, role, path, size, pieces, threads, connections, .. } = &own.case;
+        let Case { id, role, path, threads, connections, .. } = &own.case;
         let role =
             serde_json::to_value(role).ok().and_then(|role| role.as_str().map(str::to_owned)).unwrap_or_default();
         let what = [
@@ -182,8 +182,8 @@ pub fn data(summary: &Summary) -> DataTable {
             Datum::count(u64::from(*id)),
             role.into(),
             shown(&path.to_string()).into_owned().into(),
-            Datum::count(*size),
-            pieces.to_string().into(),
+            if own.case.has_size() { Datum::count(own.case.size) } else { Datum::Missing },
+            if own.case.has_size() { own.case.pieces.to_string().into() } else { Datum::Missing },
             Datum::count(u64::from(*threads)),
             Datum::count(u64::from(*connections)),
         ];
@@ -210,6 +210,11 @@ fn time(ns: Option<u64>) -> Value {
     ns.map_or(Value::Missing, |ns| Value::Time((ns as f64).into()))
 }
 
+/// A number of messages, where it is known.
+fn counted(case: &CaseSummary, messages: u64) -> Value {
+    if case.counts_messages() { Value::Count(messages) } else { Value::Missing }
+}
+
 fn of_stream(case: &CaseSummary, value: fn(&Throughput) -> Value) -> Value {
     case.throughput.as_ref().map_or(Value::Missing, value)
 }
@@ -220,10 +225,11 @@ fn of_tcp(end: &EndSummary, count: fn(&TcpInfo) -> u64) -> Value {
 
 const MESSAGES: CaseColumn =
     CaseColumn::new("messages", "messages", "Messages that were timed; of a stream those that arrived.", |case| {
-        Value::Count(if case.throughput.is_some() { case.delivery.received } else { case.messages })
+        counted(case, if case.throughput.is_some() { case.delivery.received } else { case.messages })
     });
-const LOST: CaseColumn =
-    CaseColumn::new("lost", "lost", "Messages that were sent and never came.", |case| Value::Count(case.delivery.lost));
+const LOST: CaseColumn = CaseColumn::new("lost", "lost", "Messages that were sent and never came.", |case| {
+    counted(case, case.delivery.lost)
+});
 
 /// How long messages took.
 pub const ECHO: &[CaseColumn] = &[
@@ -265,6 +271,9 @@ pub const STREAM: &[CaseColumn] = &[
     )
     .keep(1),
     CaseColumn::new("messages_per_s", "message rate", "Messages a second that came through.", |case| {
+        if !case.counts_messages() {
+            return Value::Missing;
+        }
         of_stream(case, |own| Value::Rate(own.messages.clone()))
     })
     .keep(2)

@@ -283,7 +283,7 @@ pub fn build(verb: &str, workload: &'static Workload, cases: Vec<(Case, f64)>) -
         target: "10.0.0.2:5210".into(),
         totals: Totals {
             rounds: ROUNDS * cases.len() as u64,
-            messages: cases.iter().map(|case| case.messages).sum(),
+            messages: Some(cases.iter().map(|case| case.messages).sum()),
             lost: 0,
             elapsed_ns: 10_000_000_000,
             verified: cases.iter().map(|case| case.delivery.verified).sum(),

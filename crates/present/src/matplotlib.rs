@@ -58,7 +58,7 @@ fn identity(summary: &CaseSummary) -> String {
         "\"path\": {}, \"message\": {}, \"size\": {}, \"threads\": {}",
         literal(&case.path.to_string()),
         literal(&message),
-        case.size,
+        number(case.has_size().then_some(case.size as f64)),
         case.threads
     )
 }

@@ -58,6 +58,9 @@ pub fn message_at(case: &Case) -> String {
 /// How many messages of a case there were; where not one arrived, of how many.
 pub fn arrived(case: &CaseSummary, word: &str) -> String {
     let delivery = &case.delivery;
+    if !case.counts_messages() {
+        return format!("{word}s n/a: their size is not known");
+    }
     match delivery.received {
         0 if delivery.sent > 0 => format!("0 {word}s of {}", delivery.sent),
         received => counted(case.messages.max(received), word),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::{ArgMatches, Command};
 use flate2::read::MultiGzDecoder;
-use msgpath_core::foreign::{shown, shown_bytes};
+use msgpath_core::foreign::{shell_word, shown, shown_bytes};
 use msgpath_core::plugged::Plugged;
 use msgpath_core::{Exit, Problem, units};
 
@@ -168,7 +168,9 @@ pub(crate) fn of(files: &[ForeignFile]) -> Result<&'static Importer, Problem> {
     for file in files {
         if let Some(form) = known_forms::known(&file.begin) {
             let what = format!("{} is {}, which is not imported", file.path.display(), form.name);
-            return Err(Problem::new("E29", Exit::CannotStart, what).hint(form.hint));
+            let path = file.path.display().to_string();
+            let path = if file.path.is_file() { shell_word(&path) } else { "FILE".into() };
+            return Err(Problem::new("E29", Exit::CannotStart, what).hint(form.hint.replace("FILE", &path)));
         }
         let importer = ALL.all().find(|importer| (importer.takes)(file)).ok_or_else(|| unknown(file))?;
         match found {

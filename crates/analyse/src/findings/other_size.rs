@@ -30,7 +30,8 @@ pub(super) const DETECTOR: Detector = Detector { code: "W34", detect };
 const UNIX_OVERHEAD: u64 = 32;
 
 fn detect(input: &Input) -> Vec<Sentence> {
-    measured(input).filter(|case| case.rounds > 0).filter_map(|case| say(input, case)).collect()
+    let known = measured(input).filter(|case| case.rounds > 0 && case.case.has_size());
+    known.filter_map(|case| say(input, case)).collect()
 }
 
 fn say(input: &Input, case: &CaseSummary) -> Option<Sentence> {

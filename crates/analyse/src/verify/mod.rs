@@ -119,8 +119,9 @@ fn counts(plan: &Plan, round: &RoundRecord, check: &mut Check) {
     check.same(named("lost messages in the histogram"), round.latency.lost() * batch, near.delivery.lost);
     check.same(named("replies"), near.delivery.received, near.delivery.sent.saturating_sub(near.delivery.lost));
     let (there, back) = (round.flow(NEAR, FAR), round.flow(FAR, NEAR));
-    check.same(named("bytes sent"), there.bytes_sent, there.sent * case.size);
-    check.same(named("bytes received"), back.bytes_received, back.received * case.reply);
+    let [size, reply] = if case.has_size() { [case.size, case.reply] } else { [0; 2] };
+    check.same(named("bytes sent"), there.bytes_sent, there.sent * size);
+    check.same(named("bytes received"), back.bytes_received, back.received * reply);
     // A program of others counts for itself.
     if reliable && !case.traits.program {
         check.same(named("messages at the far end"), there.received, there.sent);

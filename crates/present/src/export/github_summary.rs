@@ -38,7 +38,7 @@ pub(super) fn summary(run: &Run, summary: &Summary) -> String {
         summary.target.clone(),
         count(cases.len() as u64, "case"),
         count(summary.totals.rounds, "round"),
-        count(summary.totals.messages, "message"),
+        summary.totals.messages.map_or_else(|| "messages n/a".into(), |messages| count(messages, "message")),
         run.header.started.clone(),
     ];
     let _ = writeln!(out, "{}\n", md(&facts.join(", ")));

@@ -119,7 +119,10 @@ fn key_numbers(page: &mut Page, cases: &[&CaseSummary]) {
     }
     let messages = case.messages.max(case.delivery.received);
     let kept = format!("{}, {}", words::losses(&case.delivery), words::payloads(&case.delivery));
-    numbers.push(("messages".into(), messages.to_string(), kept));
+    numbers.push(match case.counts_messages() {
+        true => ("messages".into(), messages.to_string(), kept),
+        false => ("messages".into(), "n/a".into(), "their size is not known".into()),
+    });
     page.raw("<dl class=\"key\">\n");
     for (name, value, note) in numbers {
         page.raw(&format!(

@@ -29,7 +29,7 @@ pub fn compare(run: &Run, summary: &Summary, style: Style) -> String {
         "{} × {} rounds, {}, {}",
         words::counted(cases.len() as u64, "case"),
         run.header.plan.rounds,
-        words::counted(summary.totals.messages, "message"),
+        summary.totals.messages.map_or_else(|| "messages n/a".into(), |count| words::counted(count, "message")),
         words::losses(&losses)
     );
     let load = cases.iter().find(|case| case.case.load != Load::Closed).map(|case| words::load(&case.case));

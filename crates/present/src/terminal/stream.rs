@@ -107,14 +107,12 @@ fn si(bits: f64) -> String {
 }
 
 fn details(page: &mut Page, case: &CaseSummary, units: BitUnits) {
-    let opening = format!(
-        "{}, {}, {}, {}",
-        words::arrived(case, "message"),
-        words::counted(case.rounds, "round"),
-        words::losses(&case.delivery),
-        words::payloads(&case.delivery)
-    );
-    page.text(0, &opening, Paint::Plain);
+    let mut opening = vec![words::arrived(case, "message"), words::counted(case.rounds, "round")];
+    if case.counts_messages() {
+        opening.push(words::losses(&case.delivery));
+    }
+    opening.push(words::payloads(&case.delivery));
+    page.text(0, &opening.join(", "), Paint::Plain);
     page.gap();
     match &case.throughput {
         Some(throughput) => page.table(rates(case, throughput, units)),
@@ -174,12 +172,15 @@ fn rates(case: &CaseSummary, throughput: &Throughput, units: BitUnits) -> Table 
     }
     row("sender", si(sender.value).into(), words::estimate_interval(sender, si), words::sender_until(&case.case));
     let messages = &throughput.messages;
-    row(
-        "messages",
-        words::per_second(messages.value).into(),
-        words::estimate_interval(messages, words::per_second),
-        "receiver's clock",
-    );
+    match case.counts_messages() {
+        true => row(
+            "messages",
+            words::per_second(messages.value).into(),
+            words::estimate_interval(messages, words::per_second),
+            "receiver's clock",
+        ),
+        false => row("messages", "n/a".into(), String::new(), "their size is not known"),
+    }
     if let Some(share) = &throughput.of_reference {
         let value = words::percent(share.value);
         row("of reference", value.into(), words::estimate_interval(share, words::percent), "bulk transfer, same path");

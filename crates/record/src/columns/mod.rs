@@ -316,6 +316,8 @@ impl OfCase for RoundRecord {
     }
 }
 
+const NOT_TOLD: &str = "an imported file does not tell";
+
 /// The columns of the case, which stand before those of its rounds and messages.
 pub(crate) const fn of_case<R: OfCase>() -> [Column<R>; 13] {
     use Kind::{Int32, Int64, Text};
@@ -332,12 +334,18 @@ pub(crate) const fn of_case<R: OfCase>() -> [Column<R>; 13] {
         }),
         Column::shown("method", Text, "", "its send method", |of, row| of.case(row).path.method.as_str().into()),
         Column::shown("wait", Text, "", "its wait", |of, row| of.case(row).path.wait.as_str().into()),
-        Column::shown("size_bytes", Int64, "bytes", "a message", |of, row| of.case(row).size.into()),
+        Column::shown("size_bytes", Int64, "bytes", "a message", |of, row| {
+            let case = of.case(row);
+            case.has_size().then_some(case.size).into()
+        })
+        .or_empty(NOT_TOLD),
         Column::shown("reply_bytes", Int64, "bytes", "its reply", |of, row| reply(of.run, of.case(row)).into())
-            .or_empty("the workload is not echo"),
-        Column::shown("pieces", Text, "", "buffers x bytes of a message", |of, row| {
-            of.texts[row.place().0 as usize][1].as_str().into()
-        }),
+            .or_empty("the workload is not echo, or an imported file does not tell"),
+        Column::shown("pieces", Text, "", "buffers x bytes of a message", |of, row: &R| {
+            let text = of.texts[row.place().0 as usize][1].as_str();
+            of.case(row).has_size().then_some(text).into()
+        })
+        .or_empty(NOT_TOLD),
         Column::shown("connections", Int32, "", "connections", |of, row| of.case(row).connections.into()),
         Column::shown("threads", Int32, "", "measuring threads of an end", |of, row| of.case(row).threads.into()),
         Column::shown("inflight", Int32, "", "messages in flight on a connection", |of, row| {

@@ -5,7 +5,7 @@ use std::io::Write;
 use msgpath_core::ZeroCopyCounts;
 use msgpath_core::schema::{EndReport, EventCount, RoundRecord, TcpInfo};
 
-use super::{Exporter, counted, field, is_known, nonzero, receiver_bits_per_s, write_csv};
+use super::{Exporter, counted, field, is_known, is_told, nonzero, receiver_bits_per_s, write_csv};
 use crate::columns::Kind::{Decimal, Int32, Int64, Text};
 use crate::columns::{Cell, Column, Context, of_case};
 use crate::{RecordError, Run};
@@ -40,7 +40,8 @@ impl Exporter for Csv {
             let own = own().map(|column| field(column.cell(of, round)));
             let reports = (0..ends.len()).map(|end| &round.end(end).report);
             let of_ends = reports.zip(counted(run, round)).flat_map(|(end, counted)| {
-                END.iter().map(move |column| match is_known(column.name, end, counted) {
+                let is_there = move |name| is_known(name, end, counted) && is_told(name, end, run, round);
+                END.iter().map(move |column| match is_there(column.name) {
                     true => field(column.cell(of, end)),
                     false => String::new(),
                 })

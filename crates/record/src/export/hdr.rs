@@ -27,7 +27,7 @@ pub(super) fn to_hdr(histogram: &Histogram) -> Hdr<u64> {
 
 /// What a case is called where no comma and no space may stand: `tcp:send/epoll_64B`, with what else tells it apart.
 pub(super) fn tag(case: &Case) -> String {
-    let mut tag = format!("{}_{}B", case.path, case.size);
+    let mut tag = if case.has_size() { format!("{}_{}B", case.path, case.size) } else { case.path.to_string() };
     if case.pieces.count > 1 {
         tag += &format!("_{}", case.pieces);
     }

@@ -7,7 +7,7 @@ use msgpath_core::foreign::shown_json;
 use msgpath_core::schema::{RoundRecord, RunEnd, RunHeader, Status};
 use serde::{Serialize, Serializer};
 
-use super::{Exporter, counted, failed, is_known, nonzero, receiver_bits_per_s};
+use super::{Exporter, counted, failed, is_known, is_told, nonzero, receiver_bits_per_s};
 use crate::{RecordError, Run};
 
 pub(super) struct Json;
@@ -98,7 +98,7 @@ fn record(run: &Run, round: &RoundRecord) -> serde_json::Value {
             without_ticks(&mut thread["report"]);
         }
         for (field, value) in out["report"].as_object_mut().into_iter().flatten() {
-            if !is_known(field, &end.report, counted) {
+            if !is_known(field, &end.report, counted) || !is_told(field, &end.report, run, round) {
                 *value = serde_json::Value::Null;
             }
         }

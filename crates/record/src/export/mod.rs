@@ -30,7 +30,7 @@ pub use parquet_rows::{schema, write_rows};
 #[cfg(feature = "parquet")]
 pub use parquet_table::{TableColumn, TableValues, write_table};
 pub use shared::{Exporter, case, failed, write_columns};
-use shared::{counted, field, is_known, messages, nonzero, receiver_bits_per_s, write_csv};
+use shared::{counted, field, is_known, is_told, messages, nonzero, receiver_bits_per_s, write_csv};
 pub(crate) use shared::{reply, role_word};
 
 /// The formats of the base.

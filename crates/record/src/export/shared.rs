@@ -65,6 +65,21 @@ pub(super) fn counted(run: &Run, round: &RoundRecord) -> [Counted; 2] {
     run.header.counted(case(run, round.case))
 }
 
+/// Fields of an end's report that count messages.
+const MESSAGES: [&str; 9] =
+    ["untimed", "sent", "received", "lost", "duplicated", "reordered", "late", "verified", "delivery"];
+
+/// Whether a field of an end's report is known although an imported file does not tell how long messages were.
+pub(super) fn is_told(field: &str, end: &EndReport, run: &Run, round: &RoundRecord) -> bool {
+    let is_stream = !run.header.plan.workload.timed;
+    case(run, round.case).has_size()
+        || match field {
+            "bytes_sent" => is_stream || end.bytes_sent > 0,
+            "bytes_received" => is_stream || end.bytes_received > 0,
+            _ => !is_stream || !MESSAGES.contains(&field),
+        }
+}
+
 /// What is counted of system calls: a field of the report, and its columns.
 pub(super) const CALLS: [&str; 14] = [
     "calls",
@@ -103,7 +118,7 @@ pub(super) fn nonzero(ns: u64) -> Option<u64> {
 
 /// Bytes of the reply of an echo; nothing else has one of a known size.
 pub(crate) fn reply(run: &Run, case: &Case) -> Option<u64> {
-    run.header.plan.workload.is_echoed().then_some(case.reply)
+    (run.header.plan.workload.is_echoed() && case.has_size()).then_some(case.reply)
 }
 
 /// Bits per second of a stream: the receiver's bytes on the receiver's clock.

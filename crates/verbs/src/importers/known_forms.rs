@@ -8,7 +8,7 @@ pub(super) struct KnownForm {
     pub(super) hint: &'static str,
 }
 
-static FORMS: [KnownForm; 7] = [
+static FORMS: [KnownForm; 11] = [
     KnownForm {
         name: "a recording of perf (perf.data)",
         is: |begin| begin.starts_with(b"PERFILE2"),
@@ -18,6 +18,11 @@ static FORMS: [KnownForm; 7] = [
         name: "the summary of perf sched timehist (-s) without its lines",
         is: |begin| has(begin, b"Runtime summary") && !has(begin, b"sch delay"),
         hint: "perf sched timehist > sched.txt, or with -S, which prints both",
+    },
+    KnownForm {
+        name: "a table of strace -c -U without its times, or with something behind the call",
+        is: is_odd_table,
+        hint: "strace -c, or with -U time-total,calls,errors,name",
     },
     KnownForm {
         name: "compressed with zstd",
@@ -34,6 +39,21 @@ static FORMS: [KnownForm; 7] = [
         is: |begin| begin.starts_with(b"BZh"),
         hint: "bzip2 -dc FILE | msgpath import /dev/stdin",
     },
+    KnownForm {
+        name: "compressed with lz4",
+        is: |begin| begin.starts_with(b"\x04\x22\x4d\x18"),
+        hint: "lz4 -dc FILE | msgpath import /dev/stdin",
+    },
+    KnownForm {
+        name: "a zip archive",
+        is: |begin| begin.starts_with(b"PK\x03\x04"),
+        hint: "unzip -p FILE NAME | msgpath import /dev/stdin",
+    },
+    KnownForm {
+        name: "a tar archive",
+        is: |begin| begin.get(257..262) == Some(b"ustar"),
+        hint: "tar -xOf FILE NAME | msgpath import /dev/stdin",
+    },
     KnownForm { name: "a Parquet file", is: |begin| begin.starts_with(b"PAR1"), hint: "the same as CSV" },
     KnownForm {
         name: "JSON that msgpath wrote",
@@ -45,6 +65,14 @@ static FORMS: [KnownForm; 7] = [
 /// The format of a file that begins so, if it is one of these.
 pub(super) fn known(begin: &[u8]) -> Option<&'static KnownForm> {
     FORMS.iter().find(|form| (form.is)(begin))
+}
+
+/// A head with the call and how often it was made, but without its time or not at the end, and a rule below it.
+fn is_odd_table(begin: &[u8]) -> bool {
+    let mut lines = begin.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let (head, rule) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let is_rule = rule.starts_with(b"---") && rule.iter().all(|byte| b"- ".contains(byte));
+    is_rule && has(head, b"syscall") && has(head, b"calls") && !(has(head, b"seconds") && head.ends_with(b"syscall"))
 }
 
 /// Whether a text begins as a JSON object or list.
@@ -80,12 +108,19 @@ mod tests {
             (b"PERFILE2h\0", "perf.data"),
             (TIMEHIST_SUMMARY, "timehist (-s)"),
             (b"\x28\xb5\x2f\xfd", "zstd"),
+            (b"syscall  calls % time\n------- ------ ------\nread 2 1.0\n", "strace -c -U"),
+            (b"\xfd7zXZ\0", "xz"),
+            (b"BZh91AY", "bzip2"),
+            (b"\x04\x22\x4d\x18\x60", "lz4"),
+            (b"PK\x03\x04\x14", "zip"),
+            (&[&[b'x'; 257][..], b"ustar"].concat(), "tar"),
         ] {
             assert!(known(begin).is_some_and(|form| form.name.contains(name)), "{name}");
         }
         let lines_and_summary = [TIMEHIST_LINES, TIMEHIST_SUMMARY].concat();
         for other in [
             &b"t1,t4\n1,2\n"[..],
+            b"% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- -------\n",
             &lines_and_summary,
             b"{ \"title\" : \"x\",\n\"events\" : [\n",
             b"",

@@ -56,6 +56,7 @@ impl Explained for RpcSummary {
             "t3_minus_t2" | "t2_minus_t1" => "the server gave no stamps",
             "bands_why" => "the bands are there",
             "later_p50_ns" => "there was no later call",
+            "request_bytes" | "reply_bytes" => "the log does not tell how long they were, or there was no reply",
             _ => "not a finite number",
         }
         .into()
@@ -169,10 +170,10 @@ pub struct RpcKind {
     /// without a reply.
     #[serde(rename = "t4_not_known", default)]
     pub unseen: u64,
-    /// Mean bytes of a request and of a reply, with all headers.
-    pub request_bytes: f64,
-    /// See `request_bytes`.
-    pub reply_bytes: f64,
+    /// Mean bytes of a request, with all headers, over those whose length is known; `None`: no log tells it.
+    pub request_bytes: Option<f64>,
+    /// The same of a reply; `None` where there was none too.
+    pub reply_bytes: Option<f64>,
     /// From the first T1 to the last T4, ns: of our own runs each round for itself, summed.
     pub wall_ns: u64,
     /// Sum of T4 - T1 of the calls that succeeded, ns.
@@ -264,7 +265,7 @@ impl RpcKind {
     /// goes below.
     pub fn copy_floor_ns(&self, floors: &Floors) -> Option<f64> {
         let speed = floors.copy_bytes_per_s.filter(|speed| *speed > 0.0)?;
-        Some((self.request_bytes + self.reply_bytes) * 1e9 / speed)
+        Some((self.request_bytes? + self.reply_bytes?) * 1e9 / speed)
     }
 }
 

@@ -27,19 +27,37 @@ pub(super) struct Counts {
     failed: u64,
     unseen: u64,
     failed_unseen: u64,
-    request_bytes: u128,
-    reply_bytes: u128,
+    request_bytes: Lengths,
+    reply_bytes: Lengths,
     response_ns: u64,
     log2_us: [u64; BUCKETS],
     /// First T1 and last T4 of each round.
     spans: BTreeMap<u32, (u64, u64)>,
 }
 
+/// Lengths of messages, as far as they are known: 0 stands for one that is not.
+#[derive(Default)]
+struct Lengths {
+    sum: u128,
+    known: u64,
+}
+
+impl Lengths {
+    fn add(&mut self, bytes: u64) {
+        self.sum += u128::from(bytes);
+        self.known += u64::from(bytes > 0);
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.known > 0).then(|| self.sum as f64 / self.known as f64)
+    }
+}
+
 impl Counts {
     /// Takes a call.
     pub(super) fn add(&mut self, row: &RpcRow, in_rounds: bool) {
         self.calls += 1;
-        self.request_bytes += u128::from(row.request_bytes);
+        self.request_bytes.add(row.request_bytes);
         let failed = u64::from(row.status != 0);
         if let Some(latency) = row.latency_ns {
             self.answered += 1;
@@ -54,7 +72,7 @@ impl Counts {
             self.failed_unseen += failed;
         }
         if row.latency_ns.is_some() || is_unseen(row) {
-            self.reply_bytes += u128::from(row.reply_bytes);
+            self.reply_bytes.add(row.reply_bytes);
         }
         let pass = if in_rounds { row.pass } else { 0 };
         let end = row.start_ns.saturating_add(row.latency_ns.unwrap_or(0));
@@ -136,7 +154,6 @@ pub(super) fn kind(
     if good.calls == 0 && counts.unseen > 0 {
         bands_why = Some("T4 is not known: it is in the client's log only".into());
     }
-    let mean = |sum: u128, calls: u64| if calls > 0 { sum as f64 / calls as f64 } else { 0.0 };
     RpcKind {
         case: case.id,
         method: case.label.clone().unwrap_or_else(|| case.path.to_string()),
@@ -144,8 +161,8 @@ pub(super) fn kind(
         failed: counts.failed + counts.failed_unseen,
         unanswered: counts.calls - counts.answered - counts.unseen,
         unseen: counts.unseen,
-        request_bytes: mean(counts.request_bytes, counts.calls),
-        reply_bytes: mean(counts.reply_bytes, counts.answered + counts.unseen),
+        request_bytes: counts.request_bytes.mean(),
+        reply_bytes: counts.reply_bytes.mean(),
         wall_ns: counts.wall_ns(),
         response_ns: counts.response_ns,
         first_ns,
@@ -308,7 +325,8 @@ impl Good {
 
     /// What a wire would take for the mean call, where no call went over one.
     fn absent_wire(&self, facts: &RpcFacts) -> Option<AbsentWire> {
-        let bits = speed(facts).filter(|_| self.networked == 0 && self.calls > 0)?;
+        let is_known = self.calls > 0 && self.bytes.0 > 0 && self.bytes.1 > 0;
+        let bits = speed(facts).filter(|_| self.networked == 0 && is_known)?;
         let of = |bytes: u128| bytes as f64 / self.calls as f64 * 8e9 / bits;
         Some(AbsentWire { request_ns: of(self.bytes.0), reply_ns: of(self.bytes.1) })
     }
@@ -340,7 +358,7 @@ fn is_networked(facts: &RpcFacts, row: &RpcRow) -> bool {
 /// Time of the bytes of request and reply on the wire at its speed, bits per second: no more than the time outside the server,
 /// so that it contradicts no stamp. ns.
 fn wire(row: &RpcRow, bits: f64) -> Option<(f64, f64)> {
-    let latency = row.latency_ns? as f64;
+    let latency = row.latency_ns.filter(|_| row.request_bytes > 0 && row.reply_bytes > 0)? as f64;
     let served = row.received_ns.zip(row.replied_ns).map_or(0.0, |(from, to)| to as f64 - from as f64);
     let outside = (latency - served).max(0.0);
     let on_wire = |bytes: u64| bytes as f64 * 8e9 / bits;

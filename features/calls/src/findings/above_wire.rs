@@ -52,7 +52,7 @@ fn say(input: &Input, rate: f64, limit: f64, kind: &RpcKind, confidence: Confide
         None => "an Ethernet of 1 Gbit/s (125 MB/s)".into(),
     };
     // As the table of rates has it: over the time from the first T1 to the last T4.
-    let bytes = kind.calls as f64 * kind.request_bytes.max(kind.reply_bytes);
+    let bytes = kind.calls as f64 * kind.request_bytes.unwrap_or(0.0).max(kind.reply_bytes.unwrap_or(0.0));
     let whole = match kind.wall_ns {
         0 => String::new(),
         ns => format!(

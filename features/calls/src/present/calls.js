@@ -622,7 +622,7 @@ function calls(info, log) {
     draw();
   }
   function describe(i) {
-    const size = bytes => (log.kind[i] & 4 ? "about " : "") + bytes + " B", pair = info.pairs[log.pair[i]];
+    const size = bytes => bytes ? (log.kind[i] & 4 ? "about " : "") + bytes + " B" : "of unknown length", pair = info.pairs[log.pair[i]];
     const slower = order === "percentile" || list.length === n ? `, slower than ${(100 * rank[i] / n).toFixed(rank[i] > .99 * n ? 3 : 1)} % of the calls in this file` : "";
     element("b", { textContent: `${name(i)}: ${lost(i) ? "no reply" : time(log.latency[i]) + slower}, sent at ${(log.start[i] / 1e9).toFixed(6)} s` }, detail);
     const key = log.keys()[log.key[i]], facts = [`status ${state(i)}`, `connection ${log.connection[i]}`];

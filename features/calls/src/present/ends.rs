@@ -151,7 +151,7 @@ mod tests {
         run.header.floors.as_mut().unwrap().copy_bytes_per_s = Some(1e10);
         let kinds = &mut summary.sections.get_mut::<RpcSummary>().unwrap().kinds;
         kinds.truncate(1);
-        (kinds[0].request_bytes, kinds[0].reply_bytes) = (1_000_000.0, 0.0);
+        (kinds[0].request_bytes, kinds[0].reply_bytes) = (Some(1_000_000.0), Some(0.0));
         let text = rpc(&run, &summary, VERBOSE);
         assert!(text.contains("takes here: ping 100 µs"), "{text}");
     }

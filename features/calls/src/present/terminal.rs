@@ -227,6 +227,7 @@ fn rates(page: &mut Page, kinds: &[RpcKind]) {
     for kind in kinds {
         let [wall, response, sent, received] = own::rates(kind);
         let time = |ns: Option<u64>| Span::from(ns.map_or_else(|| "n/a".into(), |ns| glyphs.time(ns as f64)));
+        let length = |bytes: Option<f64>| Span::from(bytes.map_or_else(|| "n/a".into(), words::about_size));
         table.row([
             kind.method.as_str().into(),
             time(kind.first_ns.first().copied()),
@@ -235,8 +236,8 @@ fn rates(page: &mut Page, kinds: &[RpcKind]) {
             response.into(),
             sent.into(),
             received.into(),
-            words::about_size(kind.request_bytes).into(),
-            words::about_size(kind.reply_bytes).into(),
+            length(kind.request_bytes),
+            length(kind.reply_bytes),
         ]);
     }
     page.table(table);

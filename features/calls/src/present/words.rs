@@ -103,7 +103,7 @@ pub(crate) fn clock(facts: Option<&RpcFacts>, clock: &PairClock) -> String {
 }
 
 /// RPC/s of calls that succeeded, by the wall clock and by the sum of response times, and MB/s sent and received by the wall clock; `n/a` where
-/// no time passed. MB are 10^6 bytes.
+/// no time passed, or where no length is known. MB are 10^6 bytes.
 pub(crate) fn rates(kind: &RpcKind) -> [String; 4] {
     let replied = kind.calls.saturating_sub(kind.unanswered);
     let (answered, succeeded) = (replied as f64, replied.saturating_sub(kind.failed));
@@ -114,8 +114,8 @@ pub(crate) fn rates(kind: &RpcKind) -> [String; 4] {
     [
         over(succeeded, kind.wall_ns),
         over(seen, kind.response_ns),
-        over(kind.calls as f64 * kind.request_bytes / 1e6, kind.wall_ns),
-        over(answered * kind.reply_bytes / 1e6, kind.wall_ns),
+        kind.request_bytes.map_or("n/a".into(), |bytes| over(kind.calls as f64 * bytes / 1e6, kind.wall_ns)),
+        kind.reply_bytes.map_or("n/a".into(), |bytes| over(answered * bytes / 1e6, kind.wall_ns)),
     ]
 }
 

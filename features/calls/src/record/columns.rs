@@ -28,6 +28,8 @@ pub(super) static CALLS: [Column<RpcRow>; 30] = [
     Call::stored("parent", "", "id of the call that made it; 0: none", stored!(Itself, parent)),
     Call::stored("status", "", "status of the reply; 0: success", stored!(Itself, status)),
     Call::stored("request_bytes", "bytes", "the request with all headers", stored!(Difference, request_bytes))
+        .shown_by(Kind::Int64, |_, row| Some(row.request_bytes).filter(|bytes| *bytes > 0).into())
+        .or_empty("not known; 0 in the block")
         .required(),
     // A reply has a header at least.
     Call::stored("reply_bytes", "bytes", "the reply with all headers", stored!(Difference, reply_bytes))

@@ -111,7 +111,12 @@ fn files_that_are_nothing_of_the_kind() {
     std::fs::write(home.path().join("zeros"), [0; 960]).unwrap();
     home.run("import empty.log").ends_with(3).says(&["E31", "empty.log has no calls", "0 bytes"]);
     home.run("import text").ends_with(3).says(&["E29", "text is not a log", "hello"]);
-    let others = [(&b"\x28\xb5\x2f\xfd\0\0"[..], "zstd -dc"), (b"{ \"a\": 1 }", "JSON of another program")];
+    let others = [
+        (&b"\x28\xb5\x2f\xfd\0\0"[..], "zstd -dc other | msgpath import /dev/stdin"),
+        (b"\xfd7zXZ\0\0\x04", "xz -dc other | msgpath import /dev/stdin"),
+        (b"BZh91AY", "bzip2 -dc other"),
+        (b"{ \"a\": 1 }", "JSON of another program"),
+    ];
     for (bytes, name) in others {
         std::fs::write(home.path().join("other"), bytes).unwrap();
         let output = home.run("import other").ends_with(3);
@@ -181,6 +186,15 @@ fn logs_of_jmeter_and_sockperf_become_runs() {
         + "------------------------------\n";
     std::fs::write(home.path().join("full.log"), text).unwrap();
     home.run("import full.log").ends_with(0).shows(&["a full log of sockperf, 200 calls", "5.00 µs"]);
+    // It does not tell how long its messages were.
+    let shown = home.run("show @last -v").ends_with(0);
+    assert!(shown.out.contains("n/a") && !shown.out.contains("0 B") && !shown.out.contains("tcp"), "{}", shown.out);
+    let json = home.run("show @last --json").ends_with(0).json();
+    let (kind, case) = (&json["rpc"]["kinds"][0], &json["cases"][0]["case"]);
+    assert!(kind["request_bytes"].is_null() && kind["reply_bytes"].is_null() && case["size_bytes"].is_null(), "{kind}");
+    assert_eq!(case["path"], "unknown");
+    let call = rows(&home).remove(0);
+    assert_eq!([&call[9], &call[10]], ["", ""]);
 }
 
 #[test]

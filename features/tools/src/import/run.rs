@@ -73,7 +73,7 @@ fn import(imported: Imported<'_>) -> Result<ExitCode> {
     for pass in 0..header.plan.rounds {
         for (case, told_case) in told.cases.iter().enumerate() {
             if let Some(round) = told_case.rounds.get(pass as usize) {
-                let round = record(&told, told_case.size, round, (case as u32, pass));
+                let round = record(&told, told_case, round, (case as u32, pass));
                 writer.round(&round, &[]).map_err(Problem::from)?;
             }
         }
@@ -141,9 +141,11 @@ fn header(imported: &Imported<'_>, told: &Told, name: &str, path: &str) -> RunHe
     header
 }
 
-fn record(told: &Told, size: u32, round: &Round, (case, pass): (u32, u32)) -> RoundRecord {
+/// A round as it is recorded. Where the size of a message is not told, its bytes are not either; of a stream they are all there is.
+fn record(told: &Told, told_case: &super::Case, round: &Round, (case, pass): (u32, u32)) -> RoundRecord {
     let times = &round.times;
-    let size = u64::from(size.max(1));
+    let is_known = told.stream || !told_case.method.is_empty();
+    let size = if is_known { u64::from(told_case.size.max(1)) } else { 0 };
     let sent = if told.stream { round.bytes / size } else { times.total() };
     let delivery = Delivery { sent, received: sent - times.lost(), lost: times.lost(), ..Delivery::default() };
     let near = EndReport {

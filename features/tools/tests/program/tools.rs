@@ -361,6 +361,31 @@ fn results_of_tools_become_runs() {
     home.run("import plain.hgrm").ends_with(3).says(&["E31", "in which unit", "--unit us"]);
     let plain = home.run("import plain.hgrm --unit ms").ends_with(0).shows(&["1.00 ms"]);
     assert!(!plain.out.contains("next   msgpath import"), "no option of import measures more: {}", plain.out);
+    // A size that nobody tells is not 1 byte, nowhere.
+    write("stream.txt", "THROUGHPUT=9000.00\nTHROUGHPUT_UNITS=10^6bits/s\nELAPSED_TIME=2.00\nPROTOCOL=TCP\n");
+    home.run("import plain.hgrm --unit ms --name plain").ends_with(0);
+    home.run("import stream.txt --name stream")
+        .ends_with(0)
+        .shows(&["messages n/a: their size is not known", "9.00 Gbit/s"]);
+    for name in ["plain", "stream"] {
+        let shown = home.run(&format!("show {name} -v")).ends_with(0);
+        assert!(shown.out.contains("size unknown") && !shown.out.contains(" 1 B"), "{}", shown.out);
+        home.run(&format!("verify {name}")).ends_with(0);
+        let json = home.run(&format!("show {name} --json")).ends_with(0).json();
+        let case = &json["cases"][0]["case"];
+        assert!(case["size_bytes"].is_null() && case["why"]["size_bytes"].is_string(), "{case}");
+        let rounds = home.run(&format!("export {name} --to csv")).ends_with(0).out;
+        let row: Vec<&str> = rounds.lines().nth(1).unwrap().split(',').collect();
+        let column =
+            |column: &str| row[rounds.lines().next().unwrap().split(',').position(|head| head == column).unwrap()];
+        let counted = if name == "plain" { "near_bytes_sent" } else { "near_sent" };
+        assert_eq!(["size_bytes", "reply_bytes", "pieces", counted].map(column), [""; 4]);
+        let cases = home.run(&format!("export {name} --to cases-csv")).ends_with(0).out;
+        assert!(cases.contains(",,,1,1,") && !cases.contains("1x1"), "{cases}");
+        let whole = home.run(&format!("export {name} --to json")).ends_with(0).json();
+        assert!(whole["header"]["plan"]["cases"][0]["size_bytes"].is_null());
+        home.run(&format!("report {name} -o page.html")).ends_with(0);
+    }
     home.run("import plain.hgrm --unit days").ends_with(2).says(&["no unit of time"]);
     home.run("import plain.hgrm iperf3.json").ends_with(2).says(&["a run of its own"]);
 }

@@ -456,10 +456,10 @@ pub fn noted(event: Message, notes: impl IntoIterator<Item = u64>) -> Message {
 
 /// `tcp:send 64 B ×4 (control)`.
 fn label(case: &Case) -> String {
-    let mut out = if case.pieces.count > 1 {
-        format!("{} {}", case.path, case.pieces)
-    } else {
-        format!("{} {}", case.path, size(case.size))
+    let mut out = match (case.has_size(), case.pieces.count) {
+        (false, _) => case.path.to_string(),
+        (true, 0 | 1) => format!("{} {}", case.path, size(case.size)),
+        (true, _) => format!("{} {}", case.path, case.pieces),
     };
     if let Some(label) = &case.label {
         out = format!("{label}, {out}");

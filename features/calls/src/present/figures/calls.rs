@@ -96,8 +96,8 @@ fn picture(scene: &Scene<'_>) -> Drawn {
         });
     }
     let facts = scene.run.header.parts.get::<RpcFacts>();
-    let bytes = |mean: f64| size(mean.round() as u64);
-    let per_byte = |ns: f64, bytes: f64| if bytes > 0.0 { ns / bytes } else { 0.0 };
+    let bytes = |mean: Option<f64>| mean.map_or_else(|| "n/a".into(), |mean| size(mean.round() as u64));
+    let per_byte = |ns: f64, bytes: Option<f64>| bytes.filter(|bytes| *bytes > 0.0).map_or(0.0, |bytes| ns / bytes);
     let slowest = slowest(&embedded);
     let info = Info {
         kept: embedded.rows.len(),

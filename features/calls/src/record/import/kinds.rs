@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use msgpath_core::plan::{Case, Extent, MAX_CONNECTIONS, MAX_ROUNDS, MAX_SIZE, Plan};
 use msgpath_core::schema::{EndReport, NEAR, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::units::Pieces;
-use msgpath_core::{Delivery, Histogram, Unavailable};
+use msgpath_core::{Delivery, Histogram, PathName, Unavailable, path};
 use msgpath_record::{RecordError, RunWriter, utc};
 use msgpath_rpc::tenlg::tenlg;
 
@@ -165,8 +165,7 @@ fn pairs(calls: &Calls) -> (Vec<RpcPair>, Vec<u32>) {
 }
 
 fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<RpcPair>) -> RunHeader {
-    let path = about.header.plan.cases[0].path.clone();
-    let traits = about.header.plan.cases[0].traits.clone();
+    let Case { path: usual, traits, .. } = about.header.plan.cases[0].clone();
     let mut unavailable = Vec::new();
     let cases: Vec<Case> = kinds
         .iter()
@@ -174,8 +173,15 @@ fn header(calls: &Calls, kinds: &[Kind], about: About, begin: i64, pairs: Vec<Rp
         .map(|(id, kind)| {
             let of = |at: &u32| calls.all[*at as usize];
             let bytes = [0, 1].map(|end| middle(kind.calls.iter().map(|at| of(at).bytes[end])).min(MAX_SIZE));
-            let mut case = Case::new(path.clone(), Pieces::whole(bytes[0].max(1) as u32));
-            (case.id, case.reply, case.traits) = (id as u32, bytes[1], traits.clone());
+            // What does not tell how long its requests were does not tell over what they went.
+            let mut case = match bytes[0] {
+                0 => Case::new(PathName::untold(path::UNKNOWN), Pieces::whole(1)),
+                size => {
+                    let case = Case::new(usual.clone(), Pieces::whole(size as u32));
+                    Case { traits: traits.clone(), reply: bytes[1], ..case }
+                }
+            };
+            case.id = id as u32;
             case.label = Some(calls.methods[kind.method as usize].clone());
             let mut connections: Vec<u32> = kind.calls.iter().map(|at| of(at).connection).collect();
             connections.sort_unstable();

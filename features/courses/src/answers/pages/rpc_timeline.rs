@@ -135,6 +135,10 @@ fn middle(times: Vec<f64>) -> Option<f64> {
     (!times.is_empty()).then(|| median(&times))
 }
 
+fn length(bytes: Option<f64>) -> Cell {
+    bytes.map_or_else(|| Cell::missing("no log tells how long they were"), |bytes| Cell::size(bytes as u64))
+}
+
 fn kinds(calls: &[Calls<'_>]) -> Table {
     let wire = |of: &Kind<'_, '_>| {
         of.one.facts.wire.as_ref().map(|_| median(&of.rows().map(|row| of.wire(row)).collect::<Vec<_>>()))
@@ -142,8 +146,8 @@ fn kinds(calls: &[Calls<'_>]) -> Table {
     let title = "Calls of each kind: T4 - T1, and what is left without the server and the wire (slop)";
     of_kinds("kinds", title, every(calls).map(|of| (of, of.kind)).collect())
         .col("calls", |(_, kind)| Cell::count(kind.calls))
-        .col("request", |(_, kind)| Cell::size(kind.request_bytes as u64))
-        .col("reply", |(_, kind)| Cell::size(kind.reply_bytes as u64))
+        .col("request", |(_, kind)| length(kind.request_bytes))
+        .col("reply", |(_, kind)| length(kind.reply_bytes))
         .col("estimate", |(_, kind)| {
             time_or(kind.expected.map(|expected| expected.estimate_ns), "no estimate was typed")
         })
