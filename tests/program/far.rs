@@ -419,14 +419,16 @@ fn examples_in_other_languages_are_built_where_they_can_be() {
 /// A server of datagrams, or of a Unix socket, at the place that its second argument names.
 const PLACES: &str = r#"
 import os, socket, sys, time
-kind, place = sys.argv[1], sys.argv[2]
-time.sleep(float(sys.argv[3]) if len(sys.argv) > 3 else 0)
+kind, place, count = sys.argv[1], sys.argv[2], 0
+loses = sys.argv[3:] == ["loses"]
+time.sleep(float(sys.argv[3]) if len(sys.argv) > 3 and not loses else 0)
 if kind in ("udp", "gram"):
     s = socket.socket(socket.AF_INET if kind == "udp" else socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(("127.0.0.1", int(place)) if kind == "udp" else place)
     while True:
         data, who = s.recvfrom(1 << 16)
-        s.sendto(data, who)
+        count += 1
+        if not (loses and count % 20 == 0): s.sendto(data, who)
 s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM if kind == "stream" else socket.SOCK_SEQPACKET)
 s.bind(place)
 s.listen()
@@ -455,6 +457,13 @@ fn programs_at_udp_ports_and_unix_sockets_are_measured() {
     let line = format!("echo {SHORT} -x udp -o patience=50ms --name late");
     let late = run(&home, &line, &["own=python3 places.py udp {port} 600"]);
     late.says(&["does not listen at UDP port", "-o patience=1m"]);
+    // What it does not answer is in no time, has its count, and is told by the exit code where it is asked for.
+    let line = "echo -w 0 -r 2 -c 100 -o extend=no -x udp --progress none --fail-if loss>0%";
+    let lossy = run(&home, line, &["own=python3 places.py udp {port} loses"]).ends_with(1);
+    lossy.shows(&[" lost ("]).says(&["E25", "loss > 0%"]);
+    let case = home.run("show @last --json").ends_with(0).json()["cases"][0].clone();
+    let [sent, received, lost] = ["sent", "received", "lost"].map(|name| case["delivery"][name].as_u64().unwrap());
+    assert!(lost > 0 && sent == received + lost && case["quantiles"][2]["ns"].is_null(), "{case}");
     // What it is told fits to what it is measured over.
     started("tcp", "stream {socket}").says(&["{socket} is the path of a Unix socket"]);
     nothing_is_left(&home);

@@ -841,6 +841,38 @@ fn errors_of_redis_are_failures_and_in_no_latency() {
 }
 
 #[test]
+fn failures_are_in_no_latency_whatever_is_spoken() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    let web = scripted(&[OK, FULL, OK, OK]);
+    // Every fourth one is a call of the lab that fails.
+    let mut served = lab();
+    let (lab, _requests) = server(move |at, asked| match at % 4 {
+        0 => Do::Reply(message(&answer(asked, 1), &[], &[])),
+        _ => served(at, asked),
+    });
+    for (target, text) in [
+        (format!("http://127.0.0.1:{web}/ -k 400 GET"), Some("100 calls failed: 503 Service Unavailable")),
+        (format!("http://127.0.0.1:{web}/ -k 400 GET --rate 500"), Some("100 calls failed: 503 Service Unavailable")),
+        // The lab has a status and no text.
+        (format!("127.0.0.1:{lab} -k 400 ping"), None),
+    ] {
+        let home = Home::new();
+        let output = home.run(&format!("rpc {target}")).ends_with(1).says(&["E16", "100 of 400 calls failed"]);
+        let output = output.shows(&["the calls that failed took", "they are in no other time here", "W71"]);
+        output.shows(text.as_slice());
+        let json = home.run("show @last --json").ends_with(0).json();
+        let kind = &json["rpc"]["kinds"][0];
+        assert_eq!((&kind["failed"], &kind["failed_took"]["calls"]), (&100.into(), &100.into()), "{target}");
+        // Those of the headline are the replies.
+        let timed: u64 = kind["calls_by_log2_us"].as_array().unwrap().iter().map(|calls| calls.as_u64().unwrap()).sum();
+        assert_eq!(timed, 300, "{target}");
+        home.run("verify @last").ends_with(0);
+        home.run(&format!("rpc {target} --max-loss 25% --no-save")).ends_with(0);
+    }
+}
+
+#[test]
 fn redis_with_a_password_a_user_and_a_database() {
     let (home, port) = (Home::new(), free_port());
     let users = ["--requirepass", "s3cret", "--user", "anna", "on", ">w0rd:1", "~*", "+@all"];

@@ -38,9 +38,14 @@ pub(super) struct Strace {
     counted: HashMap<String, usize>,
 }
 
+/// Heads of the table's columns, of which `-U` chooses some.
+const HEADS: [&str; 9] =
+    ["%time", "seconds", "usecs/call", "shortest", "longest", "calls", "errors", "syscall", "name"];
+
 /// The head of the table.
 pub(super) fn is_head(line: &str) -> bool {
-    line.trim_start().starts_with("% time") && line.contains("calls")
+    let line = line.replacen("% time", "%time", 1);
+    line.contains(' ') && line.contains("calls") && line.split_whitespace().all(|word| HEADS.contains(&word))
 }
 
 impl Lexer for Strace {

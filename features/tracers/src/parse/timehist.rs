@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use super::{Lexer, Line, MAX_NAMES, MAX_ROWS, Slice, Text, Thread, number};
 
+/// How the sums of `-S` begin, with `--state` and with `-I`.
+const SUMMARIES: [&str; 3] = ["Runtime summary", "Wait-time summary", "Idle-time summary"];
+
 /// Brackets that a task's name may have: it has at most 15 characters.
 const MOST_BRACKETS: usize = 16;
 
@@ -23,7 +26,7 @@ pub(super) fn is_head(line: &str) -> bool {
 
 impl Lexer for Timehist {
     fn line(&mut self, line: &str, text: &mut Text) -> Line {
-        self.summary |= ["Runtime summary", "Idle-time summary"].contains(&line.trim());
+        self.summary |= SUMMARIES.contains(&line.trim());
         if is_head(line) {
             self.picture = picture(line);
         }

@@ -445,20 +445,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused() {
-        for bad in [
-            "SSH-2.0-x\r\n",
-            "HTTP/1.1 2xx OK\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n",
-            "HTTP/2 200\r\n\r\n",
-            "<html>\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhixx",
+    fn what_is_no_reply_is_refused_by_name() {
+        let ok = "HTTP/1.1 200 OK\r\n";
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for (begin, rest, said) in [
+            ("SSH-2.0-x\r\n", "", "not HTTP/1: it begins with \"SSH-2.0-x"),
+            ("HTTP/2 200\r\n\r\n", "", "not HTTP/1: it begins with \"HTTP/2 200"),
+            ("<html>\r\n", "", "not HTTP/1: it begins with \"<html>"),
+            ("HTTP/1.1 2xx OK\r\n\r\n", "", "in the head that begins with \"HTTP/1.1 2xx OK"),
+            (ok, "no colon\r\n\r\n", "in the head that begins with \"HTTP/1.1 200 OK"),
+            (ok, "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", "two lengths of one body"),
+            (ok, "Content-Length: 5, 6\r\n\r\n", "two lengths of one body"),
+            (ok, "Content-Length: -1\r\n\r\n", "Content-Length: -1"),
+            (ok, "Content-Length: 99999999999\r\n\r\n", "a body of 99999999999 bytes"),
+            (
+                "HTTP/1.1 101 Switching Protocols\r\n",
+                "Upgrade: h2c\r\n\r\n",
+                "101: the server goes on in another protocol",
+            ),
+            (chunked, "zz\r\n", "a chunk that begins with \"zz"),
+            (chunked, "2\r\nhixx", "a chunk that does not end where it must"),
         ] {
-            assert!(http().frame(bad.as_bytes()).is_err(), "{bad:?}");
+            let bad = format!("{begin}{rest}");
+            let why = http().frame(bad.as_bytes()).unwrap_err();
+            assert!(why.contains(said), "{bad:?}: {why}");
         }
     }
 
