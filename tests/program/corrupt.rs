@@ -62,9 +62,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                     events: Box::default(),
                 }
             }
-            ToEnd::Round(_) if matches!(fault, Fault::OutOfTurn) => {
-                FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() }
-            }
+            ToEnd::Round(_) if matches!(fault, Fault::OutOfTurn) => FromEnd::ready(),
             ToEnd::Round(order) => {
                 // A probe of four messages asks before the pilot whether messages get through.
                 rounds += u32::from(rounds > 0 || order.messages != 4);
@@ -81,7 +79,7 @@ fn answer(control: &mut TcpStream, fault: Fault) {
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.read_exact(&mut [0; KEY_DIGITS / 2]).unwrap();
                 echo = Some(std::thread::spawn(move || echoes(stream, &order, fault, rounds == 2)));
-                FromEnd::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() }
+                FromEnd::ready()
             }
             ToEnd::Finish => {
                 let report = echo.take().expect("a round was begun").join().unwrap();

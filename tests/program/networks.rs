@@ -411,3 +411,66 @@ fn a_host_of_a_mesh_that_dies_is_told_by_its_name() {
     let output = in_namespaces(&Home::new(), &text).ends_with(4).says(&["the agent of b vanished"]);
     assert!(!output.err.contains("10.7.0.2"), "{}", output.err);
 }
+
+/// The sizes of packets of both ends, of the first case: MTU of the device, path MTU.
+fn packet_sizes(value: &crate::printed::Value) -> [[Option<u64>; 2]; 2] {
+    [0, 1].map(|end| {
+        let device = &value["ends"][end]["device"];
+        assert!(device["gso_max_bytes"].as_u64() > Some(0) && device["gso"].as_bool().is_some(), "{device}");
+        [device["mtu_bytes"].as_u64(), value["cases"][0]["ends"][end]["path_mtu_bytes"].as_u64()]
+    })
+}
+
+#[test]
+fn mtus_of_both_ends_are_recorded_and_a_difference_is_named() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let text = format!(
+        "{LINK}ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1; ip -n b link set v1 mtu 9000
+        ip netns exec b \"$0\" serve 10.7.0.2 --insecure -q 2>serve.log & until_serves
+        \"$0\" compare -x tcp:send,udp:send 10.7.0.2 {SHORT}; \"$0\" show one --json"
+    );
+    let value = in_namespaces(&home, &text).ends_with(0).json();
+    assert_eq!(packet_sizes(&value), [[Some(1500), Some(1500)], [Some(9000), Some(9000)]]);
+    assert_eq!(
+        warnings(&value, "W194"),
+        ["The MTU of v0 at the client is 1500, that of v1 at the server 9000: packets of both have at most 1500 B"]
+    );
+    home.run("show one -v")
+        .ends_with(0)
+        .shows(&["sends by v0, MTU 1500, path MTU 1500, GSO on", "sends by v1, MTU 9000"]);
+}
+
+#[test]
+fn a_link_in_the_middle_with_a_smaller_mtu_is_named() {
+    if !may_have_namespaces() {
+        return;
+    }
+    // The host of the script, routers r and s, and b; the link between the routers takes 1300 bytes.
+    let text = format!(
+        "ip link set lo up; mount -t tmpfs t /run; mkdir -p /run/netns
+        for n in r s b; do ip netns add $n; ip -n $n link set lo up; done
+        ip link add a0 type veth peer name r0 netns r
+        ip -n r link add r1 mtu 1300 type veth peer name s0 mtu 1300 netns s
+        ip -n s link add s1 type veth peer name b0 netns b
+        ip addr add 10.8.1.2/24 dev a0; ip -n r addr add 10.8.1.1/24 dev r0
+        ip -n r addr add 10.8.3.1/24 dev r1; ip -n s addr add 10.8.3.2/24 dev s0
+        ip -n s addr add 10.8.2.1/24 dev s1; ip -n b addr add 10.8.2.2/24 dev b0
+        ip link set a0 up; ip -n b link set b0 up
+        for d in r0 r1; do ip -n r link set $d up; done; for d in s0 s1; do ip -n s link set $d up; done
+        for n in r s; do ip netns exec $n sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'; done
+        ip -n r route add 10.8.2.0/24 via 10.8.3.2; ip -n s route add 10.8.1.0/24 via 10.8.3.1
+        ip route add default via 10.8.1.1; ip -n b route add default via 10.8.2.1
+        ip netns exec b \"$0\" serve 10.8.2.2 --insecure -q 2>serve.log &
+        until ip netns exec b ss -Hltn sport = 5210 | grep -q .; do kill -0 $!; sleep 0.1; done
+        \"$0\" echo 10.8.2.2 -x tcp:send -l 4K {SHORT}; \"$0\" show one --json"
+    );
+    let value = in_namespaces(&Home::new(), &text).ends_with(0).json();
+    assert_eq!(packet_sizes(&value), [[Some(1500), Some(1300)]; 2]);
+    assert_eq!(
+        warnings(&value, "W194"),
+        ["From client to server a packet has at most 1300 B: a link on the way has a smaller MTU than a0 (1500)"]
+    );
+}

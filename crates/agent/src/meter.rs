@@ -55,6 +55,7 @@ impl<'a> Meter<'a> {
             elapsed_ns: end - self.start,
             delivery: delivery.since(&self.delivery),
             tcp: tcp.reduce(TcpInfo::plus),
+            path_mtu: each(ends, |channel| channel.path_mtu()).into_iter().flatten().min(),
             polled_queue: each(ends, |channel| channel.polled_queue()).into_iter().flatten().min(),
             ..EndReport::default()
         };

@@ -4,9 +4,10 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use msgpath_core::schema::{DeviceKind, Route};
+use msgpath_core::schema::{DeviceKind, EndDevice, Route};
 use msgpath_core::units::{BitUnits, bits_per_second};
 use msgpath_sys::address::{canonical, shown};
+use msgpath_sys::ethtool::{Ethtool, Offload};
 use msgpath_sys::netlink::{Family, Netlink, attributes, push_attribute};
 
 const RTM_NEWLINK: u16 = 16;
@@ -38,6 +39,10 @@ pub(crate) struct Link {
     /// What made it: `veth`, `tun`, `bridge`; empty for a NIC and for lo.
     pub made_by: String,
     pub mtu: Option<u64>,
+    /// Of a packet with GSO: most bytes, most of them over IPv4 where that is another limit, most segments.
+    pub gso_max_bytes: Option<u64>,
+    pub gso_ipv4_max_bytes: Option<u64>,
+    pub gso_max_segments: Option<u64>,
     pub qdisc: Option<String>,
     pub receive_queues: Option<u32>,
     pub send_queues: Option<u32>,
@@ -75,6 +80,33 @@ pub(crate) fn to_peer(peer: SocketAddr) -> Result<(Route, Link), String> {
     Ok((route, link))
 }
 
+/// The device by which packets to `peer` leave: `bound` (SO_BINDTODEVICE), or the one of the route. Nothing is sent.
+pub fn device(peer: SocketAddr, bound: Option<&str>) -> Option<EndDevice> {
+    let peer = canonical(peer);
+    let link = match bound {
+        Some(name) => links().into_iter().find(|link| link.name == name)?,
+        None => to_peer(peer).ok()?.1,
+    };
+    let gso_max_bytes = link.gso_ipv4_max_bytes.filter(|_| peer.is_ipv4()).or(link.gso_max_bytes);
+    let ethtool = Ethtool::open().ok();
+    let offload = |offload| ethtool.as_ref()?.offload(&link.name, offload).ok();
+    Some(EndDevice {
+        mtu_bytes: link.mtu,
+        gso_max_bytes,
+        gso_max_segments: link.gso_max_segments,
+        gso: offload(Offload::Segmentation),
+        tso: offload(Offload::TcpSegmentation),
+        name: link.name,
+    })
+}
+
+/// All devices of this network namespace.
+fn links() -> Vec<Link> {
+    let answers = Netlink::open(Family::Route).and_then(|netlink| netlink.dump(RTM_GETLINK, &[0; 16]));
+    let answers = answers.unwrap_or_default();
+    answers.iter().filter(|(kind, _)| *kind == RTM_NEWLINK).filter_map(|(_, body)| parse_link(body)).collect()
+}
+
 /// The router that packets to `peer` go to first; `None`: none, it is on a link of this network namespace, or no route is known.
 pub fn router(peer: impl Into<SocketAddr>) -> Option<IpAddr> {
     let answers = Netlink::open(Family::Route).ok()?.get(RTM_GETROUTE, &route_request(canonical(peer.into()))).ok()?;
@@ -91,18 +123,13 @@ pub(crate) fn in_sysfs(link: &Link) -> Option<String> {
 
 /// The folder of a device by its name, as [`in_sysfs`].
 pub fn folder(device: &str) -> Option<String> {
-    let netlink = Netlink::open(Family::Route).ok()?;
-    let links = netlink.dump(RTM_GETLINK, &[0; 16]).ok()?;
-    let link = links.iter().filter_map(|(_, body)| parse_link(body)).find(|link| link.name == device)?;
-    in_sysfs(&link)
+    in_sysfs(&links().into_iter().find(|link| link.name == device)?)
 }
 
 /// The devices of this network namespace but loopback, by name. sysfs may show those of another one.
 pub fn devices() -> Vec<String> {
-    let Ok(netlink) = Netlink::open(Family::Route) else { return Vec::new() };
-    let answers = netlink.dump(RTM_GETLINK, &[0; 16]).unwrap_or_default();
-    let links = answers.iter().filter(|(kind, _)| *kind == RTM_NEWLINK).filter_map(|(_, body)| parse_link(body));
-    let mut names: Vec<String> = links.filter(|link| !link.loopback).map(|link| link.name).take(LISTED).collect();
+    let links = links().into_iter().filter(|link| !link.loopback);
+    let mut names: Vec<String> = links.map(|link| link.name).take(LISTED).collect();
     names.sort_unstable();
     names
 }
@@ -121,8 +148,7 @@ pub fn device_of(address: IpAddr) -> Option<String> {
     let prefix = format!("{address}/");
     let index = answers.iter().filter(|(kind, _)| *kind == RTM_NEWADDR).filter_map(|(_, body)| with_prefix(body));
     let (index, _) = index.into_iter().find(|(_, own)| own.starts_with(&prefix))?;
-    let links = netlink.dump(RTM_GETLINK, &[0; 16]).ok()?;
-    links.iter().filter_map(|(_, body)| parse_link(body)).find(|link| link.index == index).map(|link| link.name)
+    links().into_iter().find(|link| link.index == index).map(|link| link.name)
 }
 
 /// The only device of this network namespace that is up, beside lo.
@@ -245,6 +271,9 @@ fn parse_link(body: &[u8]) -> Option<Link> {
             18 => link.made_by = nested(value, 1).map_or_else(String::new, string), // IFLA_LINKINFO, IFLA_INFO_KIND
             31 => link.send_queues = number(value),                                 // IFLA_NUM_TX_QUEUES
             32 => link.receive_queues = number(value),                              // IFLA_NUM_RX_QUEUES
+            40 => link.gso_max_segments = number(value).map(u64::from),             // IFLA_GSO_MAX_SEGS
+            41 => link.gso_max_bytes = number(value).map(u64::from),                // IFLA_GSO_MAX_SIZE
+            63 => link.gso_ipv4_max_bytes = number(value).map(u64::from),           // IFLA_GSO_IPV4_MAX_SIZE
             43 => link.xdp = nested(value, 2).and_then(<[u8]>::first).is_some_and(|mode| *mode != 0), // IFLA_XDP_ATTACHED
             _ => {}
         }
@@ -293,6 +322,7 @@ fn speed(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
     use std::process::Command;
 
     #[test]
@@ -373,6 +403,13 @@ mod tests {
         let veth = to("198.18.0.2").unwrap();
         assert_eq!((veth.kind, veth.device.as_str(), veth.mtu), (DeviceKind::Veth, "a0", Some(1500)));
         assert_eq!(veth.from, "198.18.0.1");
+        let device = |bound| device((Ipv4Addr::new(198, 18, 0, 2), 0).into(), bound).unwrap();
+        assert_eq!(
+            (device(None).name.as_str(), device(None).mtu_bytes, device(None).gso),
+            ("a0", Some(1500), Some(true))
+        );
+        assert_eq!(device(Some("t0")).name, "t0");
+        assert!(device(None).gso_max_bytes >= Some(1500) && device(None).gso_max_segments > Some(0));
         assert_eq!(to("198.18.0.1").unwrap().kind, DeviceKind::Loopback, "an own address");
         assert_eq!(to("198.18.1.2").unwrap().kind, DeviceKind::Tun);
         let own = ["198.18.0.1", "198.18.1.1"].map(|address| address.parse::<IpAddr>().unwrap());

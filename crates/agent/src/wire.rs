@@ -16,8 +16,8 @@ use msgpath_core::program::ProgramFacts;
 use msgpath_core::program::{Program, Talk};
 use msgpath_core::schedule::Arrivals;
 use msgpath_core::schema::{
-    ClockFacts, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound, Slots,
-    ThreadRecord, TracedThread, Tracing,
+    ClockFacts, EndDevice, EndReport, Environment, EventCounts, EventFacts, Floors, Granted, KernelCounts, OpenRound,
+    Slots, ThreadRecord, TracedThread, Tracing,
 };
 use msgpath_core::units::Pieces;
 use msgpath_core::workload::Workload;
@@ -294,6 +294,9 @@ pub enum FromEnd {
         room: Option<u64>,
         /// The far end: from where its first connection comes, over IP.
         seen: Option<IpAddr>,
+        /// The device by which the packets of its first connection leave, over IP.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<EndDevice>,
         /// The measuring threads, for whoever traces them.
         threads: Vec<TracedThread>,
     },
@@ -356,7 +359,7 @@ impl FromEnd {
 
     /// A role has made a round ready.
     pub fn ready() -> Self {
-        Self::Ready { granted: Vec::new(), room: None, seen: None, threads: Vec::new() }
+        Self::Ready { granted: Vec::new(), room: None, seen: None, device: None, threads: Vec::new() }
     }
 
     /// What a role has said.

@@ -136,6 +136,7 @@ fn ends(run: &Run, case: &Case, all: &[&RoundRecord]) -> Vec<EndSummary> {
             calls: cost::calls(reports.iter().copied()),
             cost: cost::known(counted, &reports, near),
             tcp: tcp(&reports),
+            path_mtu_bytes: reports.iter().filter_map(|report| report.path_mtu).min(),
             kernel: kernel(all.iter().map(|round| &round.end(at).kernel)),
             events: events::rates(&end.events, counts, simulated(at)),
             process: cost::process(&all.iter().map(|round| round.end(at).process).collect::<Vec<_>>(), near),

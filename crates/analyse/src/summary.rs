@@ -386,6 +386,9 @@ pub struct EndSummary {
     pub cost: Cost,
     /// TCP_INFO summed over rounds (segments) or of the last round (times).
     pub tcp: Option<TcpInfo>,
+    /// Least path MTU at the end of a round, bytes; absent where no connected socket of IP was there to ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_mtu_bytes: Option<u32>,
     /// Kernel counters summed over the rounds, by name; a name that is listed in the run's header and missing here has not
     /// changed. In one network namespace all ends count the same events.
     pub kernel: BTreeMap<String, u64>,

@@ -254,6 +254,31 @@ pub struct End {
     /// holds for the near end alone then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,
+    /// The network device by which its data leaves; nothing: none of it goes over IP, or the kernel did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<EndDevice>,
+}
+
+/// The network device by which the data of an end leaves for the other end, and how large its packets may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct EndDevice {
+    /// Its name there, such as `eth0`.
+    pub name: String,
+    /// Largest packet on the wire, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<u64>,
+    /// Largest packet that the kernel hands to it, of segments that are cut later (GSO), bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gso_max_bytes: Option<u64>,
+    /// Most segments of such a packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gso_max_segments: Option<u64>,
+    /// Whether the kernel cuts as late as it can (generic segmentation offload).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gso: Option<bool>,
+    /// Whether the device cuts TCP segments itself (TCP segmentation offload).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tso: Option<bool>,
 }
 
 /// Which back end traced, and why no better one.
@@ -822,6 +847,9 @@ pub struct EndReport {
     pub zerocopy: ZeroCopyCounts,
     /// TCP_INFO, where the transport is TCP.
     pub tcp: Option<TcpInfo>,
+    /// Path MTU at the end of the round, bytes (IP_MTU, IPV6_MTU); the least of the connections. `None`: not a connected socket of IP.
+    #[serde(rename = "path_mtu_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub path_mtu: Option<u32>,
     /// Where the kernel was asked to poll a device's queue: the id of the one by which the last message came, 0 where there was
     /// none; the least of its connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -864,10 +892,9 @@ impl EndReport {
             (Some(a), Some(b)) => Some(a.plus(b)),
             (a, b) => a.or(b),
         };
-        self.polled_queue = match (self.polled_queue, one.polled_queue) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        let least = |a: Option<u32>, b: Option<u32>| a.into_iter().chain(b).min();
+        self.path_mtu = least(self.path_mtu, one.path_mtu);
+        self.polled_queue = least(self.polled_queue, one.polled_queue);
         self.unattended_ns = self.unattended_ns.max(one.unattended_ns);
     }
 }

@@ -129,6 +129,10 @@ pub trait Channel: Send + 'static {
     fn tcp_info(&self) -> Option<TcpInfo> {
         None
     }
+    /// Path MTU in bytes, where this is a connected socket of IP.
+    fn path_mtu(&self) -> Option<u32> {
+        None
+    }
     /// SO_COOKIE, where this is a socket: how the kernel names it while it is traced.
     fn cookie(&self) -> Option<u64> {
         None
@@ -259,6 +263,11 @@ impl Socket {
         self.fd.as_fd()
     }
 
+    /// The address of the other end, over IP.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        SocketAddr::try_from(rustix::net::getpeername(&self.fd).ok()??).ok()
+    }
+
     /// The socket alone, for who goes on with it: the connection stays.
     ///
     /// # Errors
@@ -301,6 +310,9 @@ impl Channel for Socket {
     }
     fn tcp_info(&self) -> Option<TcpInfo> {
         tcp_info(self.fd())
+    }
+    fn path_mtu(&self) -> Option<u32> {
+        socket::path_mtu(self.fd()).ok()
     }
     fn cookie(&self) -> Option<u64> {
         msgpath_sys::cookie::cookie(self.fd()).ok()
@@ -685,8 +697,7 @@ impl AnyChannel {
     /// The address at the other end, over IP.
     pub fn peer(&self) -> Option<IpAddr> {
         let AnyChannel::Socket(socket) = self else { return None };
-        let peer = rustix::net::getpeername(&socket.fd).ok()??;
-        Some(SocketAddr::try_from(peer).ok()?.ip().to_canonical())
+        Some(socket.peer()?.ip().to_canonical())
     }
 
     /// The same channel once more, so that one thread sends and another receives. Made before the first message. The

@@ -200,6 +200,9 @@ pub fn execute(
     run.header.programs = run.pair.programs.values().cloned().collect();
     run.header.pilots = run.pilots();
     run.header.data = run.pair.data.clone();
+    for (end, device) in run.header.ends.iter_mut().zip(&run.pair.devices) {
+        end.device.clone_from(device);
+    }
     let writer = RunWriter::create(&folder, &run.header).map_err(Problem::from)?;
     let ended = carry_out(run, writer, progress, next_phase, stop);
     if kept { ended.map_err(|problem| with_resume(problem, &name)) } else { ended }

@@ -16,7 +16,7 @@ use msgpath_agent::wire::{self, FromEnd, Incoming, RoundOrder, ToEnd};
 use msgpath_core::foreign::shown_bytes;
 use msgpath_core::plan::{ChannelOptions, EndPlace};
 use msgpath_core::program::ProgramFacts;
-use msgpath_core::schema::{DataRoute, Environment, EventFacts, FAR};
+use msgpath_core::schema::{DataRoute, EndDevice, Environment, EventFacts, FAR};
 use msgpath_core::{Exit, Problem, Target, Unavailable};
 
 use serde::Serialize;
@@ -434,6 +434,8 @@ pub struct Pair {
     pub away: bool,
     /// Where their data connections go, once there was one over IP.
     pub data: Option<DataRoute>,
+    /// The devices by which their data leaves, of the near end and of the far end, once there was a connection over IP.
+    pub devices: [Option<EndDevice>; 2],
 }
 
 impl Pair {
@@ -455,7 +457,7 @@ impl Pair {
 
     /// Two agents that run.
     pub fn of(near: Link, far: Link) -> Self {
-        Self { near, far, more: Vec::new(), programs: BTreeMap::new(), away: false, data: None }
+        Self { near, far, more: Vec::new(), programs: BTreeMap::new(), away: false, data: None, devices: [None, None] }
     }
 
     /// The ends that begin a round: all that there are, or the first where a round has no connection for each, as a probe has.

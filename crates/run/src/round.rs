@@ -12,7 +12,7 @@ use msgpath_agent::plausible::{self, Known};
 use msgpath_agent::wire::{Debt, Dial, FromEnd, Own, RoundOrder, ToEnd, read_histograms};
 use msgpath_core::parts::Parts;
 use msgpath_core::schema::{
-    ClientRound, EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread,
+    ClientRound, EndDevice, EndReport, EndRound, FAR, Granted, KernelEvent, NEAR, OpenRound, TraceRound, TracedThread,
 };
 use msgpath_core::{Exit, Histogram, Problem, Unavailable};
 use msgpath_paths::channel::NAPI;
@@ -314,10 +314,11 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
     let local = locals.first().cloned().unwrap_or_default();
     pair.far.send(&ToEnd::Connect { locals })?;
     let (mut granted, room, far_threads) = match answer(pair, Side::Far)? {
-        FromEnd::Ready { granted, room, threads, seen } => {
+        FromEnd::Ready { granted, room, threads, seen, device } => {
             if let (None, Some(data)) = (&pair.data, reach::data(pair, &local, seen)) {
                 pair.data = Some(data);
             }
+            remember_device(pair, FAR, device);
             (granted, room, threads)
         }
         _ => return Err(out_of_turn().into()),
@@ -332,7 +333,8 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
     let (mut first, mut near_threads) = (None, Vec::new());
     for side in sides.iter().copied() {
         match answer(pair, side) {
-            Ok(FromEnd::Ready { granted, threads, .. }) => {
+            Ok(FromEnd::Ready { granted, threads, device, .. }) => {
+                remember_device(pair, NEAR, device);
                 first.get_or_insert(granted);
                 near_threads.extend(threads);
             }
@@ -347,6 +349,15 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
     }
     granted.splice(0..0, first.unwrap_or_default());
     Ok(Ready { begun, connects_ns, granted, near_threads, far_threads })
+}
+
+/// Keeps the first device that an end names.
+fn remember_device(pair: &mut Pair, end: usize, device: Option<EndDevice>) {
+    /// Longest name of a device that is believed: the kernel's have up to 15 bytes.
+    const LONGEST: usize = 64;
+    if pair.devices[end].is_none() {
+        pair.devices[end] = device.filter(|device| device.name.len() <= LONGEST);
+    }
 }
 
 /// The other near ends leave a round that one of them, `but`, cannot take part in. Those behind it have not answered yet.

@@ -263,6 +263,17 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
+/// Bytes of the largest packet that goes through to the peer of this connected socket, as far as the kernel has learned: IPV6_MTU, IP_MTU.
+///
+/// # Errors
+/// Not a connected socket of IP.
+pub fn path_mtu(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    // A socket of IPv4 has no option of IPv6.
+    let bytes =
+        option(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU).or_else(|_| option(fd, libc::IPPROTO_IP, libc::IP_MTU))?;
+    u32::try_from(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// How often `stop` is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 

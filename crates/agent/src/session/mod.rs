@@ -370,7 +370,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         self.abandon();
         let (may_be_cut, speed_ns) = (prepared.order.patience_ns > 0, prepared.speed_ns);
         let order = Arc::clone(&prepared.order);
-        let (team, ready, shares, seen) = match round::accept(prepared, locals) {
+        let round::Accepted { team, ready, shares, seen, device } = match round::accept(prepared, locals) {
             Ok(accepted) => accepted,
             Err(reason) => return Ok(Answer::Say(FromEnd::Unavailable(reason))),
         };
@@ -398,7 +398,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             kept: Vec::new(),
             answered: false,
         });
-        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen, threads }))
+        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen, device, threads }))
     }
 
     fn dial(&mut self, order: Dial) -> io::Result<Answer> {
@@ -422,6 +422,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         let Some(Dialled { order, own, stall, speed_ns, channels, kept, abort }) = self.dialled.take() else {
             return out_of_turn("the start of a round that was not dialled");
         };
+        let device = round::device(&channels);
         let (team, ready) = match Team::start(&order, &own, channels, abort, None) {
             Ok(started) => started,
             Err(reason) => return Ok(Answer::Say(FromEnd::Unavailable(reason))),
@@ -441,7 +442,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             kept,
             answered: own.load.is_none(),
         });
-        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen: None, threads }))
+        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen: None, device, threads }))
     }
 
     fn go(&mut self) -> io::Result<Answer> {

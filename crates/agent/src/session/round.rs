@@ -7,12 +7,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use msgpath_core::plan::Family;
+use msgpath_core::schema::EndDevice;
 use msgpath_core::{Exit, Problem, Unavailable};
 use msgpath_paths::registry::Entry;
 use msgpath_paths::transport::Need;
 use msgpath_paths::{AnyChannel, Offer};
-use msgpath_sys::clock;
 use msgpath_sys::limits::{allow_all_open_files, remedy};
+use msgpath_sys::{clock, mark};
 
 use super::Terms;
 use super::lease::Lease;
@@ -22,7 +23,7 @@ use crate::privileges::{Peer, Privilege, Reach};
 use crate::program::first_reply;
 use crate::team::{Team, need};
 use crate::wire::{Dial, FromEnd, Own, RoundOrder};
-use crate::{confine, counters, speed, works};
+use crate::{confine, counters, route, speed, works};
 
 /// How long the far end waits for connections that were announced.
 pub(super) const ACCEPT: Duration = Duration::from_secs(8);
@@ -154,7 +155,15 @@ pub(super) fn host_of(order: &RoundOrder, peer: Peer) -> SocketAddr {
     })
 }
 
-pub(super) type Accepted = (Team, crate::thread::Ready, Shares, Option<IpAddr>);
+/// A far end's part of a round that waits for messages.
+pub(super) struct Accepted {
+    pub(super) team: Team,
+    pub(super) ready: crate::thread::Ready,
+    pub(super) shares: Shares,
+    /// From where the first connection comes, and by which device what goes back leaves, over IP.
+    pub(super) seen: Option<IpAddr>,
+    pub(super) device: Option<EndDevice>,
+}
 
 pub(super) fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted, Unavailable> {
     let mut offer = prepared.offer;
@@ -168,10 +177,17 @@ pub(super) fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted
     let (_offer, channels, listening) = accepted.map_err(refused)?;
     let channels = channels.map_err(refused)?;
     let listening = if works::find(prepared.order.workload).is_some() { listening.map_err(refused)? } else { None };
-    let seen = channels.first().and_then(AnyChannel::peer);
+    let (seen, device) = (channels.first().and_then(AnyChannel::peer), device(&channels));
     let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0, load: None };
     let (team, ready) = Team::start(&prepared.order, &own, channels, prepared.abort, listening)?;
-    Ok((team, ready, prepared.shares, seen))
+    Ok(Accepted { team, ready, shares: prepared.shares, seen, device })
+}
+
+/// The device by which the packets of the first of these connections leave, over IP.
+pub(super) fn device(channels: &[AnyChannel]) -> Option<EndDevice> {
+    let Some(AnyChannel::Socket(socket)) = channels.first() else { return None };
+    let bound = mark::bound_device(socket.fd()).ok().filter(|name| !name.is_empty());
+    route::device(socket.peer()?, bound.as_deref())
 }
 
 /// Connects the near end of a round to the far end, which is prepared.

@@ -5,9 +5,9 @@
 //!
 //! ## What it rests on
 //!
-//! The larger of message and reply with UDP's header, over what a packet of the device's MTU carries behind IP's (20
-//! bytes; IPv6 48 with that of a fragment). `Ip.FragCreates`, `Ip6.FragCreates`: others in the network namespace may
-//! add to them. A smaller MTU of a router is not known here.
+//! The larger of message and reply with UDP's header, over what a packet of the device's MTU, or of a smaller path MTU
+//! (IP_MTU), carries behind IP's (20 bytes; IPv6 48 with that of a fragment). `Ip.FragCreates`, `Ip6.FragCreates`:
+//! others in the network namespace may add to them.
 //!
 //! ## What to do
 //!
@@ -16,6 +16,7 @@
 
 use std::net::IpAddr;
 
+use msgpath_core::schema::NEAR;
 use msgpath_core::units::size;
 
 use super::counters::rose;
@@ -54,19 +55,23 @@ fn detect(input: &Input) -> Vec<Sentence> {
         Some(IpAddr::V6(_)) => Headers { packet: 40, fragment: 48 },
         _ => Headers { packet: 20, fragment: 20 },
     };
-    let of_case = |case: &CaseSummary| fragments(case.case.size.max(case.case.reply), mtu, &headers);
+    let least = |case: &CaseSummary| case.end(NEAR).path_mtu_bytes.map_or(mtu, |bytes| mtu.min(bytes.into()));
+    let of_case = |case: &CaseSummary| fragments(case.case.size.max(case.case.reply), least(case), &headers);
     let datagrams = measured(input).filter(|case| case.case.traits.framed && case.case.traits.inet);
     let cut = datagrams.map(|case| (of_case(case) as f64, case)).filter(|(count, _)| *count > 1.0);
-    worst(cut).map(|(case, cases)| say(input, case, cases, (of_case(case), mtu, &route.device))).into_iter().collect()
+    let say = |(case, cases)| {
+        let bytes = least(case);
+        let limit = if bytes < mtu { "the path MTU".to_owned() } else { format!("the MTU of {}", route.device) };
+        say(input, (case, cases), (of_case(case), bytes, &limit))
+    };
+    worst(cut).map(say).into_iter().collect()
 }
 
-fn say(input: &Input, case: &CaseSummary, cases: usize, (count, mtu, device): (u64, u64, &str)) -> Sentence {
+fn say(input: &Input, (case, cases): (&CaseSummary, usize), (count, mtu, limit): (u64, u64, &str)) -> Sentence {
     let made = rose(input, case, &["Ip.FragCreates", "Ip6.FragCreates"]);
     let largest = size(case.case.size.max(case.case.reply));
-    let mut text = format!(
-        "{}a message of {largest} is {count} fragments of at most {mtu} B, the MTU of {device}",
-        prefix(input, case)
-    );
+    let mut text =
+        format!("{}a message of {largest} is {count} fragments of at most {mtu} B, {limit}", prefix(input, case));
     if let Some(made) = made.filter(|made| *made > 0) {
         text.push_str(&format!("; the kernel made {made} of them"));
     }
@@ -118,6 +123,10 @@ mod tests {
         assert!(texts[0].contains("is 45 fragments of at most 1500 B, the MTU of eth0"), "{texts:?}");
         assert!(texts[0].contains("the kernel made 3600 of them"), "{texts:?}");
         assert!(sentences(&run("udp:send", 1460, "fd00::2"), &super::DETECTOR)[0].contains("is 2 fragments"));
+        let mut narrow = run("udp:send", 1400, "10.0.0.2");
+        narrow.rounds.iter_mut().for_each(|round| round.near_mut().path_mtu = Some(1300));
+        let texts = sentences(&narrow, &super::DETECTOR);
+        assert!(texts[0].contains("is 2 fragments of at most 1300 B, the path MTU"), "{texts:?}");
     }
 
     #[test]

@@ -68,6 +68,7 @@ mod other_size;
 mod oversubscribed;
 mod paced_congestion;
 mod page_faults;
+mod path_mtu;
 mod polled_queue;
 pub mod queueing;
 mod receiver_copies;
@@ -142,6 +143,7 @@ pub const DETECTORS: &[Detector] = &[
     delayed_acks::DETECTOR,
     loss_by_place::DETECTOR,
     fragments::DETECTOR,
+    path_mtu::DETECTOR,
     autocorking::DETECTOR,
     limited_stream::DETECTOR,
     not_redirected::DETECTOR,

@@ -2,7 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_core::foreign::shown;
-use msgpath_core::schema::{DataRoute, FAR, Granted, NEAR};
+use msgpath_core::schema::{DataRoute, EndDevice, FAR, Granted, NEAR};
 use msgpath_record::Run;
 
 use super::page::{Page, Paint, Style};
@@ -34,6 +34,12 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
         };
         line(&mut page, 0, &format!("data  from {near} to {far}{found}{seen}"));
     }
+    for (at, end) in header.ends.iter().enumerate() {
+        if let Some(found) = &end.device {
+            let path_mtu = summary.cases.iter().filter_map(|case| case.ends.get(at)?.path_mtu_bytes).min();
+            line(&mut page, 0, &format!("{:<5} {}", end.name, device(found, path_mtu)));
+        }
+    }
     let checks = header.doctor.iter().flat_map(|doctor| &doctor.checks);
     for check in checks.filter(|check| check.name == "route" && !check.what.is_empty()) {
         line(&mut page, 0, &format!("route of the {} end: {}", check.end, check.what));
@@ -54,6 +60,44 @@ pub fn machines(run: &Run, summary: &Summary, style: Style) -> String {
     page.finish()
 }
 
+/// The device by which an end sends, and the sizes of its packets.
+fn device(device: &EndDevice, path_mtu: Option<u32>) -> String {
+    let state =
+        |name: &str, on: Option<bool>| format!("{name} {}", on.map_or("n/a", |on| if on { "on" } else { "off" }));
+    let mut parts = vec![format!("sends by {}", device.name)];
+    parts.extend(device.mtu_bytes.map(|bytes| format!("MTU {bytes}")));
+    parts.extend(path_mtu.map(|bytes| format!("path MTU {bytes}")));
+    let mut gso = state("GSO", device.gso);
+    if let (Some(bytes), Some(segments)) = (device.gso_max_bytes, device.gso_max_segments) {
+        gso.push_str(&format!(" (at most {bytes} B, {segments} segments)"));
+    }
+    parts.extend([gso, state("TSO", device.tso)]);
+    parts.join(", ")
+}
+
 fn line(page: &mut Page, indent: usize, text: &str) {
     page.hanging(&[" ".repeat(indent).into()], indent + 4, &shown(text), Paint::Plain);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_line_has_the_sizes_of_packets() {
+        let whole = EndDevice {
+            name: "v0".into(),
+            mtu_bytes: Some(9000),
+            gso_max_bytes: Some(65_536),
+            gso_max_segments: Some(65_535),
+            gso: Some(true),
+            tso: Some(false),
+        };
+        assert_eq!(
+            device(&whole, Some(1300)),
+            "sends by v0, MTU 9000, path MTU 1300, GSO on (at most 65536 B, 65535 segments), TSO off"
+        );
+        let bare = EndDevice { name: "v0".into(), ..EndDevice::default() };
+        assert_eq!(device(&bare, None), "sends by v0, GSO n/a, TSO n/a");
+    }
 }
