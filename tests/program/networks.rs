@@ -474,3 +474,53 @@ fn a_link_in_the_middle_with_a_smaller_mtu_is_named() {
         ["From client to server a packet has at most 1300 B: a link on the way has a smaller MTU than a0 (1500)"]
     );
 }
+
+#[test]
+fn a_device_carries_control_and_data_where_no_route_leads() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let run = |options: &str| {
+        let text = format!(
+            "{LINK}ip addr add 10.7.0.1/32 dev v0; ip -n b addr add 10.7.0.2/24 dev v1
+            for w in all v0; do echo 0 >/proc/sys/net/ipv4/conf/$w/rp_filter; done
+            ip netns exec b \"$0\" serve 10.7.0.2 --insecure -q 2>serve.log & until_serves
+            \"$0\" compare -x tcp:send,udp:send 10.7.0.2 {options} -c 200 -r 2 -w 0 -o extend=no --no-save --json"
+        );
+        in_namespaces(&home, &text)
+    };
+    run("").ends_with(3).says(&["error[E01]", "no route of this machine leads there", "-o device=NAME", "v0"]);
+    let value = run("-o device=v0").ends_with(0).json();
+    assert_eq!(
+        (&value["ends"][0]["device"]["name"], &value["ends"][1]["device"]["name"]),
+        (&"v0".into(), &"v1".into())
+    );
+    run("-o device=v9").ends_with(3).says(&["-o device=v9 cannot be had here", "of this machine: v0"]);
+}
+
+#[test]
+fn an_address_in_a_vrf_is_measured_through_its_device() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let kernel = in_namespaces(&home, "ip link add vrf1 type vrf table 10");
+    if kernel.code != Some(0) {
+        return eprintln!("skipped: this kernel has no VRF: {}", kernel.err.trim());
+    }
+    let run = |options: &str| {
+        let text = format!(
+            "{LINK}ip link add vrf1 type vrf table 10; ip link set vrf1 up; ip link set v0 master vrf1
+            ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1
+            ip netns exec b \"$0\" serve 10.7.0.2 --insecure -q 2>serve.log & until_serves
+            \"$0\" compare -x tcp:send,udp:send 10.7.0.2 {options} -c 200 -r 2 -w 0 -o extend=no --no-save --json"
+        );
+        in_namespaces(&home, &text)
+    };
+    run("").ends_with(3).says(&["error[E01]", "no route of this machine leads there", "-o device=NAME", "vrf1"]);
+    for device in ["vrf1", "v0"] {
+        let value = run(&format!("-o device={device}")).ends_with(0).json();
+        assert_eq!(value["ends"][0]["device"]["name"], device);
+    }
+}

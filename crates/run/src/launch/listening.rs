@@ -17,7 +17,7 @@ use msgpath_agent::wire::{Addresses, Opening};
 use msgpath_core::plan::ChannelOptions;
 use msgpath_core::{Exit, Problem, Target};
 use msgpath_sys::files::is_trusted_user;
-use msgpath_sys::{address, socket};
+use msgpath_sys::{address, mark, socket};
 
 use super::{Launcher, Stream};
 use crate::link::vanished;
@@ -151,6 +151,18 @@ fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
         .hint(format!("on the far machine run   {serve}"))
 }
 
+/// An address to which no route of this machine leads: it may belong to the link of a device, or to a VRF.
+fn elsewhere(problem: Problem) -> Problem {
+    let devices = msgpath_agent::route::devices();
+    let problem = problem.why("no route of this machine leads there, or no host has the address on its link");
+    match devices.is_empty() {
+        true => problem.hint("ip route"),
+        false => {
+            problem.hint(format!("-o device=NAME   if it is behind a VRF or another device: {}", devices.join(", ")))
+        }
+    }
+}
+
 /// A connection to a host, and how many other addresses its name has.
 ///
 /// # Errors
@@ -165,8 +177,18 @@ pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result
         let what = format!("-o bind={} cannot be had here: {error}", options.bind.as_deref().unwrap_or_default());
         return Err(Problem::new("E01", Exit::CannotStart, what).hint("an address of this machine: ip addr"));
     }
+    let through = options.through.as_deref();
+    let bound = |device| mark::bind_to_device(UdpSocket::bind("0.0.0.0:0")?.as_fd(), device);
+    if let Some(device) = through
+        && let Err(error) = bound(device)
+    {
+        let what = format!("-o device={device} cannot be had here: {error}");
+        let hint = format!("a network device of this machine: {}", msgpath_agent::route::devices().join(", "));
+        return Err(Problem::new("E01", Exit::CannotStart, what).hint(hint));
+    }
     let prepare = |fd: &OwnedFd| {
         socket::limit_segments(fd.as_fd(), SEGMENT)?;
+        through.map_or(Ok(()), |device| mark::bind_to_device(fd.as_fd(), device))?;
         bind.map_or(Ok(()), |address| socket::bind(fd.as_fd(), address))
     };
     match socket::connect_any(&addresses, CONNECT, &AtomicBool::new(false), prepare) {
@@ -177,7 +199,13 @@ pub(crate) fn connect(host: &str, port: u16, options: &ChannelOptions) -> Result
                 true => "msgpath serve".to_owned(),
                 false => format!("msgpath serve {host} --token-file FILE"),
             };
-            Err(nobody(&place, &error, &serve))
+            let problem = nobody(&place, &error, &serve);
+            Err(match error.kind() {
+                io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable if through.is_none() => {
+                    elsewhere(problem)
+                }
+                _ => problem,
+            })
         }
     }
 }

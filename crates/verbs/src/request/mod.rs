@@ -168,7 +168,7 @@ pub fn request(verb: Verb, options: &Options, target: Option<&Target>) -> Result
         extent: effort.extent,
         warmup_ns: effort.warmup_ns,
         trim: if verb.each().is_some() { 0 } else { DEFAULT_TRIM },
-        options: reached(&options.connection.launch, &target, channel_of(settings)?)?,
+        options: reached(&options.connection.launch, &target, for_cases(channel_of(settings)?, &cases))?,
         placement: options.connection.cpu.clone().unwrap_or_default(),
         unpinned: options.connection.cpu == Some(Placement::default()),
         stamps: settings.stamps,
@@ -537,6 +537,14 @@ pub fn channel_of(settings: &Settings) -> Result<ChannelOptions, Problem> {
         .hint("leave out -o ip")),
         None => Ok(channel.clone()),
     }
+}
+
+/// The options without what has no meaning for these cases: where all go as frames, the control channel takes its own way.
+fn for_cases(mut options: ChannelOptions, cases: &[Case]) -> ChannelOptions {
+    if !cases.iter().any(|case| traits(&case.path).inet) {
+        options.through = None;
+    }
+    options
 }
 
 /// The options, with how the far end is reached.
