@@ -486,7 +486,7 @@ pub struct EndPlace {
     pub namespace: String,
     /// Its address there; empty: it has none, and frames need none.
     pub address: String,
-    /// All addresses that it has, where it was not made for msgpath.
+    /// All addresses that it has, where there may be several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! `msgpath lab`: network namespaces to measure between.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -69,9 +69,9 @@ struct Up {
 /// What a lab's links are like.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ShapeOptions {
-    /// Network of the addresses, in 10.0.0.0/8 [default: 10.66.0.0/24]
+    /// Network of the addresses, in 10.0.0.0/8, or in fd00::/8 (fd66::/64) for places with IPv6 alone [default: 10.66.0.0/24]
     #[arg(long, value_name = "NET", value_parser = network)]
-    net: Option<(Ipv4Addr, u8)>,
+    net: Option<(IpAddr, u8)>,
     /// Largest packet, bytes
     #[arg(long, value_name = "BYTES", value_parser = shape::mtu)]
     mtu: Option<u32>,
@@ -126,9 +126,9 @@ impl ShapeOptions {
 }
 
 /// `10.66.0.0/24`.
-fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
+fn network(text: &str) -> Result<(IpAddr, u8), String> {
     let parsed = text.split_once('/').and_then(|(address, prefix)| Some((address.parse().ok()?, prefix.parse().ok()?)));
-    parsed.ok_or_else(|| format!("{text:?} is not a network, such as 10.66.0.0/24"))
+    parsed.ok_or_else(|| format!("{text:?} is not a network, such as 10.66.0.0/24 or fd66::/64"))
 }
 
 impl msgpath_verbs::verb::Verb for Arguments {

@@ -69,7 +69,11 @@ impl HeldLab {
             name: if host == 0 { HELD_NEAR.into() } else { "lab b".into() },
             namespace,
             address: spec.address(host).to_string(),
-            ..EndPlace::default()
+            addresses: [Some(spec.address(host)), spec.second_address(host)]
+                .into_iter()
+                .flatten()
+                .map(|own| own.to_string())
+                .collect(),
         };
         let own = format!("/proc/{}/ns/net", std::process::id());
         let between = Between {
@@ -91,7 +95,7 @@ impl HeldLab {
                 format!("link add {DEVICE} netns {far} type veth peer name port1 netns {relay}"),
             ],
         };
-        make.extend(spec.configure(DEVICE, 0));
+        make.extend(spec.configure_held(DEVICE, 0));
         batch(Program::Ip, None, &make)?;
         batch(Program::Tc, None, &spec.shape(DEVICE, relayed)).map_err(|problem| spec.explain(problem))?;
         if spec.shape.napi == Some(true) {
@@ -107,7 +111,7 @@ impl HeldLab {
         }
         if let Some(relay) = &mut lab.relay {
             relay.open_ports(2, spec.shape.mtu)?;
-            let added = relay::added(spec.address(0).into(), spec.address(1).into());
+            let added = relay::added(spec.address(0), spec.address(1));
             relay.shape(&spec.shape, relay::seed())?;
             let (note, words) = relay::words(&spec.shape, added);
             lab.notes.push(note);
@@ -153,7 +157,7 @@ impl HeldLab {
         mut output: BufReader<std::process::ChildStdout>,
     ) -> Result<(), Problem> {
         let mut text = String::new();
-        for line in spec.configure(DEVICE, 1) {
+        for line in spec.configure_held(DEVICE, 1) {
             text += &format!("ip {line}\n");
         }
         for line in spec.shape(DEVICE, relayed) {

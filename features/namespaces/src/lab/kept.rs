@@ -214,7 +214,7 @@ impl KeptLab {
         self.relay = Some(kept.clone());
         self.write(false)?;
         relay.open_ports(spec.hosts, spec.shape.mtu)?;
-        let (own, far) = (spec.address(0).into(), spec.address(1).into());
+        let (own, far) = (spec.address(0), spec.address(1));
         let added_ns = within(Path::new(&self.places[0].namespace), move || relay::added(own, far))?;
         relay.shape(&spec.shape, seed)?;
         let (note, words) = relay::words(&spec.shape, added_ns);

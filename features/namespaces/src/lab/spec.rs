@@ -1,6 +1,7 @@
 //! What a lab should be like.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use msgpath_core::{Exit, Problem};
 
@@ -8,6 +9,10 @@ use super::shape::Shape;
 
 /// Most places of a lab.
 pub const MOST_HOSTS: u32 = 16;
+/// Network of the second addresses in a lab that a run holds, where the kernel has IPv6.
+const V6: (IpAddr, u8) = (IpAddr::V6(Ipv6Addr::new(0xfd66, 0, 0, 0, 0, 0, 0, 0)), 64);
+/// The least MTU of a link with IPv6 (RFC 8200, 5).
+const LEAST_V6_MTU: u32 = 1280;
 /// Longest delay, ns.
 const MOST_DELAY_NS: u64 = 10_000_000_000;
 
@@ -15,15 +20,15 @@ const MOST_DELAY_NS: u64 = 10_000_000_000;
 pub struct LabSpec {
     /// Number of places, 2 to 16: two are joined by one link, more by a bridge.
     pub hosts: u32,
-    /// Their network; host number i has address i + 1 in it.
-    pub network: (Ipv4Addr, u8),
+    /// Their network, of either family; host number i has address i + 1 in it.
+    pub network: (IpAddr, u8),
     /// What the links do.
     pub shape: Shape,
 }
 
 impl Default for LabSpec {
     fn default() -> Self {
-        Self { hosts: 2, network: (Ipv4Addr::new(10, 66, 0, 0), 24), shape: Shape::default() }
+        Self { hosts: 2, network: (Ipv4Addr::new(10, 66, 0, 0).into(), 24), shape: Shape::default() }
     }
 }
 
@@ -38,15 +43,27 @@ impl LabSpec {
             return usage(format!("a lab has 2 to {MOST_HOSTS} places, not {}", self.hosts), "--hosts 2");
         }
         let (address, prefix) = self.network;
-        if address.octets()[0] != 10 || !(8..=29).contains(&prefix) {
+        let fits = match address {
+            IpAddr::V4(address) => address.octets()[0] == 10 && (8..=29).contains(&prefix),
+            IpAddr::V6(address) => address.octets()[0] == 0xfd && (8..=120).contains(&prefix),
+        };
+        if !fits {
             return usage(
-                format!("{address}/{prefix} is not a network for a lab: it lies in 10.0.0.0/8 and has room for places"),
-                "--net 10.66.0.0/24",
+                format!(
+                    "{address}/{prefix} is not a network for a lab: it lies in 10.0.0.0/8 or fd00::/8 and has room for places"
+                ),
+                "--net 10.66.0.0/24, or --net fd66::/64",
             );
         }
-        let room = (1_u64 << (32 - prefix)) - 2;
+        let room = match address {
+            IpAddr::V4(_) => (1_u64 << (32 - prefix)) - 2,
+            IpAddr::V6(_) => u64::MAX,
+        };
         if u64::from(self.hosts) > room {
             return usage(format!("{address}/{prefix} has room for {room} places"), "a larger network");
+        }
+        if address.is_ipv6() && self.shape.mtu.is_some_and(|mtu| mtu < LEAST_V6_MTU) {
+            return usage(format!("IPv6 needs an MTU of {LEAST_V6_MTU}"), "a larger --mtu, or a network of IPv4");
         }
         if self.shape.rate.is_some_and(|rate| !(8_000..=1_000_000_000_000).contains(&rate)) {
             return usage("a rate is 8 kbit/s to 1 Tbit/s".into(), "--rate 1G");
@@ -76,10 +93,14 @@ impl LabSpec {
     }
 
     /// Address of a place.
-    pub fn address(&self, host: u32) -> Ipv4Addr {
-        let (address, prefix) = self.network;
-        let mask = u32::MAX << (32 - prefix);
-        Ipv4Addr::from((u32::from(address) & mask) + host + 1)
+    pub fn address(&self, host: u32) -> IpAddr {
+        in_network(self.network, host)
+    }
+
+    /// The IPv6 address of a place that has one beside its IPv4 address: where the kernel has IPv6, and the MTU is large enough.
+    pub(super) fn second_address(&self, host: u32) -> Option<IpAddr> {
+        let may = self.network.0.is_ipv4() && self.shape.mtu.is_none_or(|mtu| mtu >= LEAST_V6_MTU);
+        (may && Path::new("/proc/net/if_inet6").exists()).then(|| in_network(V6, host))
     }
 
     /// The commands that make the device `device` of place `host` ready, for its own namespace.
@@ -88,9 +109,15 @@ impl LabSpec {
         if let Some(mtu) = self.shape.mtu {
             lines.push(format!("link set dev {device} mtu {mtu}"));
         }
-        lines.push(format!("addr add {}/{} dev {device}", self.address(host), self.network.1));
+        lines.push(add_address((self.address(host), self.network.1), device));
         lines.push(format!("link set dev {device} up"));
         lines
+    }
+
+    /// The same of a lab that a run holds, with addresses of both families.
+    pub(super) fn configure_held(&self, device: &str, host: u32) -> Vec<String> {
+        let second = self.second_address(host).map(|address| add_address((address, V6.1), device));
+        self.configure(device, host).into_iter().chain(second).collect()
     }
 
     /// The commands for tc that shape what `device` sends; none where nothing is asked. `relayed`: what netem would do is
@@ -149,6 +176,26 @@ impl LabSpec {
     }
 }
 
+/// The address of place number `host` of a network.
+fn in_network((network, prefix): (IpAddr, u8), host: u32) -> IpAddr {
+    match network {
+        IpAddr::V4(network) => {
+            let mask = u32::MAX << (32 - prefix);
+            Ipv4Addr::from((u32::from(network) & mask) + host + 1).into()
+        }
+        IpAddr::V6(network) => {
+            let mask = u128::MAX << (128 - prefix);
+            Ipv6Addr::from((u128::from(network) & mask) + u128::from(host) + 1).into()
+        }
+    }
+}
+
+/// The command that gives a device an address. Nobody else is on the link who could have it (nodad).
+fn add_address((address, prefix): (IpAddr, u8), device: &str) -> String {
+    let at_once = if address.is_ipv6() { " nodad" } else { "" };
+    format!("addr add {address}/{prefix} dev {device}{at_once}")
+}
+
 /// Bucket of a token bucket filter: what passes in 250 µs, at least one large segment.
 fn burst(rate: u64) -> u64 {
     (rate / 8 / 4_000).max(32 << 10)
@@ -160,8 +207,11 @@ mod tests {
 
     #[test]
     fn places_have_addresses_in_their_network() {
-        let lab = LabSpec { network: (Ipv4Addr::new(10, 9, 0, 77), 24), ..LabSpec::default() };
-        assert_eq!((lab.address(0).to_string(), lab.address(1).to_string()), ("10.9.0.1".into(), "10.9.0.2".into()));
+        let lab = |network: &str| LabSpec { network: (network.parse().unwrap(), 24), ..LabSpec::default() };
+        assert_eq!([0, 1].map(|host| lab("10.9.0.77").address(host).to_string()), ["10.9.0.1", "10.9.0.2"]);
+        assert_eq!([0, 1].map(|host| lab("fd66::77").address(host).to_string()), ["fd66::1", "fd66::2"]);
+        assert!(lab("fd66::").configure("mp0", 1).contains(&"addr add fd66::2/24 dev mp0 nodad".to_owned()));
+        assert_eq!(lab("fd66::").second_address(0), None, "IPv6 alone");
     }
 
     #[test]
@@ -173,7 +223,10 @@ mod tests {
         };
         assert!(LabSpec::default().check().is_ok());
         assert!(refused(|spec| spec.hosts = 1) && refused(|spec| spec.hosts = 17));
-        assert!(refused(|spec| spec.network.0 = Ipv4Addr::new(192, 168, 0, 0)));
+        assert!(refused(|spec| spec.network.0 = Ipv4Addr::new(192, 168, 0, 0).into()));
+        assert!(refused(|spec| spec.network = ("fe80::".parse().unwrap(), 64)));
+        let narrow = |spec: &mut LabSpec| (spec.network, spec.shape.mtu) = (V6, Some(1279));
+        assert!(refused(narrow));
         assert!(refused(|spec| spec.network.1 = 30));
         assert!(refused(|spec| (spec.hosts, spec.network.1) = (7, 29)));
         assert!(refused(|spec| spec.shape.reorder_ppm = Some(1)));

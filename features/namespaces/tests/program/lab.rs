@@ -18,13 +18,17 @@ pub(crate) struct Lab<'a> {
 impl<'a> Lab<'a> {
     /// `None` with a reason where no lab can be put up here.
     pub(crate) fn up(home: &'a Home, kind: &str, options: &str) -> Option<Self> {
+        Self::with_addresses(home, kind, options, ["10.66.0.1", "10.66.0.2"])
+    }
+
+    fn with_addresses(home: &'a Home, kind: &str, options: &str, addresses: [&str; 2]) -> Option<Self> {
         let name = format!("t{kind}{}", std::process::id());
         let output = home.run(&format!("lab up {name} {options}"));
         if output.code == Some(3) && (output.err.contains("ermi") || output.err.contains("iproute2")) {
             eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
             return None;
         }
-        output.ends_with(0).shows(&["10.66.0.1", "10.66.0.2"]);
+        output.ends_with(0).shows(&addresses);
         Some(Self { home, name })
     }
 
@@ -70,6 +74,50 @@ fn a_lab_is_put_up_measured_in_and_taken_down() {
     home.run(&format!("lab down {name}")).ends_with(0);
     assert!(!a.exists() && !b.exists());
     home.run(&format!("lab down {name}")).ends_with(3).says(&["no lab or place named"]);
+}
+
+#[test]
+fn places_with_ipv6_alone_are_measured_launched_on_and_meshed() {
+    let home = Home::new();
+    let addresses = ["fd66::1", "fd66::2"];
+    let Some(lab) = Lab::with_addresses(&home, "v", "--net fd66::/64", addresses) else { return };
+    let name = &lab.name;
+    let short = "-c 200 -r 2 -w 0 -o extend=no --no-save";
+    let line = format!("compare -x tcp:send,udp:send --between {name} {short} --json");
+    let value = home.run(&line).ends_with(0).json();
+    assert_eq!(value["target"], format!("{name}.a → {name}.b at fd66::2"));
+    home.run(&format!("stream -x tcp:send --between {name} {short}")).ends_with(0);
+    home.run(&format!("echo --between {name} -o ip=4 {short}")).ends_with(2).says(&["another family than fd66::"]);
+    // From the first place to the second, and between both, by a launcher into their namespaces.
+    let program = env!("CARGO_BIN_EXE_msgpath");
+    let into = format!("ip netns exec msgpath-{name}-{{host}}");
+    let near = lab.namespace("a");
+    let mut from = std::process::Command::new("nsenter");
+    from.arg(format!("--net={}", near.display())).arg(program);
+    from.args(["echo", "b", "--launch", &into, "--program", program, "-x", "tcp:send"]).args(short.split(' '));
+    from.arg("--json").env("HOME", home.path()).env("XDG_DATA_HOME", home.path().join("data"));
+    let value = Running::new(from).finish(LIMIT).ends_with(0).json();
+    assert_eq!(value["ends"][1]["device"]["name"], "mp0");
+    let line =
+        ["mesh", "a,b", "--launch", &into, "--program", program, "-t", "100ms", "-r", "2", "--both", "--name", "m"];
+    home.msgpath(&line).ends_with(0).shows(&["2 of 2 pairs"]);
+}
+
+#[test]
+fn a_lab_of_a_run_has_both_families() {
+    let home = Home::new();
+    if !Path::new("/proc/net/if_inet6").exists() {
+        return eprintln!("skipped: this kernel has no IPv6");
+    }
+    for (family, far) in [("4", "10.66.0.2"), ("6", "fd66::2")] {
+        let line =
+            format!("echo -x tcp:send --between lab -o ip={family} -c 200 -r 2 -w 0 -o extend=no --no-save --json");
+        let output = home.run(&line);
+        if output.code == Some(3) {
+            return eprintln!("skipped: {}", output.err.lines().next().unwrap_or_default());
+        }
+        assert_eq!(output.ends_with(0).json()["floors"]["route"]["to"], far);
+    }
 }
 
 #[test]
