@@ -48,10 +48,11 @@ os.execv(sys.argv[3], sys.argv[3:])
 "#;
 const EPERM: i32 = 1;
 const ENOSYS: i32 = 38;
-/// perf_event_open, sched_setaffinity, io_uring_setup on x86-64.
+/// perf_event_open, sched_setaffinity, io_uring_setup, bpf on x86-64.
 const PERF: &str = "298";
 const AFFINITY: &str = "203";
 const IO_URING: &str = "425";
+const BPF: &str = "321";
 
 /// A run behind a filter of system calls; `None`: there is none here.
 fn filtered(home: &Home, calls: &str, error: i32, line: &str) -> Option<Output> {
@@ -94,6 +95,17 @@ fn a_filter_that_denies_a_call_is_named() {
         let Some(output) = filtered(&home, AFFINITY, error, &line) else { return };
         output.ends_with(3).says(&["sched_setaffinity is denied by a filter", "--cpu none"]);
     }
+}
+
+#[test]
+fn a_filter_that_denies_bpf_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: without root BPF is denied anyway");
+    }
+    let home = Home::new();
+    let line = format!("echo -x tcp:send {SHORT} -o what-ifs=no --stages light");
+    let Some(output) = filtered(&home, BPF, EPERM, &line) else { return };
+    output.ends_with(0).shows(&["BPF tracepoints: bpf is denied", "by a filter of system calls (a container's?)"]);
 }
 
 #[test]

@@ -119,11 +119,14 @@ pub fn explain(refusal: Refusal) -> Unavailable {
             format!("no type information of the kernel: {why}"),
             "a kernel with CONFIG_DEBUG_INFO_BTF=y",
         ),
-        Refusal::Maps(error) => {
-            // Who has the capability and is refused nevertheless is behind a filter.
-            let filter = if may_use_bpf() { ", or a filter of system calls (a container's?)" } else { "" };
-            Unavailable::new(format!("no right to use BPF, CAP_BPF{filter}: {error}"), GRANT)
-        }
+        Refusal::Maps(error) if may_use_bpf() => Unavailable::new(
+            format!(
+                "bpf is denied though this process has CAP_BPF, by a filter of system calls (a container's?) or because it is \
+                 root in its own user namespace alone: {error}"
+            ),
+            "a container whose filter lets bpf pass, or msgpath outside of it",
+        ),
+        Refusal::Maps(error) => Unavailable::new(format!("no right to use BPF, CAP_BPF: {error}"), GRANT),
         Refusal::Programs(error) => {
             let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
             if lockdown.contains("[confidentiality]") {
@@ -154,7 +157,7 @@ mod tests {
     fn each_refusal_says_what_would_grant_it() {
         let denied = || io::Error::from_raw_os_error(1);
         assert!(explain(Refusal::Maps(denied())).why.contains("CAP_BPF"));
-        assert_eq!(explain(Refusal::Maps(denied())).hint, GRANT);
+        assert_eq!(explain(Refusal::Maps(denied())).hint == GRANT, !may_use_bpf());
         assert!(!explain(Refusal::Programs(denied())).hint.is_empty());
         assert!(explain(Refusal::NoBtf("nothing there".into())).hint.contains("BTF"));
     }
