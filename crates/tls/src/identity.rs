@@ -10,12 +10,12 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 /// The name in the certificate.
-pub(crate) const NAME: &str = "msgpath.invalid";
+pub const NAME: &str = "msgpath.invalid";
 /// The longest certificate that is taken from an offer, bytes. One of ours has some 400.
-const LONGEST: usize = 4096;
+pub const LONGEST: usize = 4096;
 
 /// A key and its certificate.
-pub(crate) struct Identity {
+pub struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
 }
@@ -28,19 +28,25 @@ impl Clone for Identity {
 
 impl Identity {
     /// A new one, ECDSA over P-256.
-    pub(crate) fn new() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// No random numbers.
+    pub fn new() -> io::Result<Self> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
         let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
         Ok(Self { certificate: made.cert.der().clone(), key })
     }
 
     /// What the near end must know to trust it.
-    pub(crate) fn trust(&self) -> Trust {
+    pub fn trust(&self) -> Trust {
         Trust(self.certificate.clone())
     }
 
     /// How the far end speaks TLS 1.3.
-    pub(crate) fn server(self, protocols: &[&[u8]]) -> io::Result<Arc<ServerConfig>> {
+    ///
+    /// # Errors
+    /// A key that the library does not take.
+    pub fn server(self, protocols: &[&[u8]]) -> io::Result<Arc<ServerConfig>> {
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
         let config = config.with_protocol_versions(&[&TLS13]).map_err(io::Error::other)?;
         let config = config.with_no_client_auth().with_single_cert(vec![self.certificate], self.key);
@@ -52,11 +58,19 @@ impl Identity {
 
 /// The one certificate that a near end trusts. Written in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trust(CertificateDer<'static>);
+pub struct Trust(CertificateDer<'static>);
 
 impl Trust {
+    /// The certificate (DER).
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// How the near end speaks TLS 1.3.
-    pub(crate) fn client(self, protocols: &[&[u8]]) -> io::Result<Arc<ClientConfig>> {
+    ///
+    /// # Errors
+    /// What was offered is no certificate.
+    pub fn client(self, protocols: &[&[u8]]) -> io::Result<Arc<ClientConfig>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
@@ -64,6 +78,13 @@ impl Trust {
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Ok(Arc::new(config))
+    }
+}
+
+/// A certificate that an end sent (DER): whether it is one shows when it is used.
+impl From<Vec<u8>> for Trust {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
     }
 }
 
@@ -88,7 +109,7 @@ impl std::str::FromStr for Trust {
 }
 
 /// [`NAME`] as TLS takes it.
-pub(crate) fn name() -> ServerName<'static> {
+pub fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("a well-formed name")
 }
 

@@ -21,11 +21,14 @@ pub struct Asked {
     /// Connections that wait until they are accepted; `None`: as many as the kernel takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u32>,
+    /// TLS 1.3 on each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { requests: 1, close: Close::Server, backlog: None }
+        Self { requests: 1, close: Close::Server, backlog: None, tls: false }
     }
 }
 
@@ -50,6 +53,12 @@ pub struct Made {
     /// From just before socket(2) until the connection was there, ns.
     #[serde(with = "msgpath_core::histogram::hex")]
     pub connect: SparseHistogram,
+    /// From when the connection was there until both ends had agreed on TLS, ns; empty without.
+    #[serde(default, with = "msgpath_core::histogram::hex", skip_serializing_if = "is_empty")]
+    pub handshake: SparseHistogram,
+    /// Version and cipher of TLS, as the first connection had them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreed: Option<String>,
     /// Requests after the first of a connection: from just before the send until the first byte of the reply, ns.
     #[serde(with = "msgpath_core::histogram::hex")]
     pub kept: SparseHistogram,
@@ -59,6 +68,10 @@ pub struct Made {
     pub syns: u64,
     /// Connections that failed, by reason.
     pub failed: BTreeMap<String, Failed>,
+}
+
+fn is_empty(times: &SparseHistogram) -> bool {
+    times.total() == 0
 }
 
 impl Part for Made {
@@ -109,7 +122,13 @@ impl Made {
         let first = threads.first()?;
         let mut all = match threads.len() {
             1 => return Some((*first).clone()),
-            _ => Made { connect: together(|made| &made.connect), kept: together(|made| &made.kept), ..Made::default() },
+            _ => Made {
+                connect: together(|made| &made.connect),
+                handshake: together(|made| &made.handshake),
+                agreed: first.agreed.clone(),
+                kept: together(|made| &made.kept),
+                ..Made::default()
+            },
         };
         threads.iter().for_each(|made| all.add_counts(made));
         Some(all)

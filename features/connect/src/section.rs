@@ -36,6 +36,12 @@ pub struct Connections {
     pub case: u32,
     /// Time from just before socket(2) until the connection was there, ns.
     pub connect: Vec<Quantile>,
+    /// From when the connection was there until both ends had agreed on TLS. Empty without TLS.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handshake: Vec<Quantile>,
+    /// Version and cipher of TLS (rustls' names); absent without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
     /// Requests after the first of a connection: from just before the send until the first byte of the reply. Empty with one request.
     pub kept: Vec<Quantile>,
     /// Connections that were begun.
@@ -93,6 +99,8 @@ fn connections(case: u32, rounds: &[&RoundRecord]) -> Connections {
     Connections {
         case,
         connect: times(|made| &made.connect),
+        handshake: times(|made| &made.handshake),
+        tls: made.iter().find_map(|made| made.agreed.clone()),
         kept: times(|made| &made.kept),
         begun: rounds.iter().map(|round| round.near().delivery.sent).sum(),
         failed: rounds.iter().map(|round| round.near().delivery.lost).sum(),
@@ -117,5 +125,6 @@ fn identity(a: &RunHeader, b: &RunHeader) -> Vec<Difference> {
         difference("requests on a connection", a.requests.to_string(), b.requests.to_string()),
         difference("closed by", close(a), close(b)),
         difference("accept queue", queue(a), queue(b)),
+        difference("TLS", a.tls.to_string(), b.tls.to_string()),
     ]
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use msgpath_core::plan::Load;
 use msgpath_core::units;
-use msgpath_core::{PathName, Problem, Target};
+use msgpath_core::{Exit, PathName, Problem, Target};
 use msgpath_paths::traits;
 use msgpath_verbs::measure;
 use msgpath_verbs::options::{Common, Options, ServerOptions, TimedOptions};
@@ -49,6 +49,9 @@ pub(crate) struct Arguments {
     /// Connections that wait until the server accepts them, at most (listen) [default: as many as the kernel takes]
     #[arg(long, value_name = "N", value_parser = typed::number, help_heading = "Message and path")]
     backlog: Option<u32>,
+    /// TLS 1.3 on each connection, its handshake timed apart (a build with --features tls)
+    #[arg(long, help_heading = "Message and path")]
+    tls: bool,
 }
 
 impl Arguments {
@@ -70,6 +73,10 @@ impl Arguments {
         if self.requests > MOST_REQUESTS {
             return Err(usage(format!("at most {MOST_REQUESTS} requests on a connection")).hint("a smaller --requests"));
         }
+        if self.tls && !cfg!(feature = "tls") {
+            return Err(Problem::new("E136", Exit::Usage, "this build has no TLS, which --tls needs")
+                .hint("cargo build --release --features tls"));
+        }
         options.settings.only("connect", &KEYS)?;
         let mut request = request(VERB, &options, self.target.as_ref())?;
         let plan = &mut request.plan;
@@ -87,7 +94,8 @@ impl Arguments {
         // Each connection is a new one: none has a beginning that is dropped.
         plan.trim = 0;
         plan.events = false;
-        plan.parts.set(record::Asked { requests: self.requests, close: self.close, backlog: self.backlog });
+        let Self { requests, close, backlog, tls, .. } = *self;
+        plan.parts.set(record::Asked { requests, close, backlog, tls });
         plan.validate()?;
         Ok(request)
     }
@@ -114,7 +122,7 @@ impl msgpath_verbs::verb::Verb for Arguments {
     const GROUP: Group = Group::Measure;
     const BESIDE: Option<&str> = Some("by clock, to a group; connections");
     const SHORT: Option<(&str, &str)> = Some((
-        "path len time rounds connections rate requests close launch between json verbose",
+        "path len time rounds connections rate requests tls close launch between json verbose",
         "Examples:
   msgpath connect                        TCP, one connection after the other, here
   msgpath connect HOST -P 16             16 under way, to another machine

@@ -12,6 +12,7 @@ use bytes::{Buf, BufMut, Bytes};
 use hyper::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use msgpath_paths::Layer;
+use msgpath_tls::NAME;
 use tonic::body::Body;
 use tonic::client::Grpc as Client;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -20,7 +21,6 @@ use tonic::transport::{Channel, Endpoint, Server as Listener};
 use tonic::{Request, Response, Status};
 use tower_service::Service;
 
-use crate::identity::NAME;
 use crate::inbox::{Answering, Calls, copy};
 use crate::runtime::{Driven, broken};
 use crate::stack::{Ends, Setup, Stack, describe};

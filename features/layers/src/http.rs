@@ -13,11 +13,11 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use msgpath_paths::Layer;
+use msgpath_tls::{Identity, NAME, Trust, name};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::identity::{Identity, NAME, Trust, name};
 use crate::inbox::{Answering, Calls, copy};
 use crate::runtime::{Driven, broken};
 use crate::stack::{Ends, Setup, Stack, describe};

@@ -10,7 +10,6 @@
 
 mod grpc;
 mod http;
-mod identity;
 mod inbox;
 mod probe;
 mod quic;

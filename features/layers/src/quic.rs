@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use msgpath_paths::Layer;
 use msgpath_paths::channel::Limits;
+use msgpath_tls::{Identity, NAME, Trust};
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, ReadError, RecvStream, SendStream, ServerConfig, TokioRuntime,
     WriteError,
 };
 
-use crate::identity::{Identity, NAME, Trust};
 use crate::runtime::{Driven, broken, closed};
 use crate::stack::{Ends, Setup, Stack, describe};
 

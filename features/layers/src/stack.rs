@@ -10,8 +10,8 @@ use msgpath_paths::meta::{Copies, Family, Meta, Stack as Events, TransportMeta};
 use msgpath_paths::registry::transport;
 use msgpath_paths::transports::Admission;
 use msgpath_paths::{AnyChannel, Layer, Layered, Need, Offer, Transport};
+use msgpath_tls::{Identity, Trust};
 
-use crate::identity::{Identity, Trust};
 use crate::probe;
 
 /// What an end must know of its round.

@@ -6,9 +6,9 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 
 use msgpath_paths::Layer;
+use msgpath_tls::{Identity, Trust, name};
 use rustls::{ClientConnection, CommonState, ConnectionCommon, ServerConnection, SideData, StreamOwned};
 
-use crate::identity::{Identity, Trust, name};
 use crate::runtime::handshake;
 use crate::stack::{Ends, Setup, Stack, describe};
 

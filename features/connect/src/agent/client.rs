@@ -17,7 +17,8 @@ use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::ready::{Direction, Event, Events, ReadySet};
 use msgpath_sys::{clock, ports};
 
-use super::{COUNTED, LAST, LOOK_MS, NoEnds, unavailable};
+use super::tls::{Begin, Tls};
+use super::{CERTIFICATE, COUNTED, LAST, LOOK_MS, NoEnds, recv, send, unavailable};
 use crate::record::{Asked, Close, Made};
 
 /// Reports of one wait.
@@ -46,6 +47,8 @@ impl Until {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Connecting,
+    /// TLS agrees with the server's.
+    Shaking,
     Sending,
     Waiting,
     /// The server is to close it.
@@ -55,10 +58,12 @@ enum Stage {
 /// A connection that is being made or used.
 struct Slot {
     fd: OwnedFd,
+    tls: Option<Box<Tls>>,
     stage: Stage,
     number: u64,
-    /// Just before socket(2), ns.
+    /// Just before socket(2), and when the connection was there, ns.
     begun: u64,
+    connected: u64,
     /// Requests that are to follow the one under way.
     more: u32,
     /// Just before the request under way, ns; of the first one 0.
@@ -79,6 +84,8 @@ struct Client<'a> {
     round: &'a dyn Channel,
     asked: Asked,
     to: Destination,
+    /// How TLS begins, where it was asked for.
+    begins: Option<Begin>,
     set: ReadySet,
     /// Lent to whoever goes through them.
     events: Option<Events>,
@@ -91,6 +98,7 @@ struct Client<'a> {
     trim: u64,
     made: Made,
     connect: Histogram,
+    handshake: Histogram,
     kept: Histogram,
     latency: Histogram,
     first: Histogram,
@@ -113,6 +121,9 @@ pub(super) fn run(mut job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, Th
     let set = to.and_then(|to| Ok((to, ReadySet::new()?)));
     let (to, set) = set.map_err(|error| unavailable("connections", &error))?;
     let mut client = Client::new(&job, round, (to, set), flow.as_deref());
+    if client.asked.tls {
+        client.begins = Some(Begin::client(round.fd(), CERTIFICATE).map_err(|error| unavailable("TLS", &error))?);
+    }
     job.wait_for_go(round.granted("near", &job.order.options), None, Vec::new())?;
     let before = ports::overflows();
     let outcome = match &flow {
@@ -124,6 +135,7 @@ pub(super) fn run(mut job: Job, channels: Vec<AnyChannel>) -> Result<Outcome, Th
         return Err(ThreadError::Unavailable(client.nothing(overflows.unwrap_or(0))));
     }
     client.made.connect = client.connect.to_sparse();
+    client.made.handshake = client.handshake.to_sparse();
     client.made.kept = client.kept.to_sparse();
     Ok(job.finished(Outcome { parts: Parts::default().with(client.made), ..outcome }))
 }
@@ -136,6 +148,7 @@ impl<'a> Client<'a> {
             round,
             asked: order.parts.get::<Asked>().copied().unwrap_or_default(),
             to,
+            begins: None,
             set,
             events: Some(Events::new(REPORTS)),
             slots: (0..slots).map(|_| None).collect(),
@@ -146,6 +159,7 @@ impl<'a> Client<'a> {
             trim: order.trim,
             made: Made::default(),
             connect: Histogram::new(),
+            handshake: Histogram::new(),
             kept: Histogram::new(),
             latency: Histogram::new(),
             first: Histogram::new(),
@@ -260,7 +274,17 @@ impl<'a> Client<'a> {
             Ok(fd) => {
                 let Some(at) = self.free.pop() else { return Ok(()) };
                 let more = self.asked.requests.max(1) - 1;
-                let mut slot = Slot { fd, stage: Stage::Connecting, number, begun, more, sent: 0, done: 0 };
+                let mut slot = Slot {
+                    fd,
+                    tls: None,
+                    stage: Stage::Connecting,
+                    number,
+                    begun,
+                    connected: 0,
+                    more,
+                    sent: 0,
+                    done: 0,
+                };
                 match self.send_at_once(&mut slot) {
                     // Nothing else is sent on it.
                     Ok(()) if slot.stage == Stage::Waiting && more == 0 => {
@@ -290,12 +314,15 @@ impl<'a> Client<'a> {
     /// Sends the request of a connection that was made before the call returned, as it is within a machine. One that is still being
     /// made stays so.
     fn send_at_once(&mut self, slot: &mut Slot) -> io::Result<()> {
-        let took = clock::now() - slot.begun;
+        if self.begins.is_some() {
+            return Ok(()); // TLS is agreed upon first
+        }
+        let at = clock::now();
         self.request[0] = self.request_byte(slot);
         self.calls.send_calls += 1;
         match msg::send(slot.fd.as_fd(), &self.request, SendFlags::default()) {
             Ok(sent) => {
-                self.connected(slot, took);
+                self.connected(slot, at)?;
                 slot.done = sent;
                 if sent == self.request.len() {
                     (slot.stage, slot.done) = (Stage::Waiting, 0);
@@ -350,6 +377,7 @@ impl<'a> Client<'a> {
             (_, io::ErrorKind::ConnectionRefused) => "refused",
             (Stage::Connecting, io::ErrorKind::TimedOut) => "no answer to the SYN",
             (Stage::Connecting, _) => "connect failed",
+            (Stage::Shaking, _) => "TLS handshake failed",
             (_, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => "closed before the reply",
             _ => "broken",
         };
@@ -378,15 +406,17 @@ impl<'a> Client<'a> {
             if event.ended {
                 another::outcome(slot.fd.as_fd())?;
             }
-            self.connected(slot, clock::now() - slot.begun);
+            self.connected(slot, clock::now())?;
         }
         loop {
+            if slot.stage == Stage::Shaking && !self.shake(slot)? {
+                return Ok(true);
+            }
             if slot.stage == Stage::Sending && !self.send(slot)? {
                 return Ok(true);
             }
             let most = (self.reply - slot.done).clamp(1, self.inbox.len());
-            self.calls.recv_calls += 1;
-            match msg::recv(slot.fd.as_fd(), &mut self.inbox[..most]) {
+            match recv(&mut slot.tls, slot.fd.as_fd(), &mut self.inbox[..most], &mut self.calls) {
                 Ok(0) if slot.stage == Stage::Ending => return Ok(false),
                 Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed it")),
                 Ok(_) if slot.stage == Stage::Ending => return Err(io::ErrorKind::InvalidData.into()),
@@ -419,13 +449,31 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The connection is there, and took so long, ns.
-    fn connected(&mut self, slot: &mut Slot, took: u64) {
-        slot.stage = Stage::Sending;
+    /// The connection is there, since `at`.
+    fn connected(&mut self, slot: &mut Slot, at: u64) -> io::Result<()> {
+        slot.connected = at;
+        let took = at - slot.begun;
         if slot.number >= self.trim {
             self.connect.record(took);
             self.look_at_slow(slot, took);
         }
+        slot.tls = self.begins.as_ref().map(Begin::connection).transpose()?;
+        slot.stage = if slot.tls.is_some() { Stage::Shaking } else { Stage::Sending };
+        Ok(())
+    }
+
+    /// Goes on with the handshake; `false`: it waits for the server, or for room.
+    fn shake(&mut self, slot: &mut Slot) -> io::Result<bool> {
+        let Some(tls) = &mut slot.tls else { return Ok(true) };
+        if !tls.shake(slot.fd.as_fd(), &mut self.calls)? {
+            return Ok(false);
+        }
+        slot.stage = Stage::Sending;
+        if slot.number >= self.trim {
+            self.handshake.record(clock::now() - slot.connected);
+            self.made.agreed.get_or_insert_with(|| tls.agreed());
+        }
+        Ok(true)
     }
 
     /// Counts SYNs that went again for a connection that took so long, ns.
@@ -443,8 +491,7 @@ impl<'a> Client<'a> {
     fn send(&mut self, slot: &mut Slot) -> io::Result<bool> {
         self.request[0] = self.request_byte(slot);
         while slot.done < self.request.len() {
-            self.calls.send_calls += 1;
-            match msg::send(slot.fd.as_fd(), &self.request[slot.done..], SendFlags::default()) {
+            match send(&mut slot.tls, slot.fd.as_fd(), &self.request[slot.done..], &mut self.calls) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 sent => slot.done += sent?,
             }
@@ -511,6 +558,7 @@ impl<'a> Client<'a> {
                             format!("given up after {waited}, in which the SYN was sent {} times", again + 1),
                         )
                     }
+                    Stage::Shaking => ("no TLS handshake", format!("connected, and given up after {waited}")),
                     _ => ("no reply", format!("connected, and given up after {waited}")),
                 };
                 self.failed((slot.number, slot.begun), reason, || example);

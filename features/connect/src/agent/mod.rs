@@ -2,13 +2,22 @@
 
 mod client;
 mod server;
+#[cfg_attr(not(feature = "tls"), path = "without.rs")]
+mod tls;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use msgpath_agent::ends::{AnyEnd, Ends};
 use msgpath_agent::thread::{Job, Outcome, ThreadError};
 use msgpath_agent::works::Work;
-use msgpath_core::{Unavailable, Workload};
+use msgpath_core::{CallCounts, Unavailable, Workload};
 use msgpath_paths::AnyChannel;
 use msgpath_sys::limits::remedy;
+use msgpath_sys::msg::{self, SendFlags};
+
+use tls::Tls;
 
 /// Said in the first byte of a request: no other follows on this connection, and the server closes it.
 const LAST: u8 = 1;
@@ -37,6 +46,36 @@ impl Work for Connections {
             let _ = ready.send(Err(reason.clone()));
         }
         result
+    }
+}
+
+/// How long the certificate of a server is waited for, which it says as soon as it is ready.
+const CERTIFICATE: Duration = Duration::from_secs(5);
+
+/// As send(2), over TLS where there is some.
+fn send(tls: &mut Option<Box<Tls>>, fd: BorrowedFd<'_>, bytes: &[u8], calls: &mut CallCounts) -> io::Result<usize> {
+    match tls {
+        None => {
+            calls.send_calls += 1;
+            msg::send(fd, bytes, SendFlags::default())
+        }
+        Some(tls) => tls.send(fd, bytes, calls),
+    }
+}
+
+/// As recv(2), over TLS where there is some.
+fn recv(
+    tls: &mut Option<Box<Tls>>,
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    calls: &mut CallCounts,
+) -> io::Result<usize> {
+    match tls {
+        None => {
+            calls.recv_calls += 1;
+            msg::recv(fd, buffer)
+        }
+        Some(tls) => tls.recv(fd, buffer, calls),
     }
 }
 

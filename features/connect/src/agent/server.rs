@@ -6,14 +6,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use msgpath_agent::loops::{LoopError, Service};
 use msgpath_agent::meter::Meter;
 use msgpath_agent::thread::{Job, Outcome, ThreadError};
-use msgpath_core::Delivery;
+use msgpath_core::{CallCounts, Delivery};
 use msgpath_paths::{AnyChannel, Channel, Socket, another};
-use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::poll::is_closed;
 use msgpath_sys::ready::{Direction, Event, Events, ReadySet};
 use msgpath_sys::{clock, set_nonblocking, socket};
 
-use super::{COUNTED, LAST, LOOK_MS, NoEnds, unavailable};
+use super::tls::{Begin, Tls};
+use super::{COUNTED, LAST, LOOK_MS, NoEnds, recv, send, unavailable};
 use crate::record::Asked;
 
 /// Tokens beyond those of connections.
@@ -29,6 +29,9 @@ const REPORTS: usize = 256;
 /// A connection that came.
 struct Served {
     fd: OwnedFd,
+    /// Its TLS, and whether both ends have agreed.
+    tls: Option<Box<Tls>>,
+    agreed: bool,
     /// Bytes of the request that have come.
     got: usize,
     /// Bytes of the reply that are to go; 0: a request is awaited.
@@ -47,6 +50,9 @@ struct Server {
     reply: Vec<u8>,
     service: Service,
     delivery: Delivery,
+    calls: CallCounts,
+    /// How TLS begins, where it was asked for.
+    begins: Option<Begin>,
 }
 
 /// A thread's part of a round.
@@ -67,7 +73,9 @@ pub(super) fn run(job: Job, mut channels: Vec<AnyChannel>) -> Result<Outcome, Th
         return Err(unavailable("connections to come", &io::ErrorKind::Unsupported.into()));
     };
     let set = ready(listening.as_fd(), round.fd()).map_err(|error| unavailable("connections to come", &error))?;
+    let begins = asked.tls.then(|| Begin::server(round.fd())).transpose();
     let mut server = Server {
+        begins: begins.map_err(|error| unavailable("TLS", &error))?,
         set,
         served: Vec::new(),
         free: Vec::new(),
@@ -76,6 +84,7 @@ pub(super) fn run(job: Job, mut channels: Vec<AnyChannel>) -> Result<Outcome, Th
         reply: vec![0x5a; order.reply.max(1) as usize],
         service: Service::new(order.service_time, order.seed),
         delivery: Delivery::default(),
+        calls: CallCounts::default(),
     };
     job.wait_for_go(round.granted("far", &order.options), None, Vec::new())?;
     let meter = Meter::start(&job.counting, &mut NoEnds, Delivery::default());
@@ -135,7 +144,8 @@ impl Server {
                 self.served.push(None);
                 self.served.len() - 1
             });
-            let mut served = Served { fd, got: 0, left: 0, said: 0 };
+            let tls = self.begins.as_ref().map(Begin::connection).transpose()?;
+            let mut served = Served { fd, agreed: tls.is_none(), tls, got: 0, left: 0, said: 0 };
             // The request is mostly there already, and the connection over with it.
             match self.go_on(&mut served) {
                 Ok(true) => {
@@ -153,7 +163,7 @@ impl Server {
     /// Whatever is possible on a connection now; a broken one is closed.
     fn answer(&mut self, at: usize, event: Event) {
         let Some(mut served) = self.served.get_mut(at).and_then(Option::take) else { return };
-        if event.readable || served.left > 0 {
+        if event.readable || served.left > 0 || !served.agreed {
             match self.go_on(&mut served) {
                 Ok(true) => {}
                 // The client counts what became of it.
@@ -165,10 +175,16 @@ impl Server {
 
     /// `false`: the connection has ended.
     fn go_on(&mut self, served: &mut Served) -> io::Result<bool> {
+        if let Some(tls) = served.tls.as_mut().filter(|_| !served.agreed) {
+            served.agreed = tls.shake(served.fd.as_fd(), &mut self.calls)?;
+            if !served.agreed {
+                return Ok(true);
+            }
+        }
         loop {
             if served.left > 0 {
                 let from = self.reply.len() - served.left;
-                let sent = match msg::send(served.fd.as_fd(), &self.reply[from..], SendFlags::default()) {
+                let sent = match send(&mut served.tls, served.fd.as_fd(), &self.reply[from..], &mut self.calls) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                     sent => sent?,
                 };
@@ -178,11 +194,14 @@ impl Server {
                 }
                 self.delivery.sent += u64::from(served.said & COUNTED != 0);
                 if served.said & LAST != 0 {
+                    if let Some(tls) = &mut served.tls {
+                        tls.end(served.fd.as_fd(), &mut self.calls);
+                    }
                     return Ok(false);
                 }
             }
             let most = (self.request - served.got).min(self.inbox.len());
-            match msg::recv(served.fd.as_fd(), &mut self.inbox[..most]) {
+            match recv(&mut served.tls, served.fd.as_fd(), &mut self.inbox[..most], &mut self.calls) {
                 Ok(0) => return Ok(false),
                 Ok(got) => {
                     if served.got == 0 {

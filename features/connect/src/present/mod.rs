@@ -1,6 +1,7 @@
 //! Connections on a terminal, in the JSON.
 
 use msgpath_analyse::Summary;
+use msgpath_core::foreign::shown;
 use msgpath_present::section::{NOTHING, Section};
 use msgpath_present::terminal::{Align, Page, Paint, Table, interval_span, value_span};
 use msgpath_present::words;
@@ -51,6 +52,9 @@ fn below(page: &mut Page, run: &Run, summary: &Summary) {
         };
         let rate = case.rate_per_s.as_ref().map_or_else(|| "n/a".into(), |rate| words::per_second(rate.value));
         cells(format!("{name}connect"), rate, &own.connect, Some(own));
+        if !own.handshake.is_empty() {
+            cells(format!("{name}TLS handshake"), String::new(), &own.handshake, None);
+        }
         if !own.kept.is_empty() {
             cells(format!("{name}later requests"), String::new(), &own.kept, None);
         }
@@ -58,6 +62,10 @@ fn below(page: &mut Page, run: &Run, summary: &Summary) {
     page.gap();
     page.table(table);
     page.text(2, "Connect: from just before socket() until the connection is there.", Paint::Dim);
+    if let Some(tls) = connect.cases.iter().find_map(|own| own.tls.as_deref()) {
+        let text = format!("TLS handshake: from then until both ends have agreed on {}.", shown(tls));
+        page.text(2, &text, Paint::Dim);
+    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,27 @@ fn a_schedule_times_connections_from_their_intended_start() {
 }
 
 #[test]
+fn tls_is_timed_apart_and_without_it_the_build_is_named() {
+    let home = Home::new();
+    if !cfg!(feature = "tls") {
+        home.run("connect --tls -c 10").ends_with(2).says(&["error[E136]", "cargo build --release --features tls"]);
+        return;
+    }
+    let value = home
+        .run("connect --tls -x tcp,unix -P 4 -t 400ms -r 5 -w 0 --requests 2 --name one --json")
+        .ends_with(0)
+        .json();
+    for own in value["connect"]["cases"].as_array().unwrap() {
+        let p50 = |times: &str| own[times][0]["ns"].as_u64().unwrap();
+        let first = value["cases"][own["case"].as_u64().unwrap() as usize]["quantiles"][0]["ns"].as_u64().unwrap();
+        assert!(p50("connect") < first && 0 < p50("handshake") && p50("handshake") < first, "{own}");
+        assert!(own["tls"].as_str().unwrap().starts_with("TLSv1_3 ") && own["failed"] == 0, "{own}");
+    }
+    home.run("show one").ends_with(0).shows(&["TLS handshake", "agreed on TLSv1_3"]);
+    home.run("connect --tls --rate 100 --close reset -l 100 --reply 100K -t 1s -r 4 -w 0 --no-save -q").ends_with(0);
+}
+
+#[test]
 fn what_connect_does_not_make_is_refused() {
     let home = Home::new();
     for line in ["-x udp:send", "-x tcp:writev", "-x shm:ring", "--pieces 2x10", "-o nodelay=no", "-x unixseq"] {
