@@ -36,8 +36,8 @@ pub static PROBES: Workload = Workload {
 /// What the threads of both ends do.
 pub static WORK: Probing = Probing;
 
-/// Between two of them, ns: with their headers hardly 10 kB a second in each direction.
-const EVERY_NS: u64 = 50_000_000;
+/// Between two of them, ns: with their headers hardly 2 kB a second in each direction, and few packets in a queue that counts packets.
+const EVERY_NS: u64 = 250_000_000;
 /// Most in a round.
 pub const MOST: usize = 512;
 /// Most that the far end serves at a time.
