@@ -4,6 +4,7 @@
 //! client trusts no other. Every handshake is a whole one: nothing is resumed.
 
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +65,7 @@ impl Begin {
             Self::Server(config) => ServerConnection::new(Arc::clone(config)).map_err(|error| invalid(&error))?.into(),
         };
         let (outgoing, incoming) = (Vec::new(), vec![0; READ]);
-        Ok(Box::new(Tls { connection, outgoing, gone: 0, taken: 0, incoming }))
+        Ok(Box::new(Tls { connection, outgoing, gone: 0, taken: 0, incoming, come: 0..0 }))
     }
 }
 
@@ -97,8 +98,9 @@ pub struct Tls {
     gone: usize,
     /// Bytes of the message under way whose records are `outgoing`.
     taken: usize,
-    /// Where the kernel's bytes are read to.
+    /// Where the kernel's bytes are read to, and those that are still to be taken in.
     incoming: Vec<u8>,
+    come: Range<usize>,
 }
 
 impl Tls {
@@ -184,22 +186,28 @@ impl Tls {
         }
     }
 
-    /// Takes in what has come; 0: the other end has closed.
+    /// Takes in a part of what has come: what it says is read before more of it. 0: the other end has closed.
     fn take(&mut self, fd: BorrowedFd<'_>, calls: &mut CallCounts) -> io::Result<usize> {
-        calls.recv_calls += 1;
-        let got = msg::recv(fd, &mut self.incoming)?;
-        let mut rest = &self.incoming[..got];
-        while !rest.is_empty() {
-            if self.connection.read_tls(&mut rest)? == 0 {
-                break; // it has said that it closes: nothing behind that counts
-            }
-            if let Err(error) = self.connection.process_new_packets() {
-                // The alert says why to the other end.
-                let _ = self.flush(fd, calls);
-                return Err(invalid(&error));
-            }
+        if self.come.is_empty() {
+            calls.recv_calls += 1;
+            self.come = 0..msg::recv(fd, &mut self.incoming)?;
         }
-        Ok(got)
+        let mut rest = &self.incoming[self.come.clone()];
+        if rest.is_empty() {
+            return Ok(0);
+        }
+        let taken = self.connection.read_tls(&mut rest)?;
+        if taken == 0 {
+            // It has said that it closes: nothing behind that counts.
+            return Ok(std::mem::take(&mut self.come).len());
+        }
+        self.come.start += taken;
+        if let Err(error) = self.connection.process_new_packets() {
+            // The alert says why to the other end.
+            let _ = self.flush(fd, calls);
+            return Err(invalid(&error));
+        }
+        Ok(taken)
     }
 }
 
