@@ -6,14 +6,13 @@
 //! ## What it rests on
 //!
 //! The path MTU that the kernel has learned of each connection (IP_MTU, IPV6_MTU at the end of a round) against the MTU of
-//! the device (`ends.device.mtu_bytes`), both ends; else the MTUs of the two devices. Where no router says that a packet is
-//! too large (a black hole), the kernel learns nothing: the probe before the run names that.
+//! the device (`ends.device.mtu_bytes`), both ends; else the MTUs of the two devices. A black hole is named by the probe
+//! before the run.
 //!
 //! ## What to do
 //!
 //! Set one MTU on all links (`ip link set dev NAME mtu N`). TCP adapts: its segments are as small as the smallest packet.
-//! Of datagrams the first ones above the path MTU are lost, then they go as fragments (W189); between two devices of one
-//! link the larger ones never arrive.
+//! Larger datagrams go as fragments (W189); between two devices of one link they never arrive.
 
 use msgpath_core::schema::{EndDevice, FAR, NEAR};
 
@@ -22,6 +21,9 @@ use super::{Detector, Input, Sentence};
 use crate::summary::CaseSummary;
 
 pub(super) const DETECTOR: Detector = Detector { code: "W194", detect };
+
+/// Bytes of the largest packet of IPv4 (RFC 791): the path over a device with a larger MTU, as loopback has, is no narrower for it.
+const LARGEST: u64 = 65_535;
 
 /// Bytes of the largest packet, of a path and of the device that leads to it.
 struct Limits<'a> {
@@ -39,7 +41,7 @@ fn device<'a>(input: &Input<'a>, end: usize) -> Option<(&'a EndDevice, u64)> {
 fn narrowed<'a>(input: &Input<'a>, case: &CaseSummary, end: usize) -> Option<Limits<'a>> {
     let (device, mtu) = device(input, end)?;
     let path = u64::from(case.ends.get(end)?.path_mtu_bytes?);
-    (path < mtu).then_some(Limits { path, device: mtu, name: &device.name })
+    (path < mtu.min(LARGEST)).then_some(Limits { path, device: mtu, name: &device.name })
 }
 
 fn detect(input: &Input) -> Vec<Sentence> {
@@ -103,6 +105,7 @@ mod tests {
 
     #[test]
     fn speaks_where_a_link_on_the_way_is_narrower() {
+        assert!(sentences(&run("tcp:send", [65_536; 2], [65_535; 2]), &super::DETECTOR).is_empty(), "loopback");
         assert_eq!(
             sentences(&run("tcp:send", [1500, 1500], [1300, 1500]), &super::DETECTOR),
             ["From client to server a packet has at most 1300 B: a link on the way has a smaller MTU than a0 (1500)"]
