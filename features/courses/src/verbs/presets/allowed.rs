@@ -94,6 +94,8 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("cluster", Refused("it connects to addresses that a server names")),
     ("http2", Measures),
     ("cacert", READS),
+    ("cert", READS),
+    ("cert-key", READS),
     ("insecure-tls", Refused("it takes the certificate of anybody")),
     ("header", Refused("it may name a file")),
     // The result.
