@@ -296,7 +296,7 @@ pub enum FromEnd {
         seen: Option<IpAddr>,
         /// The device by which the packets of its first connection leave, over IP.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        device: Option<EndDevice>,
+        device: Option<Box<EndDevice>>,
         /// The measuring threads, for whoever traces them.
         threads: Vec<TracedThread>,
     },

@@ -318,7 +318,7 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
             if let (None, Some(data)) = (&pair.data, reach::data(pair, &local, seen)) {
                 pair.data = Some(data);
             }
-            remember_device(pair, FAR, device);
+            remember_device(pair, FAR, device.map(|device| *device));
             (granted, room, threads)
         }
         _ => return Err(out_of_turn().into()),
@@ -334,7 +334,7 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
     for side in sides.iter().copied() {
         match answer(pair, side) {
             Ok(FromEnd::Ready { granted, threads, device, .. }) => {
-                remember_device(pair, NEAR, device);
+                remember_device(pair, NEAR, device.map(|device| *device));
                 first.get_or_insert(granted);
                 near_threads.extend(threads);
             }

@@ -398,7 +398,13 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             kept: Vec::new(),
             answered: false,
         });
-        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen, device, threads }))
+        Ok(Answer::Say(FromEnd::Ready {
+            granted: ready.granted,
+            room: ready.room,
+            seen,
+            device: device.map(Box::new),
+            threads,
+        }))
     }
 
     fn dial(&mut self, order: Dial) -> io::Result<Answer> {
@@ -442,7 +448,13 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             kept,
             answered: own.load.is_none(),
         });
-        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen: None, device, threads }))
+        Ok(Answer::Say(FromEnd::Ready {
+            granted: ready.granted,
+            room: ready.room,
+            seen: None,
+            device: device.map(Box::new),
+            threads,
+        }))
     }
 
     fn go(&mut self) -> io::Result<Answer> {

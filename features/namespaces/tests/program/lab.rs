@@ -92,15 +92,18 @@ fn places_with_ipv6_alone_are_measured_launched_on_and_meshed() {
     let program = env!("CARGO_BIN_EXE_msgpath");
     let into = format!("ip netns exec msgpath-{name}-{{host}}");
     let near = lab.namespace("a");
-    let mut from = std::process::Command::new("nsenter");
-    from.arg(format!("--net={}", near.display())).arg(program);
-    from.args(["echo", "b", "--launch", &into, "--program", program, "-x", "tcp:send"]).args(short.split(' '));
-    from.arg("--json").env("HOME", home.path()).env("XDG_DATA_HOME", home.path().join("data"));
-    let value = Running::new(from).finish(LIMIT).ends_with(0).json();
-    assert_eq!(value["ends"][1]["device"]["name"], "mp0");
-    let line =
+    let inside = |words: &[&str]| {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", near.display())).arg(program).args(words);
+        command.env("HOME", home.path()).env("XDG_DATA_HOME", home.path().join("data"));
+        Running::new(command).finish(LIMIT).ends_with(0)
+    };
+    let mut echo = vec!["echo", "b", "--launch", &into, "--program", program, "-x", "tcp:send", "--json"];
+    echo.extend(short.split(' '));
+    assert_eq!(inside(&echo).json()["ends"][1]["device"]["name"], "mp0");
+    let mesh =
         ["mesh", "a,b", "--launch", &into, "--program", program, "-t", "100ms", "-r", "2", "--both", "--name", "m"];
-    home.msgpath(&line).ends_with(0).shows(&["2 of 2 pairs"]);
+    inside(&mesh).shows(&["2 of 2 pairs"]);
 }
 
 #[test]
