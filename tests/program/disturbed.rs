@@ -105,7 +105,7 @@ fn a_filter_that_denies_bpf_is_named() {
     let home = Home::new();
     let line = format!("echo -x tcp:send {SHORT} -o what-ifs=no --stages light");
     let Some(output) = filtered(&home, BPF, EPERM, &line) else { return };
-    output.ends_with(0).shows(&["BPF tracepoints: bpf is denied", "by a filter of system calls (a container's?)"]);
+    output.ends_with(0).shows(&["BPF tracepoints: bpf is denied", "by a filter of"]);
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn a_cpu_that_is_taken_away_ends_no_run_and_is_named() {
 fn a_server_that_is_stopped_over_udp_is_named_and_no_nic_is_blamed() {
     for seconds in [4, 7] {
         let home = Home::new();
-        let line = "echo -w 0 -o what-ifs=no,extend=no --name stopped -x udp:send -t 12s -r 6 --json";
+        let line = "echo -w 0 -o what-ifs=no,extend=no --name stopped -x udp:send -c 30000 -r 4 --json";
         let mut running = home.start(line);
         assert!(running.meets(&home.runs().join("stopped"), 1), "a round is recorded");
         let far = *running.children().first().expect("the far end is a child");
-        // It is recorded between two rounds; one lasts for 2 s.
-        std::thread::sleep(std::time::Duration::from_millis(700));
+        // It is recorded between two rounds; one lasts for a second at least.
+        std::thread::sleep(std::time::Duration::from_millis(300));
         running.send_to("STOP", far);
         std::thread::sleep(std::time::Duration::from_secs(seconds));
         running.send_to("CONT", far);

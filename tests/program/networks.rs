@@ -430,7 +430,7 @@ fn mtus_of_both_ends_are_recorded_and_a_difference_is_named() {
     let text = format!(
         "{LINK}ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1; ip -n b link set v1 mtu 9000
         ip netns exec b \"$0\" serve 10.7.0.2 --insecure -q 2>serve.log & until_serves
-        \"$0\" compare -x tcp:send,udp:send 10.7.0.2 {SHORT}; \"$0\" show one --json"
+        \"$0\" compare -l 64 -x tcp:send,udp:send 10.7.0.2 {SHORT}; \"$0\" show one --json"
     );
     let value = in_namespaces(&home, &text).ends_with(0).json();
     assert_eq!(packet_sizes(&value), [[Some(1500), Some(1500)], [Some(9000), Some(9000)]]);
@@ -486,7 +486,7 @@ fn a_device_carries_control_and_data_where_no_route_leads() {
             "{LINK}ip addr add 10.7.0.1/32 dev v0; ip -n b addr add 10.7.0.2/24 dev v1
             for w in all v0; do echo 0 >/proc/sys/net/ipv4/conf/$w/rp_filter; done
             ip netns exec b \"$0\" serve 10.7.0.2 --insecure -q 2>serve.log & until_serves
-            \"$0\" compare -x tcp:send,udp:send 10.7.0.2 {options} -c 200 -r 2 -w 0 -o extend=no --no-save --json"
+            \"$0\" compare -l 64 -x tcp:send,udp:send 10.7.0.2 {options} -c 200 -r 2 -w 0 -o extend=no --no-save --json"
         );
         in_namespaces(&home, &text)
     };
@@ -514,7 +514,7 @@ fn an_address_in_a_vrf_is_measured_through_its_device() {
             "{LINK}ip link add vrf1 type vrf table 10; ip link set vrf1 up; ip link set v0 master vrf1
             ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1
             ip netns exec b \"$0\" serve 10.7.0.2 --insecure -q 2>serve.log & until_serves
-            \"$0\" compare -x tcp:send,udp:send 10.7.0.2 {options} -c 200 -r 2 -w 0 -o extend=no --no-save --json"
+            \"$0\" compare -l 64 -x tcp:send,udp:send 10.7.0.2 {options} -c 200 -r 2 -w 0 -o extend=no --no-save --json"
         );
         in_namespaces(&home, &text)
     };

@@ -605,7 +605,7 @@ fn connections_take_turns_and_no_id_comes_twice() {
 
 #[test]
 fn a_thread_has_a_call_under_way_on_each_of_its_connections() {
-    // The server replies once all four have asked.
+    // The server replies once all four have asked: each has 25 calls of a round.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -631,11 +631,12 @@ fn a_thread_has_a_call_under_way_on_each_of_its_connections() {
         }
     });
     let home = Home::new();
-    let run = home.run(&format!("rpc http://127.0.0.1:{port}/ -k 200 GET -P 4 -T 1 --timeout 30s --no-save --json"));
+    let run =
+        home.run(&format!("rpc http://127.0.0.1:{port}/ -k 400 -r 4 GET -P 4 -T 1 --timeout 30s --no-save --json"));
     let value = run.ends_with(0).json();
     let case = &value["cases"][0]["case"];
     assert!(case["connections"] == 4 && case["threads"] == 1, "{case}");
-    assert_eq!(value["rpc"]["kinds"][0]["calls"], 200, "{}", value["rpc"]["kinds"][0]);
+    assert_eq!(value["rpc"]["kinds"][0]["calls"], 400, "{}", value["rpc"]["kinds"][0]);
 }
 
 #[test]
