@@ -41,7 +41,7 @@ impl Field<'_> {
 /// are more than a few of them. Empty: there is none.
 ///
 /// # Panics
-/// `schema` is not one of [`super::schema`]: a defect.
+/// `schema` is not one of [`super::schema()`]: a defect.
 pub fn fields(schema: &str, word: &str) -> String {
     let schema: Value = serde_json::from_str(schema).expect("what the types say");
     let word = word.to_lowercase();

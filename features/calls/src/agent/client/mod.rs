@@ -32,7 +32,7 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "without.rs"]
 mod tls;
-pub mod together;
+mod together;
 pub mod wire;
 
 #[cfg(not(feature = "tls"))]

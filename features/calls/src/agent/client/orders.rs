@@ -14,13 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use msgpath_agent::failure::Failure;
 
-use super::together;
 use crate::record::{Handshakes, RpcRemark, RpcRow};
 
 /// Bytes of the longest statement of PostgreSQL.
 #[cfg(feature = "postgres")]
 pub const MOST_STATEMENT: usize = 64 << 10;
 
+/// The largest request, bytes: a send never waits for a server that waits for us to read.
+const MOST_REQUEST: usize = 16 << 10;
 /// Most calls of a round: it is in memory as a whole, at both ends of the link.
 pub const MOST_CALLS_A_ROUND: u64 = 250_000;
 /// Most calls in flight on a connection.
@@ -251,6 +252,11 @@ pub struct CallOrder {
     pub begin_unix_us: i64,
 }
 
+/// Whether calls of a command with a body of so many bytes beside its own can be under way on several connections of a thread.
+pub fn goes_together(step: &Step, body: usize) -> bool {
+    step.wait_ms == 0 && step.method.len() + step.body_bytes() + body <= MOST_REQUEST
+}
+
 impl CallOrder {
     /// Whether a thread has a call of a command under way on each of its connections all the time.
     pub fn goes_together(&self, step: &Step) -> bool {
@@ -260,7 +266,7 @@ impl CallOrder {
             _ => (false, 0),
         };
         let one = self.load == Load::Closed && self.inflight == 1 && !self.speaks.is_http2();
-        one && !cluster && together::goes(step, body)
+        one && !cluster && goes_together(step, body)
     }
 
     /// Limits that an honest coordinator keeps; anything else is refused.

@@ -6,7 +6,6 @@
 use std::os::fd::AsFd;
 
 use msgpath_core::{Exit, Problem};
-use msgpath_rpc::command::Step;
 use msgpath_sys::clock;
 use msgpath_sys::ready::{Direction, Events, ReadySet};
 
@@ -15,15 +14,8 @@ use super::orders::{Broken, CallsOrder};
 use super::part::{Gone, Part, Place};
 use super::wire::Sent;
 
-/// The largest request, bytes: a send never waits for a server that waits for us to read.
-const MOST_REQUEST: usize = 16 << 10;
 /// An interruption is looked for this often while nothing comes.
 const LOOK_MS: i32 = 100;
-
-/// Whether calls of a command with a body of so many bytes beside its own can be under way on several connections of a thread.
-pub fn goes(step: &Step, body: usize) -> bool {
-    step.wait_ms == 0 && step.method.len() + step.body_bytes() + body <= MOST_REQUEST
-}
 
 fn no_epoll(error: &std::io::Error) -> Broken {
     Broken::Lost(Problem::new("E00", Exit::CannotStart, format!("epoll: {error}")).into())

@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::agent::client::orders::{
     Answer, Broken, CallOrder, Called, CallsOrder, Checks, Endpoint, Identity, Order, ROLE, Speaks, TlsOrder,
+    goes_together,
 };
-use crate::agent::client::together;
 use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
@@ -111,7 +111,7 @@ pub struct RpcRequest {
 
 impl RpcRequest {
     /// Threads, as many as were asked for; else one a CPU where each keeps several connections busy
-    /// ([`together`](crate::agent::client::together)), and one a connection where not.
+    /// (`agent::client::together`), and one a connection where not.
     pub(super) fn threads(&self) -> u32 {
         let several = self.script.steps.iter().all(|step| self.goes_together(step));
         let cpus = if self.cpus.is_empty() { msgpath_sys::affinity::allowed().len() } else { self.cpus.len() };
@@ -123,7 +123,7 @@ impl RpcRequest {
     /// Whether a thread has a call of this command under way on each of its connections.
     fn goes_together(&self, step: &Step) -> bool {
         let one = self.load == Load::Closed && self.inflight == 1 && !self.http2 && !self.target.login.cluster;
-        one && together::goes(step, self.body.as_ref().map_or(0, Vec::len))
+        one && goes_together(step, self.body.as_ref().map_or(0, Vec::len))
     }
 
     /// How a thread serves several connections of a command.
