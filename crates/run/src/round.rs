@@ -318,7 +318,7 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
             if let (None, Some(data)) = (&pair.data, reach::data(pair, &local, seen)) {
                 pair.data = Some(data);
             }
-            remember_device(pair, FAR, device.map(|device| *device));
+            remember_device(pair, FAR, device);
             (granted, room, threads)
         }
         _ => return Err(out_of_turn().into()),
@@ -334,7 +334,7 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
     for side in sides.iter().copied() {
         match answer(pair, side) {
             Ok(FromEnd::Ready { granted, threads, device, .. }) => {
-                remember_device(pair, NEAR, device.map(|device| *device));
+                remember_device(pair, NEAR, device);
                 first.get_or_insert(granted);
                 near_threads.extend(threads);
             }
@@ -352,11 +352,11 @@ pub(crate) fn make_ready(pair: &mut Pair, order: &RoundOrder, own: &Own) -> Resu
 }
 
 /// Keeps the first device that an end names.
-fn remember_device(pair: &mut Pair, end: usize, device: Option<EndDevice>) {
+fn remember_device(pair: &mut Pair, end: usize, device: Option<Box<EndDevice>>) {
     /// Longest name of a device that is believed: the kernel's have up to 15 bytes.
     const LONGEST: usize = 64;
     if pair.devices[end].is_none() {
-        pair.devices[end] = device.filter(|device| device.name.len() <= LONGEST);
+        pair.devices[end] = device.map(|device| *device).filter(|device| device.name.len() <= LONGEST);
     }
 }
 

@@ -124,6 +124,7 @@ pub fn session(
             role: None,
             tracer: None,
             going: None,
+            told_device: false,
         };
         let result = session.converse();
         match session.abandon() {
@@ -163,6 +164,8 @@ struct Session<'s, 'c, F, W> {
     tracer: Option<Tracer>,
     /// The round that has threads.
     going: Option<Started>,
+    /// The coordinator was told by which device this end's data leaves.
+    told_device: bool,
 }
 
 /// What becomes of an order.
@@ -370,10 +373,11 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         self.abandon();
         let (may_be_cut, speed_ns) = (prepared.order.patience_ns > 0, prepared.speed_ns);
         let order = Arc::clone(&prepared.order);
-        let round::Accepted { team, ready, shares, seen, device } = match round::accept(prepared, locals) {
-            Ok(accepted) => accepted,
-            Err(reason) => return Ok(Answer::Say(FromEnd::Unavailable(reason))),
-        };
+        let round::Accepted { team, ready, shares, seen, device } =
+            match round::accept(prepared, locals, &mut self.told_device) {
+                Ok(accepted) => accepted,
+                Err(reason) => return Ok(Answer::Say(FromEnd::Unavailable(reason))),
+            };
         let traced = match tracing::begin(&mut self.tracer, &order, &team) {
             Ok(traced) => traced,
             Err(reason) => {
@@ -398,13 +402,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             kept: Vec::new(),
             answered: false,
         });
-        Ok(Answer::Say(FromEnd::Ready {
-            granted: ready.granted,
-            room: ready.room,
-            seen,
-            device: device.map(Box::new),
-            threads,
-        }))
+        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen, device, threads }))
     }
 
     fn dial(&mut self, order: Dial) -> io::Result<Answer> {
@@ -428,7 +426,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
         let Some(Dialled { order, own, stall, speed_ns, channels, kept, abort }) = self.dialled.take() else {
             return out_of_turn("the start of a round that was not dialled");
         };
-        let device = round::device(&channels);
+        let device = round::device(&channels, &mut self.told_device);
         let (team, ready) = match Team::start(&order, &own, channels, abort, None) {
             Ok(started) => started,
             Err(reason) => return Ok(Answer::Say(FromEnd::Unavailable(reason))),
@@ -448,13 +446,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             kept,
             answered: own.load.is_none(),
         });
-        Ok(Answer::Say(FromEnd::Ready {
-            granted: ready.granted,
-            room: ready.room,
-            seen: None,
-            device: device.map(Box::new),
-            threads,
-        }))
+        Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen: None, device, threads }))
     }
 
     fn go(&mut self) -> io::Result<Answer> {

@@ -162,10 +162,10 @@ pub(super) struct Accepted {
     pub(super) shares: Shares,
     /// From where the first connection comes, and by which device what goes back leaves, over IP.
     pub(super) seen: Option<IpAddr>,
-    pub(super) device: Option<EndDevice>,
+    pub(super) device: Option<Box<EndDevice>>,
 }
 
-pub(super) fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted, Unavailable> {
+pub(super) fn accept(prepared: Prepared, locals: Vec<String>, told: &mut bool) -> Result<Accepted, Unavailable> {
     let mut offer = prepared.offer;
     // `procvm` tries here to read the memory of the other end, which threads that listen may not.
     let accepted = confine::outside(move || {
@@ -177,17 +177,20 @@ pub(super) fn accept(prepared: Prepared, locals: Vec<String>) -> Result<Accepted
     let (_offer, channels, listening) = accepted.map_err(refused)?;
     let channels = channels.map_err(refused)?;
     let listening = if works::find(prepared.order.workload).is_some() { listening.map_err(refused)? } else { None };
-    let (seen, device) = (channels.first().and_then(AnyChannel::peer), device(&channels));
+    let (seen, device) = (channels.first().and_then(AnyChannel::peer), device(&channels, told));
     let own = Own { near: false, cpus: prepared.order.cpus.clone(), batch: 1, keep: 0, load: None };
     let (team, ready) = Team::start(&prepared.order, &own, channels, prepared.abort, listening)?;
     Ok(Accepted { team, ready, shares: prepared.shares, seen, device })
 }
 
-/// The device by which the packets of the first of these connections leave, over IP.
-pub(super) fn device(channels: &[AnyChannel]) -> Option<EndDevice> {
-    let Some(AnyChannel::Socket(socket)) = channels.first() else { return None };
+/// The device by which the packets of the first of these connections leave, over IP. A session tells it once: all devices of the
+/// machine are asked for.
+pub(super) fn device(channels: &[AnyChannel], told: &mut bool) -> Option<Box<EndDevice>> {
+    let Some(AnyChannel::Socket(socket)) = channels.first().filter(|_| !*told) else { return None };
     let bound = mark::bound_device(socket.fd()).ok().filter(|name| !name.is_empty());
-    route::device(socket.peer()?, bound.as_deref())
+    let device = route::device(socket.peer()?, bound.as_deref())?;
+    *told = true;
+    Some(Box::new(device))
 }
 
 /// Connects the near end of a round to the far end, which is prepared.
