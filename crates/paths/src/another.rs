@@ -65,12 +65,20 @@ impl Destination {
     }
 }
 
-/// Takes a connection that has come; its socket does not block.
+/// Takes a connection that has come; its socket does not block. `None`: none has come. Those that went again before they were taken are
+/// passed over.
 ///
 /// # Errors
-/// As accept4(2): `WouldBlock` where none has come.
-pub fn take(listening: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    Ok(net::accept_with(listening, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+/// As accept4(2).
+pub fn take(listening: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    loop {
+        match net::accept_with(listening, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(fd) => return Ok(Some(fd)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::CONNABORTED | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// What became of a connection that was begun.

@@ -229,15 +229,7 @@ fn answers(job: &Job, channels: &[AnyChannel]) -> Result<Outcome, ThreadError> {
 
 /// Takes what has come, in the place of one that has ended.
 fn accept(listening: BorrowedFd<'_>, set: &ReadySet, served: &mut Vec<Served>) -> io::Result<()> {
-    loop {
-        let fd = match another::take(listening) {
-            Ok(fd) => fd,
-            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {
-                continue;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
-        };
+    while let Some(fd) = another::take(listening)? {
         let free = served.iter().position(Option::is_none).unwrap_or(served.len());
         if free >= MOST_SERVED {
             continue; // more than any near end of ours has
@@ -249,6 +241,7 @@ fn accept(listening: BorrowedFd<'_>, set: &ReadySet, served: &mut Vec<Served>) -
             None => served.push(one),
         }
     }
+    Ok(())
 }
 
 /// Reads what has come of a request, and answers a whole one; `false`: the connection has ended.

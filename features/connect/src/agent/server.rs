@@ -127,16 +127,7 @@ impl Server {
     /// Takes what has come. One that comes alone is mostly the only one: whether others are there the next wait tells.
     fn accept(&mut self, listening: BorrowedFd<'_>) -> io::Result<()> {
         let alone = self.served.len() == self.free.len();
-        loop {
-            let fd = match another::take(listening) {
-                Ok(fd) => fd,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // It went again before it was taken.
-                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
+        while let Some(fd) = another::take(listening)? {
             if self.served.len() - self.free.len() >= MOST {
                 continue; // more than any client of ours has under way
             }
@@ -155,9 +146,10 @@ impl Server {
                 Ok(false) | Err(_) => self.free.push(at),
             }
             if alone {
-                return Ok(());
+                break;
             }
         }
+        Ok(())
     }
 
     /// Whatever is possible on a connection now; a broken one is closed.
