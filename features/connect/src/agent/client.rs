@@ -13,7 +13,6 @@ use msgpath_core::units::Glyphs;
 use msgpath_core::{CallCounts, Delivery, Histogram, Unavailable};
 use msgpath_paths::another::{self, Destination};
 use msgpath_paths::{AnyChannel, Channel};
-use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::ready::{Direction, Event, Events, ReadySet};
 use msgpath_sys::{clock, ports};
 
@@ -285,18 +284,16 @@ impl<'a> Client<'a> {
                     sent: 0,
                     done: 0,
                 };
-                match self.send_at_once(&mut slot) {
-                    // Nothing else is sent on it.
-                    Ok(()) if slot.stage == Stage::Waiting && more == 0 => {
-                        self.set.watch(slot.fd.as_fd(), Direction::Input, at as u64)?;
-                        self.slots[at] = Some(slot);
-                    }
-                    Ok(()) => {
-                        self.set.add(slot.fd.as_fd(), at as u64)?;
-                        self.slots[at] = Some(slot);
-                    }
-                    Err(error) => self.broke(at, &slot, &error),
+                if let Err(error) = self.send_at_once(&mut slot) {
+                    self.broke(at, &slot, &error);
+                    return Ok(());
                 }
+                match slot.stage == Stage::Waiting && more == 0 {
+                    // Nothing else is sent on it.
+                    true => self.set.watch(slot.fd.as_fd(), Direction::Input, at as u64)?,
+                    false => self.set.add(slot.fd.as_fd(), at as u64)?,
+                }
+                self.slots[at] = Some(slot);
             }
             Err(error) => {
                 let reason = match error.kind() {
@@ -318,20 +315,15 @@ impl<'a> Client<'a> {
             return Ok(()); // TLS is agreed upon first
         }
         let at = clock::now();
-        self.request[0] = self.request_byte(slot);
-        self.calls.send_calls += 1;
-        match msg::send(slot.fd.as_fd(), &self.request, SendFlags::default()) {
-            Ok(sent) => {
-                self.connected(slot, at)?;
-                slot.done = sent;
-                if sent == self.request.len() {
-                    (slot.stage, slot.done) = (Stage::Waiting, 0);
-                }
-                Ok(())
-            }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected) => Ok(()),
-            Err(error) => Err(error),
+        let whole = match self.send(slot) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => false,
+            sent => sent?,
+        };
+        if whole || slot.done > 0 {
+            self.connected(slot, at)?;
+            slot.stage = if whole { Stage::Waiting } else { Stage::Sending };
         }
+        Ok(())
     }
 
     /// A connection that failed: it has no time.
