@@ -22,7 +22,7 @@ use super::cluster::{self, Cluster, Redirect};
 use super::connection::{Connection, Inbox, Watch, send};
 use super::ledger::Ledger;
 use super::maker::{Draws, Maker};
-use super::orders::{Broken, CallOrder, CallsOrder};
+use super::orders::{Broken, CallOrder, CallsOrder, goes_together};
 use super::part::{Gone, Got, Part, Place, verify};
 use super::stream::Stream;
 use super::streams;
@@ -184,7 +184,7 @@ pub(super) fn until(order: &CallsOrder) -> u64 {
 /// One call after the other; with several connections in turn, or one on each.
 fn closed(lines: &mut [Line], order: &CallsOrder, shared: &Shared, place: &Place, part: &mut Part) {
     let step = &shared.order.steps[order.step];
-    if lines.len() > 1 && shared.order.goes_together(step) {
+    if lines.len() > 1 && goes_together(&shared.order.speaks, (shared.order.load, shared.order.inflight), step) {
         return together::round(lines, order, shared, place, part);
     }
     let of = u64::from(shared.order.connections);

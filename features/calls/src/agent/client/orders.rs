@@ -226,7 +226,7 @@ pub struct CallOrder {
     pub steps: Vec<Step>,
     /// Connections, all of them together.
     pub connections: u32,
-    /// Threads; each serves as many connections, of which all have a call under way where that [can be](Self::goes_together).
+    /// Threads; each serves as many connections, of which all have a call under way where that [can be](goes_together).
     pub threads: u32,
     /// CPUs of the threads, in turn; empty: not pinned.
     pub cpus: Vec<u32>,
@@ -252,23 +252,18 @@ pub struct CallOrder {
     pub begin_unix_us: i64,
 }
 
-/// Whether calls of a command with a body of so many bytes beside its own can be under way on several connections of a thread.
-pub fn goes_together(step: &Step, body: usize) -> bool {
-    step.wait_ms == 0 && step.method.len() + step.body_bytes() + body <= MOST_REQUEST
+/// Whether a thread has a call of a command under way on each of its connections all the time.
+pub fn goes_together(speaks: &Speaks, (load, inflight): (Load, u64), step: &Step) -> bool {
+    let (cluster, body) = match speaks {
+        Speaks::Redis(login) => (login.cluster, 0),
+        Speaks::Http { body, .. } => (false, body.as_ref().map_or(0, Vec::len)),
+        _ => (false, 0),
+    };
+    let one = load == Load::Closed && inflight == 1 && !speaks.is_http2() && !cluster;
+    one && step.wait_ms == 0 && step.method.len() + step.body_bytes() + body <= MOST_REQUEST
 }
 
 impl CallOrder {
-    /// Whether a thread has a call of a command under way on each of its connections all the time.
-    pub fn goes_together(&self, step: &Step) -> bool {
-        let (cluster, body) = match &self.speaks {
-            Speaks::Redis(login) => (login.cluster, 0),
-            Speaks::Http { body, .. } => (false, body.as_ref().map_or(0, Vec::len)),
-            _ => (false, 0),
-        };
-        let one = self.load == Load::Closed && self.inflight == 1 && !self.speaks.is_http2();
-        one && !cluster && goes_together(step, body)
-    }
-
     /// Limits that an honest coordinator keeps; anything else is refused.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ use msgpath_agent::{environment, names, route};
 use msgpath_core::doctor::Examine;
 use msgpath_core::gate::Gate;
 use msgpath_core::parts::Parts;
-use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Dispatch, Family, Load};
+use msgpath_core::plan::{Between, DEFAULT_MESSAGE_LOG, Family, Load};
 use msgpath_core::schema::{
     DataRoute, DeviceKind, EndRound, Environment, FAR, NEAR, ProcessSpent, RoundRecord, Route, RunHeader,
 };
@@ -112,24 +112,16 @@ pub struct RpcRequest {
 impl RpcRequest {
     /// Threads, as many as were asked for; else one a CPU where each keeps several connections busy
     /// (`agent::client::together`), and one a connection where not.
-    pub(super) fn threads(&self) -> u32 {
-        let several = self.script.steps.iter().all(|step| self.goes_together(step));
+    fn threads(&self, speaks: &Speaks) -> u32 {
+        let several = self.script.steps.iter().all(|step| self.goes_together(speaks, step));
         let cpus = if self.cpus.is_empty() { msgpath_sys::affinity::allowed().len() } else { self.cpus.len() };
         let shared = |threads: &u32| self.connections.is_multiple_of(*threads);
         let most = if several { (cpus as u32).clamp(1, self.connections.max(1)) } else { self.connections };
         self.own_threads.or_else(|| (1..=most).rev().find(shared)).unwrap_or(1)
     }
 
-    /// Whether a thread has a call of this command under way on each of its connections.
-    fn goes_together(&self, step: &Step) -> bool {
-        let one = self.load == Load::Closed && self.inflight == 1 && !self.http2 && !self.target.login.cluster;
-        one && goes_together(step, self.body.as_ref().map_or(0, Vec::len))
-    }
-
-    /// How a thread serves several connections of a command.
-    fn dispatch(&self, step: &Step) -> Dispatch {
-        let several = self.threads() < self.connections && self.goes_together(step);
-        if several { Dispatch::EventLoop } else { Dispatch::Turns }
+    fn goes_together(&self, speaks: &Speaks, step: &Step) -> bool {
+        goes_together(speaks, (self.load, self.inflight.into()), step)
     }
 }
 
@@ -224,12 +216,11 @@ fn resolve(request: &RpcRequest, stop: &AtomicBool) -> Result<(Endpoint, usize),
     Ok((Endpoint::Tcp(answers), all.len() - 1))
 }
 
-/// What the near end is told of the run, which begins at this moment of both clocks.
-fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, i64)) -> CallOrder {
+/// What the server of a request understands.
+fn speaks(request: &RpcRequest) -> Speaks {
     let RpcTarget { protocol, host, path, login, .. } = &request.target;
-    let seed1 = request.script.seed1;
-    let speaks = match protocol {
-        Protocol::Lab => Speaks::Lab { pad: if request.plain || seed1 { 0 } else { Header::ASK } },
+    match protocol {
+        Protocol::Lab => Speaks::Lab { pad: if request.plain || request.script.seed1 { 0 } else { Header::ASK } },
         Protocol::Redis => Speaks::Redis(login.clone()),
         #[cfg(feature = "postgres")]
         Protocol::Postgres => {
@@ -252,14 +243,20 @@ fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, 
                 http2: request.http2,
             }
         }
-    };
+    }
+}
+
+/// What the near end is told of the run, which begins at this moment of both clocks.
+fn order(request: &RpcRequest, address: Endpoint, (begin, begin_unix_us): (u64, i64)) -> CallOrder {
+    let protocol = &request.target.protocol;
+    let (speaks, seed1) = (speaks(request), request.script.seed1);
     CallOrder {
         address,
         tls: tls(request),
+        threads: request.threads(&speaks),
         speaks,
         steps: request.script.steps.clone(),
         connections: request.connections,
-        threads: request.threads(),
         cpus: request.cpus.clone(),
         load: request.load,
         inflight: request.inflight.into(),

@@ -3,13 +3,13 @@
 use crate::agent::client::orders::MOST_CALLS_A_ROUND;
 use crate::agent::client::wire::LAB_HEAD;
 use crate::agent::client::{http, redis};
-use msgpath_core::plan::Extent;
+use msgpath_core::plan::{Dispatch, Extent};
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Plan, Problem};
 use msgpath_rpc::command::Step;
 
-use super::{Protocol, RpcRequest};
+use super::{Protocol, RpcRequest, speaks};
 use crate::workload::CALLS;
 
 /// Rounds of a command where there are calls enough.
@@ -50,14 +50,17 @@ fn sizes(protocol: Protocol, step: &Step) -> (u64, u64) {
 /// The plan of a script: one case a command.
 pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
     let transport = if request.target.socket.is_some() { "unix" } else { "tcp" };
+    let speaks = speaks(request);
+    let threads = request.threads(&speaks);
     let case = |step: &Step| {
+        let several = threads < request.connections && request.goes_together(&speaks, step);
         let (size, reply) = sizes(request.target.protocol, step);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         Case {
             reply,
             connections: request.connections,
-            threads: request.threads(),
-            dispatch: request.dispatch(step),
+            threads,
+            dispatch: if several { Dispatch::EventLoop } else { Dispatch::Turns },
             inflight: request.inflight,
             load: request.load,
             label: Some(label(request.target.protocol, &step.method)),
