@@ -45,9 +45,9 @@ pub const FEWEST_ROUNDS: u32 = 10;
 /// Below this many rounds no interval is claimed.
 pub const MIN_ROUNDS_FOR_CLAIMS: u32 = 5;
 /// What explains a case is measured in one of so many passes.
-const COUNTED_EVERY: u32 = 4;
-/// It is measured in at least so many passes, where there are so many.
-const FEWEST_COUNTED: u32 = 10;
+const COUNTED_EVERY: u32 = 5;
+/// It is measured in at least so many passes, where there are so many: fewer pairs would show nothing (docs/method/comparison.md).
+const FEWEST_COUNTED: u32 = 7;
 /// Messages dropped at the start of every connection.
 pub const DEFAULT_TRIM: u64 = 100;
 /// Messages of one run that the per-message log keeps.
@@ -905,8 +905,8 @@ impl Plan {
         case.ablation.as_ref().is_some_and(|ablation| ablation.change == Change::Counted)
     }
 
-    /// A case has a round in one of so many passes. Counts and what-ifs need few rounds: they are taken in every fourth pass,
-    /// or in as many as make ten; every other case is measured in each.
+    /// A case has a round in one of so many passes. Counts and what-ifs need few rounds: they are taken in every fifth pass,
+    /// or in as many as show anything; every other case is measured in each.
     fn every(&self, case: &Case) -> u32 {
         let few = case.ablation.is_some() && Self::traced(case).is_none();
         if few { (self.rounds / FEWEST_COUNTED).clamp(1, COUNTED_EVERY) } else { 1 }

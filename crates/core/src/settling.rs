@@ -15,7 +15,9 @@ const TRACED_NS: u64 = 30_000_000;
 const CUT: f64 = 0.1;
 
 /// Rounds have at least one part in so many of the time of their case, whatever pilots and what is around them take.
-pub const LEAST_OF_TIME: u64 = 4;
+pub const LEAST_OF_TIME: u64 = 2;
+/// A round is at least so many times as long as its settling, where the rounds may be fewer: so most of it is measured.
+const OF_SETTLING: u64 = 4;
 
 /// The state in which a case is measured (docs/method/rounds.md#settling).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
@@ -101,14 +103,14 @@ impl Plan {
         Some(Spans { thrown, measured: measured.min(most) })
     }
 
-    /// How many rounds the time of a case is cut into where its load settles like this: fewer and longer ones before short
-    /// ones, as far as the plan lets them be fewer.
+    /// How many rounds the time of a case is cut into where its load settles like this: fewer ones that are mostly measured before
+    /// many, as far as the plan lets them be fewer.
     pub fn rounds_for(&self, settling: Settling) -> u32 {
         let Some(ns) = self.time_of_rounds() else { return self.rounds };
         if self.fewest_rounds == 0 || self.state == State::Burst {
             return self.rounds;
         }
-        let whole = ns / (2 * settling.ns()).max(1);
+        let whole = ns / (OF_SETTLING * settling.ns()).max(1);
         u32::try_from(whole).unwrap_or(u32::MAX).clamp(self.fewest_rounds, self.rounds)
     }
 
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(spans(&plan(2_000, 40), within(50)), Spans { thrown: 25 * MS, measured: 25 * MS });
         assert_eq!(plan(10_000, 40).spans(&plan(1, 1).cases[0], None).unwrap().thrown, 0);
         // Fewer and longer rounds before short ones, and ten at least.
-        assert_eq!([5, 50, 200].map(|ms| plan(2_000, 40).rounds_for(within(ms))), [40, 20, 10]);
+        assert_eq!([5, 25, 200].map(|ms| plan(2_000, 40).rounds_for(within(ms))), [40, 20, 10]);
         assert_eq!(Plan { fewest_rounds: 0, ..plan(2_000, 40) }.rounds_for(within(50)), 40, "as typed");
         let cut = |ms, rounds, settling| plan(ms, rounds).is_cut_short(&plan(1, 1).cases[0], settling);
         assert!(cut(2_000, 40, within(50)) && !cut(2_000, 20, within(50)) && !cut(2_000, 40, within(0)));

@@ -88,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn a_long_pilot_leaves_a_quarter_and_a_short_one_no_more_than_all() {
+    fn a_long_pilot_leaves_half_and_a_short_one_no_more_than_all() {
         let (plan, paces) = planned(1, 0);
-        assert_eq!(rounds_ns(&plan, &paces, 0), Some(2_500 * MS));
+        assert_eq!(rounds_ns(&plan, &paces, 0), Some(5_000 * MS));
         assert_eq!(rounds_ns(&plan, &paces, u64::MAX), Some(10_000 * MS));
         let counted = Plan { extent: Extent::Count(1_000), ..plan };
         assert_eq!((rounds_ns(&counted, &paces, 0), counted.wait_ns()), (None, None));

@@ -7,7 +7,7 @@ use msgpath_core::Case;
 use msgpath_core::plan::{CaseRole, Dispatch, Extent, Load, OfCapacity, Plan, Stamps};
 use msgpath_core::resume::Pilot;
 use msgpath_core::schema::Granted;
-use msgpath_core::settling::{COUNTED_NS, Settling, State};
+use msgpath_core::settling::{COUNTED_NS, LEAST_OF_TIME, Settling, State};
 use msgpath_sys::clock;
 
 use crate::link::Pair;
@@ -275,11 +275,13 @@ pub fn pilot(
         (Extent::Time(ns), Sought::In(run_ns)) if settles => settling::find(&mut tries, ns, run_ns)?,
         _ => None,
     };
-    // A stream has shown its steady pace by then.
-    if plan.workload.is_echoed() || settling.is_none() || matches!(sought, Sought::Known(_)) {
+    // A stream has shown its steady pace by then; a what-if goes at that of its case.
+    if case.ablation.is_none()
+        && (plan.workload.is_echoed() || settling.is_none() || matches!(sought, Sought::Known(_)))
+    {
         last = tries.warm_up(begin, settling, last)?;
     }
-    if case.load.rate().is_none() {
+    if case.ablation.is_none() && case.load.rate().is_none() {
         last = tries.confirm(settling, last)?;
     }
     let message_ns = case.load.rate().map_or(tries.message_ns, |rate| rate.gap_ns());
@@ -396,7 +398,7 @@ impl<'a, 'b> Tries<'a, 'b> {
     /// slice of the warm-up has, as TCP does when its quick acknowledgements end.
     fn confirm(&mut self, settling: Option<Settling>, mut last: Round) -> Result<Round, RoundError> {
         let Extent::Time(ns) = self.plan().extent else { return Ok(last) };
-        let span_ns = (ns / u64::from(self.plan().rounds)).min(PILOT_PATIENCE_NS) as f64;
+        let span_ns = (ns / LEAST_OF_TIME / u64::from(self.plan().rounds)).min(PILOT_PATIENCE_NS) as f64;
         self.message_ns = confirmed(self.message_ns, |pace| {
             self.message_ns = pace;
             if !self.is_stopped() {

@@ -103,8 +103,8 @@ mod tests {
         plan.cases.extend(replicas);
         assert_eq!(plan.validate(), Ok(()));
         let passes = |case: usize| (0..plan.rounds).filter(|pass| plan.measures_in(&plan.cases[case], *pass)).count();
-        assert_eq!((passes(0), passes(3)), (40, 10));
-        assert_eq!(plan.total_rounds(), 3 * 40 + 3 * 10);
+        assert_eq!((passes(0), passes(3)), (40, 8));
+        assert_eq!(plan.total_rounds(), 3 * 40 + 3 * 8);
         plan.rounds = 8;
         assert_eq!(plan.total_rounds(), 6 * 8);
         (plan.cases, plan.rounds) = (plan.cases[..3].to_vec(), 6_000);
