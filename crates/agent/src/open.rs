@@ -33,6 +33,8 @@ pub struct Flow {
     arrivals: Arrivals,
     /// What the rounds before left.
     debt: Debt,
+    /// What has become due since then, while the far end stood still, ns.
+    stood_still: AtomicU64,
     /// The begin of the round, ns.
     begun: AtomicU64,
     /// The origin of the schedule, ns: before `begun` by the debt.
@@ -62,6 +64,7 @@ impl Flow {
             gap_ns: load.gap_ns,
             arrivals: load.arrivals,
             debt: Debt::default(),
+            stood_still: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             start: AtomicU64::new(0),
             sent: (0..count).map(|_| AtomicU64::new(0)).collect(),
@@ -77,6 +80,16 @@ impl Flow {
     /// The flow after rounds that left this debt.
     pub fn after(self, debt: Debt) -> Self {
         Self { debt, ..self }
+    }
+
+    /// The far end stood still for so long since the rounds before, ns.
+    pub fn owes(&self, ns: u64) {
+        self.stood_still.store(ns, Ordering::Release);
+    }
+
+    /// What the round begins with, ns.
+    fn owed_ns(&self) -> u64 {
+        self.debt.ns.saturating_add(self.stood_still.load(Ordering::Acquire))
     }
 
     /// The flow of an event loop: one schedule for all its connections, which its messages take in turn; `trim` and
@@ -129,7 +142,7 @@ impl Flow {
     /// The round begins at this time, ns: the schedule began before, by what it is behind.
     pub fn begin(&self, at: u64) {
         self.begun.store(at, Ordering::Release);
-        self.start.store(at.saturating_sub(self.debt.ns), Ordering::Release);
+        self.start.store(at.saturating_sub(self.owed_ns()), Ordering::Release);
     }
 
     /// When each message is due, ns after the begin.
@@ -178,7 +191,7 @@ impl Flow {
         let due = taken_up(self.arrivals, self.gap_ns, sent as u64, last);
         let end = answers.last().map_or(0, |answer| answer.saturating_sub(quickest_ns)).max(start + due).max(begun);
         let ns = end - start - due;
-        open.debt_ns = [self.debt.ns, ns];
+        open.debt_ns = [self.owed_ns(), ns];
         open.schedule_ns = due;
         let by = |at: u64| {
             let beyond = at.saturating_sub(start + due) as f64 / self.gap_ns;
@@ -262,7 +275,7 @@ impl<'a> Generator<'a> {
 
     /// The round has begun with a debt: the far end has made it.
     pub fn owes(&mut self) {
-        self.pacer.owes(self.flow.start.load(Ordering::Relaxed), self.flow.debt.ns);
+        self.pacer.owes(self.flow.start.load(Ordering::Relaxed), self.flow.owed_ns());
     }
 
     /// The part of the round's account that the sender keeps.

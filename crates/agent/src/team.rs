@@ -43,6 +43,8 @@ pub struct Team {
     /// Ends when the last thread has: each has its other end.
     ended: PipeReader,
     go: Vec<Sender<()>>,
+    /// The schedules of its connections.
+    flows: Vec<Arc<Flow>>,
     finish: Arc<AtomicBool>,
     abort: Arc<AtomicBool>,
     breakers: Vec<Breaker>,
@@ -116,6 +118,7 @@ impl Team {
             finished: Vec::new(),
             ended,
             go: Vec::new(),
+            flows: Vec::new(),
             finish,
             abort,
             breakers: channels.iter().step_by(watched_by_one).filter_map(AnyChannel::breaker).collect(),
@@ -126,6 +129,7 @@ impl Team {
             Ok(parts) => parts,
             Err(error) => return Err(team.give_up(Unavailable::new(format!("a second descriptor: {error}"), ""))),
         };
+        team.flows = parts.iter().filter_map(|part| part.flow.clone()).collect();
         let (threads, listening) = (parts.len(), listening.map(Arc::new));
         team.traced.resize_with(threads, TracedThread::default);
         for (at, part) in parts.into_iter().enumerate() {
@@ -189,6 +193,11 @@ impl Team {
     /// The threads, for whoever traces them.
     pub fn traced(&self) -> &[TracedThread] {
         &self.traced
+    }
+
+    /// The schedules are behind by so much more, ns: before the threads start.
+    pub fn owes(&self, ns: u64) {
+        self.flows.iter().for_each(|flow| flow.owes(ns));
     }
 
     /// Lets all threads start.

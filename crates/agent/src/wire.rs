@@ -195,6 +195,10 @@ pub enum ToEnd {
     },
     /// The near end: make the threads ready.
     Start,
+    /// The near end, before `Go`: the far end stood still while the round was made ready, so schedules are behind by so much more.
+    Owes {
+        ns: u64,
+    },
     /// The near end: the threads may begin. Answered when their part is over.
     Go,
     /// The near end: the round does not take place.

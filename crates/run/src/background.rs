@@ -61,7 +61,7 @@ impl Background {
     /// # Errors
     /// It cannot send here, or an end is gone.
     pub fn begin(&mut self, stop: &AtomicBool) -> Result<Begun, Problem> {
-        let orders = Orders { plan: &self.plan, one_clock: true, spare: &[], stop };
+        let orders = Orders { plan: &self.plan, one_clock: true, spare: &[], stop, usual_ns: None };
         let case = &self.plan.cases[0];
         let (mut order, own) = (orders.round(case, self.messages, 0), orders.own(case, 1, KEPT, 0));
         if self.plan.workload.timed {

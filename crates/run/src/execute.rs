@@ -25,6 +25,7 @@ use msgpath_record::RunWriter;
 use msgpath_sys::address::{self, canonical};
 use msgpath_sys::{affinity, clock};
 
+use crate::between::{self, Took};
 use crate::diagnose::{diagnose, floors_of};
 use crate::link::{Link, Pair};
 use crate::orders::Orders;
@@ -181,6 +182,7 @@ pub fn execute(
         paces: Vec::new(),
         kinds: Vec::new(),
         debts: BTreeMap::new(),
+        around: BTreeMap::new(),
         begin: 0,
         kept: 0,
         reserved: 0,
@@ -366,6 +368,8 @@ pub(crate) struct Run<'a> {
     kinds: Vec<(Case, Settling)>,
     /// Where the schedules of each case stand after its rounds so far.
     debts: BTreeMap<u32, Vec<Debt>>,
+    /// How long rounds of each case take to make ready, and to end.
+    around: BTreeMap<u32, [Took; 2]>,
     /// Start of the run, ns of the monotonic clock.
     begin: u64,
     /// Messages in the log.
@@ -397,6 +401,7 @@ impl<'a> Run<'a> {
             paces,
             kinds: Vec::new(),
             debts: BTreeMap::new(),
+            around: BTreeMap::new(),
             begin: 0,
             kept: 0,
             reserved: 0,
@@ -498,7 +503,8 @@ impl<'a> Run<'a> {
                 return Err(interrupted());
             }
             let before_ns = clock::now() - begun;
-            let orders = Orders { plan: &self.header.plan, one_clock: self.one_clock, spare: &self.spare, stop };
+            let orders =
+                Orders { plan: &self.header.plan, one_clock: self.one_clock, spare: &self.spare, stop, usual_ns: None };
             let model = model(&self.header.plan.cases, &case).map(|at| (&self.header.plan.cases[at], &self.paces[at]));
             let piloted = match model {
                 Some((like, pace)) if is_a_replica(&case) => {
@@ -710,7 +716,8 @@ impl<'a> Run<'a> {
         let keep = room.min(1 << 18) as usize;
         // Arrival stamps are brought together with the rows, so the rows must be there.
         let rows = if plan.stamps == Stamps::Both { keep.max(1 << 18) } else { keep };
-        let orders = Orders { plan, one_clock: self.one_clock, spare: &self.spare, stop };
+        let usual_ns = self.around.get(&case.id).and_then(|around| around[0].usual_ns());
+        let orders = Orders { plan, one_clock: self.one_clock, spare: &self.spare, stop, usual_ns };
         let mut round_order = orders.round(case, messages, trim);
         round_order.patience_ns = timed.map_or_else(|| patience(plan, case, messages + trim), |timed| timed.ns);
         round_order.timed = timed;
@@ -776,6 +783,15 @@ impl<'a> Run<'a> {
             writer.events(record.case, record.pass, &events).map_err(Problem::from)?;
         }
         writer.round(&record, &messages).map_err(Problem::from)?;
+        // What the far end stood still after the last answer was due for the next round.
+        let usual = self.around.entry(record.case).or_default();
+        let stood_still = between::stood_still(measured.around_ns[1], usual[1].usual_ns());
+        for debt in &mut measured.debts {
+            debt.ns = debt.ns.saturating_add(stood_still);
+        }
+        for (usual, took_ns) in usual.iter_mut().zip(measured.around_ns) {
+            usual.add(took_ns);
+        }
         self.debts.insert(record.case, measured.debts);
         // The pace follows the machine only in what was granted; the number of messages stays as planned.
         self.paces[record.case as usize].granted = measured.granted;

@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod between;
 mod budget;
 mod capacity;
 mod clients;

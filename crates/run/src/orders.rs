@@ -26,6 +26,8 @@ pub struct Orders<'a> {
     pub spare: &'a [u32],
     /// Set when the user interrupts.
     pub stop: &'a AtomicBool,
+    /// How long a round of an open loop usually takes to make ready, ns, where that is known.
+    pub usual_ns: Option<u64>,
 }
 
 impl Orders<'_> {
@@ -97,7 +99,7 @@ impl Orders<'_> {
     ) -> Result<Round, RoundError> {
         let mut tried = 0;
         loop {
-            match round(pair, order, own, self.one_clock, tracer.as_deref_mut(), self.stop) {
+            match round(pair, order, own, (self.one_clock, self.usual_ns), tracer.as_deref_mut(), self.stop) {
                 Err(RoundError::Unavailable(reason)) if self.plan.beside && tried < TRIES => {
                     tried += 1;
                     say!("note: {}: {}; tried again ({tried} of {TRIES})", order.path, reason.why);

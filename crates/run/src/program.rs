@@ -88,7 +88,7 @@ mod tests {
     fn order() -> RoundOrder {
         let plan = Plan::new(msgpath_core::Workload::ECHO, vec![case()]);
         let stop = std::sync::atomic::AtomicBool::new(false);
-        let orders = crate::orders::Orders { plan: &plan, one_clock: true, spare: &[], stop: &stop };
+        let orders = crate::orders::Orders { plan: &plan, one_clock: true, spare: &[], stop: &stop, usual_ns: None };
         let program = Program::parse("new=./server {port}").unwrap();
         let order = orders.round(&plan.cases[0], 90, 9);
         RoundOrder { program: Some(Box::new(ProgramOrder { program, talk: Talk::default() })), ..order }

@@ -147,7 +147,7 @@ impl Probe<'_> {
             ..Default::default()
         };
         let small = Plan { options, ..Plan::new(Workload::ECHO, vec![case.clone()]) };
-        let orders = Orders { plan: &small, one_clock: false, spare: &[], stop: self.stop };
+        let orders = Orders { plan: &small, one_clock: false, spare: &[], stop: self.stop, usual_ns: None };
         let order = orders.round(&case, MESSAGES, 0);
         let why = match orders.measure(pair, &order, &orders.own(&case, 1, 0, 0), None) {
             Ok(round) if round.near().delivery.received > 0 => return Ok(None),

@@ -20,7 +20,7 @@ use msgpath_paths::is_lossy;
 use msgpath_sys::clock;
 
 use crate::link::{Pair, Side};
-use crate::{clients, program, reach};
+use crate::{between, clients, program, reach};
 
 /// Bytes differ from what they must be.
 const DIFFERENT: &str = "E06";
@@ -54,6 +54,8 @@ pub struct Round {
     pub open: Option<OpenRound>,
     /// Open loop: where each schedule stands afterwards.
     pub debts: Vec<Debt>,
+    /// How long it took to make ready, and to end, ns.
+    pub around_ns: [u64; 2],
     /// What the workload of a feature has to say, one for each near thread.
     pub parts: Vec<Parts>,
     /// Kept rows of each near thread.
@@ -126,7 +128,7 @@ impl From<Unavailable> for RoundError {
 }
 
 /// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that their stamps can be compared; else they are
-/// kept as both clocks had them. `tracer` listens to the kernel meanwhile: for both ends by one clock, else for the near end alone.
+/// kept as both clocks had them. `usual_ns`: how long an open loop takes to make ready ([`between`](crate::between)). `tracer` listens to the kernel meanwhile: for both ends by one clock, else for the near end alone.
 ///
 /// # Errors
 /// [`RoundError`]. No end measures any more, or it ends with its link.
@@ -134,12 +136,14 @@ pub fn round(
     pair: &mut Pair,
     order: &RoundOrder,
     own: &Own,
-    same_clock: bool,
+    (same_clock, usual_ns): (bool, Option<u64>),
     mut tracer: Option<&mut Tracer>,
     stop: &AtomicBool,
 ) -> Result<Round, RoundError> {
     let sides = pair.nears(order);
+    let before = clock::now();
     let ready = make_ready(pair, order, own)?;
+    let made_ns = clock::now() - before;
     let Ready { begun, connects_ns, mut granted, near_threads, far_threads } = ready;
     let traced_here = if same_clock { far_threads.as_slice() } else { &[] };
     if let Some(tracer) = tracer.as_deref_mut()
@@ -152,12 +156,19 @@ pub fn round(
         finish_far(pair)?;
         return Err(observe::refused(&error).into());
     }
+    let stood_still = between::stood_still(made_ns, usual_ns);
+    if stood_still > 0 && own.load.is_some() {
+        for side in &sides {
+            pair.link(*side).send(&ToEnd::Owes { ns: stood_still })?;
+        }
+    }
     let start = clock::now();
     let went = go(pair, &sides, None, stop);
     let traced = tracer.map(Tracer::end).transpose();
     went.map_err(|error| program::named(order, error))?;
     // What a program took is asked for while its connections are open: some start a process for each, which ends with it.
     let watched = order.program.as_ref().map(|_| far_report(pair)).transpose()?;
+    let over = clock::now();
     for side in &sides {
         pair.link(*side).send(&ToEnd::Finish)?;
     }
@@ -188,7 +199,7 @@ pub fn round(
         (FromEnd::Unavailable(reason), _) => return Err(reason.into()),
         _ => return Err(out_of_turn().into()),
     };
-    let span_ns = clock::now() - begun;
+    let (span_ns, ended_ns) = (clock::now() - begun, clock::now() - over);
     let nears = near.map_err(|error| program::named(order, error))?;
     let clients = clients::of(order, &nears, &far, &connects_ns);
     far.threads.iter_mut().for_each(|thread| thread.slots = None);
@@ -233,6 +244,7 @@ pub fn round(
         lateness,
         open: near.open,
         debts: near.debts,
+        around_ns: [made_ns, ended_ns],
         parts: near.parts,
         rows,
         granted,

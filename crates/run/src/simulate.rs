@@ -109,7 +109,7 @@ fn lengths(case: &Case) -> [u64; 2] {
 
 fn simulate(tool: &Tool, plan: &Plan, case: &Case, stop: &AtomicBool) -> Result<Simulated, Unavailable> {
     let deadline = Instant::now() + PATIENCE;
-    let orders = Orders { plan, one_clock: true, spare: &[], stop };
+    let orders = Orders { plan, one_clock: true, spare: &[], stop, usual_ns: None };
     let lengths = lengths(case);
     let mut runs = Vec::new();
     for messages in lengths {

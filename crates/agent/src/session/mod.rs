@@ -291,6 +291,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             ToEnd::Connect { locals } => self.connect(locals),
             ToEnd::Dial(order) => self.dial(*order),
             ToEnd::Start => self.start(),
+            ToEnd::Owes { ns } => self.owes(ns),
             ToEnd::Go => self.go(),
             ToEnd::Leave => {
                 self.dialled = None;
@@ -447,6 +448,14 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             answered: own.load.is_none(),
         });
         Ok(Answer::Say(FromEnd::Ready { granted: ready.granted, room: ready.room, seen: None, device, threads }))
+    }
+
+    fn owes(&mut self, ns: u64) -> io::Result<Answer> {
+        match self.going.as_ref().filter(|started| started.stall.is_some() && !started.running) {
+            Some(started) => started.team.owes(ns),
+            None => return out_of_turn("a debt of a round that was not started"),
+        }
+        Ok(Answer::Nothing)
     }
 
     fn go(&mut self) -> io::Result<Answer> {

@@ -36,7 +36,7 @@ pub(super) fn measure(pair: &mut Pair, plan: &Plan, cpus: &Cpus, stop: &AtomicBo
     } else {
         plan.placement = Placement::default();
     }
-    let orders = Orders { plan: &plan, one_clock: pair.one_clock(), spare: &[], stop };
+    let orders = Orders { plan: &plan, one_clock: pair.one_clock(), spare: &[], stop, usual_ns: None };
     let mut found: Vec<PairCase> = Vec::new();
     let mut paces: Vec<Option<Pace>> = Vec::new();
     for case in &plan.cases {
