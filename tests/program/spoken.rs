@@ -202,7 +202,7 @@ fn a_quota_that_stops_the_run_is_named() {
         true => ("/sys/fs/cgroup", "cpu.max", "20000 100000"),
         false => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
     };
-    let folder = std::path::PathBuf::from(format!("{parent}/msgpath-test-{}", std::process::id()));
+    let folder = std::path::PathBuf::from(format!("{parent}/msgpath-test-spoken-{}", std::process::id()));
     if let Err(error) = std::fs::create_dir(&folder) {
         return eprintln!("skipped: no cgroup of our own: {error}");
     }

@@ -24,7 +24,7 @@ impl Cgroups {
     fn make() -> Option<Self> {
         let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
         let mount = mounts.lines().find_map(|line| line.split(' ').nth(1).filter(|_| line.contains(" cgroup2 ")))?;
-        let own = Self(Path::new(mount).join(format!("msgpath-test-{}", std::process::id())));
+        let own = Self(Path::new(mount).join(format!("msgpath-test-inner-{}", std::process::id())));
         std::fs::create_dir_all(own.inner()).ok()?;
         let enter = format!("echo $$ > {}/cgroup.procs", own.inner().display());
         let entered = Command::new("sh").args(["-c", &enter]).stderr(Stdio::null()).status();

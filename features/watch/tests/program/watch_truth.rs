@@ -46,7 +46,7 @@ impl Hogs {
 impl Drop for Hogs {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        self.threads.drain(..).for_each(|thread| thread.join().expect("a hog"));
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
 
