@@ -39,7 +39,7 @@ fn main() {
         for _ in 0..passes {
             loops.push(bare::echo(kind, SIZE as usize, 20_000, 0, 1));
             others[0].push(echo(path, 10 * SECOND, State::Steady));
-            others[1].push(echo(path, 32 * SECOND / 22, State::Steady));
+            others[1].push(echo(path, 60 * SECOND / 22, State::Steady));
             others[2].push(echo(path, 2 * SECOND, State::Burst));
             others[3].push(bare::echo(kind, SIZE as usize, 100_000, 0, 1));
             let plan = bare::plan(path, Workload::ECHO, SIZE, 1, 40);
