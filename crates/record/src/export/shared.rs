@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use msgpath_core::Case;
+use msgpath_core::carried::Carried;
 use msgpath_core::foreign::cell;
 use msgpath_core::plan::CaseRole;
 use msgpath_core::schema::{Counted, EndReport, MessageRow, RoundRecord};
@@ -121,11 +122,11 @@ pub(crate) fn reply(run: &Run, case: &Case) -> Option<u64> {
     (run.header.plan.workload.is_echoed() && case.has_size()).then_some(case.reply)
 }
 
-/// Bits per second of a stream: the receiver's bytes on the receiver's clock.
+/// Bits per second of a stream, as the program says it: on the receiver's clock where the round is steady (`core::carried`).
 pub(super) fn receiver_bits_per_s(run: &Run, round: &RoundRecord) -> Option<f64> {
-    let receiver = if run.header.plan.reverse { round.near() } else { round.far() };
-    let stream = !run.header.plan.workload.timed && receiver.elapsed_ns > 0;
-    stream.then(|| receiver.bytes_received as f64 * 8e9 / receiver.elapsed_ns as f64)
+    let plan = &run.header.plan;
+    let stream = !plan.workload.timed;
+    stream.then(|| Carried::of(plan, round).bits_per_s())?
 }
 
 /// A table; its rows are made one at a time. Text of others is harmless in a terminal and in a spreadsheet.
