@@ -19,9 +19,9 @@ const SMALL: u64 = 65_536;
 
 /// Whether a write of this case can be held: it is small, and another packet of its socket may be queued. Else the counter, which every
 /// socket of the namespace adds to, tells of others.
-fn can_be_held(case: &Case, echoed: bool) -> bool {
+fn can_be_held(case: &Case, answered: bool) -> bool {
     let write = if case.traits.apart { case.size / u64::from(case.pieces.count.max(1)) } else { case.size };
-    let alone = echoed && case.load == Load::Closed && case.inflight == 1 && !case.traits.apart;
+    let alone = answered && case.load == Load::Closed && case.inflight == 1 && !case.traits.apart;
     write < SMALL && !alone
 }
 
@@ -33,8 +33,9 @@ fn detect(input: &Input) -> Vec<Sentence> {
     if off(&input.run.header.host(NEAR).facts) && off(&input.run.header.host(FAR).facts) {
         return Vec::new();
     }
-    let echoed = input.plan.workload.is_echoed();
-    let own = measured(input).filter(|case| case.case.traits.segments && can_be_held(&case.case, echoed));
+    let workload = input.plan.workload;
+    let answered = workload.is_echoed() || workload.has_server();
+    let own = measured(input).filter(|case| case.case.traits.segments && can_be_held(&case.case, answered));
     let many = own.filter_map(|case| {
         let each = rose(input, case, &[COUNTER])? as f64 / sent(input, case).most as f64;
         (case.rounds > 0 && each >= MANY).then_some((each, case))
@@ -70,6 +71,8 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
 #[cfg(test)]
 mod tests {
     use crate::testing::{Build, count, sentences};
+    use msgpath_core::Workload;
+    use msgpath_core::workload::Answer;
     use msgpath_record::Run;
 
     /// 200 messages a round in 400 send calls, so many of them held.
@@ -88,13 +91,19 @@ mod tests {
         assert!(texts[0].starts_with("sure: TCPAutoCorking +12000 in 8000 messages: small writes waited"), "{texts:?}");
     }
 
-    /// An echo beside which a stream runs in the same namespace, and calls with one write of 1 MB each.
+    /// Calls to a server that reports nothing of itself.
+    static CALLS: Workload = Workload { name: "asked", answer: Answer::Server, ..*Workload::ECHO };
+
+    /// An echo or a call beside which a stream runs in the same namespace, and calls with one write of 1 MB each.
     #[test]
     fn is_silent_where_no_write_can_have_been_held() {
         let echo = |path: &str, size: u64| {
             let mut run = Build::echo(&[path], &[size]).run();
             count(&mut run, 0, "TcpExt.TCPAutoCorking", 300);
-            sentences(&run, &super::DETECTOR)
+            let texts = sentences(&run, &super::DETECTOR);
+            run.header.plan.workload = &CALLS;
+            assert_eq!(sentences(&run, &super::DETECTOR).len(), texts.len());
+            texts
         };
         assert!(echo("tcp:send", 64).is_empty(), "one message in flight in one write waits behind nothing");
         assert!(echo("tcp:send", 1 << 20).is_empty());
