@@ -28,6 +28,19 @@ fn short_help_fits_one_screen_and_starts_with_examples() {
     assert!(rendered(&["msgpath", "--help"]).contains("Exit codes"));
 }
 
+/// The README says so of every verb that measures; what a preset prints are results of these.
+#[test]
+fn every_verb_that_measures_takes_limits() {
+    msgpath_verbs::begin(FEATURES);
+    let measuring = "echo stream compare explain rpc periodic connect loaded mesh watch";
+    let command = command();
+    let built = command.get_subcommands().filter(|verb| measuring.split(' ').any(|name| name == verb.get_name()));
+    for verb in built {
+        let takes = verb.get_arguments().any(|argument| argument.get_long() == Some("fail-if"));
+        assert!(takes, "{}", verb.get_name());
+    }
+}
+
 #[test]
 fn processes_have_names_of_their_own() {
     unique(FEATURES.iter().flat_map(|feature| feature.processes).map(|one| one.name).collect());

@@ -156,6 +156,19 @@ fn whole_command(text: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
+/// The commands of a text: the one that it consists of, and those that stand in it behind a colon or in brackets.
+fn commands_of(text: &str) -> Vec<String> {
+    let inside = [": msgpath ", "(msgpath ", ": sudo msgpath "].into_iter().flat_map(|begin| {
+        text.match_indices(begin).filter_map(|(at, begin)| {
+            let text = &text[at + begin.len() - "msgpath ".len()..];
+            let ends = [")", " for ", " takes ", " reads ", " does", " says ", ". ", "`"];
+            let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+            whole_command(text[..end].trim_end_matches('.'))
+        })
+    });
+    whole_command(text).into_iter().chain(inside).collect()
+}
+
 /// The text with something in each of its holes, in several ways.
 fn filled(text: &str) -> Vec<String> {
     let fill = |value: &str| {
@@ -174,12 +187,26 @@ fn filled(text: &str) -> Vec<String> {
         out.replace('\u{1}', "{").replace('\u{2}', "}")
     };
     let named = |line: String| {
-        line.replace("HOST:PORT", "10.0.0.2:5210")
+        line.replace("--memory SIZE", "--memory 4M")
+            .replace("HOST:PORT", "10.0.0.2:5210")
             .replace("HOST", "10.0.0.2")
             .replace("SIZE", "4K")
             .replace("PORT", "5210")
     };
     ["brisk-otter", "10.0.0.2:5210", "5", "tcp:send", "p99 > 1ms", "csv"].map(fill).map(named).into()
+}
+
+#[test]
+fn commands_in_a_sentence_are_found() {
+    msgpath_verbs::begin(FEATURES);
+    let of = |text: &str| commands_of(text).join("|");
+    assert_eq!(of("on one machine: msgpath echo -x {name}"), "msgpath echo -x {name}");
+    assert_eq!(of("as it was (msgpath lab status): all of it"), "msgpath lab status");
+    assert_eq!(of("msgpath show {name} -W"), "msgpath show {name} -W");
+    assert_eq!(
+        of("more: msgpath paths {one}, each with what it does; msgpath received nothing"),
+        "msgpath paths {one}"
+    );
 }
 
 /// Every command in a text of the sources, with something in the place of what is not known before.
@@ -193,7 +220,7 @@ fn every_command_in_a_text_of_the_program_parses() {
     for file in sources.filter(|file| !file.ends_with("fixture.rs") && !file.starts_with(&of_courses)) {
         let source = std::fs::read_to_string(&file).unwrap();
         let own = source.split("#[cfg(test)]").next().unwrap_or_default();
-        for command in quoted(own).iter().filter_map(|text| whole_command(text)) {
+        for command in quoted(own).iter().flat_map(|text| commands_of(text)) {
             let ways: Vec<_> = filled(&command)
                 .into_iter()
                 .map(|line| faults(std::iter::once((file.display().to_string(), line))))
