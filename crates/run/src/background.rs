@@ -1,53 +1,35 @@
-//! Traffic beside the rounds of another pair of ends: a round of a pair of its own that is begun and ended between theirs. Where its
-//! messages are timed, it says what became of each when it ends.
+//! Traffic that is a round of a pair of ends of its own, begun and ended between the rounds of another pair. Where its messages are timed,
+//! it says what became of each when it ends.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use msgpath_agent::loops::{LOST, Row};
 use msgpath_agent::wire::{FromEnd, ToEnd, UNTIL_TOLD};
-use msgpath_core::schema::DataRoute;
-use msgpath_core::{Exit, Plan, Problem, Target};
+use msgpath_core::{Exit, Plan, Problem};
 use msgpath_paths::registry::traits;
 
 use crate::link::{Pair, Side};
 use crate::orders::Orders;
 use crate::round::{RoundError, make_ready, near_report, out_of_turn};
+use crate::traffic::{self, Begun, Sent, Traffic, Wanted};
 
 /// Most messages whose times are kept of each thread, the first ones.
 const KEPT: usize = 1 << 19;
 
 /// Two ends that send to each other while others measure.
-pub struct Background {
+pub(crate) struct Background {
     pair: Pair,
     plan: Plan,
     messages: u64,
     goes: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// When it was sent, or was to be sent by a schedule, ns of the monotonic clock of this machine.
-    pub at_ns: u64,
-    /// How long it took, ns; `None`: it was lost.
-    pub took_ns: Option<u64>,
-}
-
-/// What it began with.
-#[derive(Clone, Debug, Default)]
-pub struct Begun {
-    /// Where its connections go; `None`: they stay on this machine, outside any namespace of a run.
-    pub data: Option<DataRoute>,
-    /// SO_COOKIE of the sockets of the near and the far end.
-    pub cookies: [Vec<u64>; 2],
-}
-
 impl Background {
-    /// Ends for the one case of `plan`, which sends so many messages on each connection at most. They live for `lease` while nobody looks.
-    ///
     /// # Errors
     /// The plan cannot be, or an end does not answer.
-    pub fn open(target: &Target, mut plan: Plan, messages: u64, lease: Duration) -> Result<Self, Problem> {
+    pub(crate) fn open(wanted: Wanted<'_>) -> Result<Self, Problem> {
+        let Wanted { target, mut plan, messages, lease, .. } = wanted;
         plan.validate()?;
         plan.declare(traits);
         let mut pair = Pair::open(target, &plan.options)?;
@@ -56,11 +38,16 @@ impl Background {
         Ok(Self { pair, plan, messages, goes: false })
     }
 
-    /// Begins to send.
-    ///
-    /// # Errors
-    /// It cannot send here, or an end is gone.
-    pub fn begin(&mut self, stop: &AtomicBool) -> Result<Begun, Problem> {
+    fn leave(&mut self, side: Side) -> Result<(), Problem> {
+        self.pair.link(side).send(&ToEnd::Leave)?;
+        // That its connection broke was said before.
+        while !matches!(self.pair.answer(side)?.0, FromEnd::Left) {}
+        Ok(())
+    }
+}
+
+impl Traffic for Background {
+    fn begin(&mut self, stop: &AtomicBool) -> Result<Begun, Problem> {
         let orders = Orders { plan: &self.plan, one_clock: true, spare: &[], stop, usual_ns: None };
         let case = &self.plan.cases[0];
         let (mut order, own) = (orders.round(case, self.messages, 0), orders.own(case, 1, KEPT, 0));
@@ -81,11 +68,7 @@ impl Background {
         Ok(Begun { data: self.pair.data.clone(), cookies })
     }
 
-    /// Looks after both ends, without waiting.
-    ///
-    /// # Errors
-    /// It does not send any more, or an end is gone.
-    pub fn look(&mut self) -> Result<(), Problem> {
+    fn look(&mut self) -> Result<(), Problem> {
         self.pair.keep_alive()?;
         match self.pair.near.hear(Duration::ZERO)? {
             None => Ok(()),
@@ -93,19 +76,12 @@ impl Background {
             Some((FromEnd::Unavailable(reason), _)) => {
                 Err(Problem::new("E05", Exit::Unfinished, reason.why).hint(reason.hint))
             }
-            Some((FromEnd::Over, _)) => {
-                Err(Problem::new("E17", Exit::Unfinished, "the traffic beside the rounds ended by itself")
-                    .why("one of its ends has closed, or all of its messages were sent"))
-            }
+            Some((FromEnd::Over, _)) => Err(traffic::ended_by_itself()),
             Some(_) => Err(out_of_turn()),
         }
     }
 
-    /// Ends it, where its messages are timed: what became of them, those of each thread in turn.
-    ///
-    /// # Errors
-    /// It did not send any more, or an end is gone.
-    pub fn measured(&mut self) -> Result<Vec<Sent>, Problem> {
+    fn measured(&mut self) -> Result<Vec<Sent>, Problem> {
         if !std::mem::take(&mut self.goes) {
             return Ok(Vec::new());
         }
@@ -120,23 +96,13 @@ impl Background {
         Ok(report.rows.iter().flat_map(|rows| rows.rows.iter().map(sent)).collect())
     }
 
-    /// Ends it: its connections are closed, first where what is under way goes to, so that it is dropped there.
-    ///
-    /// # Errors
-    /// An end is gone.
-    pub fn end(&mut self) -> Result<(), Problem> {
+    /// Its connections are closed, first where what is under way goes to, so that it is dropped there.
+    fn end(&mut self) -> Result<(), Problem> {
         if !std::mem::take(&mut self.goes) {
             return Ok(());
         }
         let sides = if self.plan.reverse { [Side::Near, Side::Far] } else { [Side::Far, Side::Near] };
         sides.into_iter().try_for_each(|side| self.leave(side))
-    }
-
-    fn leave(&mut self, side: Side) -> Result<(), Problem> {
-        self.pair.link(side).send(&ToEnd::Leave)?;
-        // That its connection broke was said before.
-        while !matches!(self.pair.answer(side)?.0, FromEnd::Left) {}
-        Ok(())
     }
 }
 

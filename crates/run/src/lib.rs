@@ -15,7 +15,8 @@
 //! | `round` | one round: an order to each end, a report of each, brought together |
 //! | `clients` | several near ends of one round: what each is told of it, and what they report together |
 //! | `written` | what every run writes alike, those of features as well: header, conditions of a round, its end |
-//! | `background` | traffic of another pair of ends beside the rounds, begun and ended between them |
+//! | `traffic` | what goes on beside the rounds, begun and ended between them: the plug point of features |
+//! | `background` | traffic that is a round of another pair of ends |
 //! | `others` | who else used the CPUs during a round |
 //! | `simulate` | the near end's loop under cachegrind |
 //! | `replicas` | the traced replica of each case: stages come from it, and what tracing costs |
@@ -72,10 +73,10 @@ mod settling;
 mod simulate;
 mod suspects;
 mod traces;
+pub mod traffic;
 pub mod who;
 pub mod written;
 
-pub use background::{Background, Begun, Sent};
 pub use diagnose::{DoctorRequest, Examination, WHO_ANSWERS, examine, examine_alone, floors_alone};
 pub use execute::{NextPhase, Progress, Request, execute, patience};
 pub use link::{Link, Pair, had, until_over, vanished};

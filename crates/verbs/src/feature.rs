@@ -13,6 +13,7 @@ use msgpath_present::section as present;
 use msgpath_record::AnyLog;
 use msgpath_record::export::{self, Exporter};
 use msgpath_record::log::LOGS;
+use msgpath_run::traffic::{self, TrafficKind};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -46,6 +47,8 @@ pub struct Feature {
     pub servers: &'static [&'static dyn Server],
     /// What measuring threads do for its workloads, where the loops of the base cannot carry them out.
     pub works: &'static [&'static dyn Work],
+    /// What goes on beside the rounds of a run for its workloads, where a round of a pair of ends is not that.
+    pub traffic: &'static [&'static dyn TrafficKind],
     /// What sessions of this program can be for it.
     pub roles: &'static [ListedRole],
     /// What it measures beside a run.
@@ -99,6 +102,7 @@ pub const NOTHING: Feature = Feature {
     schema: "",
     servers: &[],
     works: &[],
+    traffic: &[],
     roles: &[],
     besides: &[],
     places: None,
@@ -122,6 +126,7 @@ pub(crate) fn set(features: &'static [&'static Feature]) {
         for feature in features {
             feature.workloads.iter().for_each(|workload| workload::add(workload));
             works::add(feature.works);
+            traffic::add(feature.traffic);
             roles::add(feature.roles);
             feature.sections.iter().for_each(|section| analyse::add(section));
             feature.views.iter().for_each(|section| present::add(section));

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use msgpath_core::parts::Parts;
 use msgpath_core::plugged::Plugged;
 use msgpath_core::{Plan, Problem};
 
 use crate::options::{EvidenceOptions, Options};
+use crate::problems::usage;
 use crate::request::Request;
 use crate::typed::{List, PathArg};
 
@@ -45,6 +47,8 @@ pub trait Verb: Args + FromArgMatches {
     const SHORT: Option<(&'static str, &'static str)> = None;
     /// It begins at each round, or at each key: what is left over of earlier runs is not its business.
     const OFTEN: bool = false;
+    /// The arguments that have a meaning where it goes on beside another run, by their long names; empty: it cannot.
+    const ASIDE: &'static [&'static str] = &[];
 
     /// Carries it out. `words`: what was typed behind `msgpath`, for the record.
     ///
@@ -63,6 +67,17 @@ pub trait Verb: Args + FromArgMatches {
     /// The arguments do not fit together.
     fn planned(&self) -> Result<Option<Planned>, Problem> {
         self.request().map(|request| Ok(Planned::Plan(Box::new(request?.plan)))).transpose()
+    }
+
+    /// What goes on beside the rounds of another run.
+    ///
+    /// # Errors
+    /// The arguments do not fit together, or mean nothing there.
+    fn aside(&self) -> Result<Aside, Problem> {
+        match self.planned()? {
+            Some(Planned::Plan(plan)) => Ok(Aside { plan: *plan, parts: Parts::default() }),
+            _ => Err(usage(format!("{} has no plan", Self::NAME))),
+        }
     }
 
     /// What the result is held to.
@@ -130,6 +145,14 @@ pub enum Planned {
     },
 }
 
+/// What goes on beside the rounds of another run.
+pub struct Aside {
+    /// One case.
+    pub plan: Plan,
+    /// What its workload must know besides.
+    pub parts: Parts,
+}
+
 /// A [`Verb`] in a list of them.
 pub struct AnyVerb {
     /// See [`Verb::NAME`]; so are the others.
@@ -139,10 +162,12 @@ pub struct AnyVerb {
     pub(crate) beside: Option<&'static str>,
     pub(crate) short: Option<(&'static str, &'static str)>,
     pub(crate) often: bool,
+    pub(crate) takes_aside: &'static [&'static str],
     pub(crate) command: fn() -> Command,
     pub(crate) sorted: fn(Vec<OsString>) -> Result<Vec<OsString>, Problem>,
     pub(crate) run: fn(&ArgMatches, Vec<String>) -> Result<ExitCode>,
     pub(crate) planned: fn(&ArgMatches) -> Result<Option<Planned>, Problem>,
+    pub(crate) aside: fn(&ArgMatches) -> Result<Aside, Problem>,
     pub(crate) asked: fn(&ArgMatches) -> Asked,
 }
 
@@ -156,10 +181,12 @@ impl AnyVerb {
             beside: V::BESIDE,
             short: V::SHORT,
             often: V::OFTEN,
+            takes_aside: V::ASIDE,
             command: || V::adapted(V::augment_args(Command::new(V::NAME))).hide(matches!(V::GROUP, Group::Hidden)),
             sorted: V::sorted,
             run: |matches, words| parsed::<V>(matches).run(words),
             planned: |matches| parsed::<V>(matches).planned(),
+            aside: |matches| parsed::<V>(matches).aside(),
             asked: |matches| parsed::<V>(matches).asked(),
         }
     }

@@ -10,7 +10,7 @@
 //! | `record` | what was read beside each round |
 //! | `analyse`, `findings` | the time that is added, and where it stands |
 //! | `shapes` | whole distributions, with and without what goes on beside |
-//! | `mix` | echoes and streams beside the cases of any run, each switched off in turn: `--beside`, `--under-load` |
+//! | `mix` | other workloads beside the cases of any run, each switched off in turn: `--beside`, `--under-load` |
 //! | `present` | the view on a terminal, the figure, the object in the JSON |
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Delivery, PathName, Plan, Unavailable, Workload};
 use msgpath_paths::another::{self, Destination};
 use msgpath_paths::{AnyChannel, Channel, Socket};
-use msgpath_run::Sent;
+use msgpath_run::traffic::Sent;
 use msgpath_sys::limits::remedy;
 use msgpath_sys::msg::{self, SendFlags};
 use msgpath_sys::ready::{Direction, Events, ReadySet};

@@ -2,6 +2,7 @@
 
 use msgpath_analyse::Logs;
 use msgpath_analyse::testing::Build;
+use msgpath_core::parts::Parts;
 use msgpath_core::schema::FAR;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Plan, Workload};
@@ -137,9 +138,9 @@ impl MixBed {
         let mut run = build.factor(move |case| factors[case.id as usize]).run();
         let case = Case::new("tcp:send/block".parse().unwrap(), Pieces::whole(16 << 10));
         let plan = Plan::new(Workload::STREAM, vec![case]);
-        run.header
-            .parts
-            .set(MixFacts { besides: vec![Other { text: "stream -l 16K".into(), name: "stream".into(), plan }] });
+        run.header.parts.set(MixFacts {
+            besides: vec![Other { text: "stream -l 16K".into(), name: "stream".into(), plan, parts: Parts::default() }],
+        });
         let others = |keeps: f64, pass: u32| {
             let wobble = 1.0 + 0.002 * f64::from(pass % 3);
             let bits = Some(10e6 * keeps * wobble);

@@ -4,7 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `agent` | one of the processes |
-//! | `run` | starts them, and makes a record of what they say |
+//! | `run` | starts them, and makes a record of what they say; `aside`: beside the rounds of another run |
 //! | `workload`, `record` | what its messages do, what the header of its runs has |
 //! | `section`, `log`, `analyse`, `findings` | times of each engine, what the processes did beside |
 //! | `present` | the view on a terminal, the figures, the object in the JSON |
@@ -33,6 +33,7 @@ pub static FEATURE: Feature = Feature {
     views: &[&present::SECTION],
     schema: present::SCHEMA,
     verbs: &[AnyVerb::of::<verb::Arguments>()],
+    traffic: &[&run::aside::KIND],
     roles: &[agent::process::SESSION],
     ..NOTHING
 };

@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use crate::run::aside::messages;
 use crate::run::{Mac, Periodic, Request, SendTo, Start};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
 use msgpath_core::group::Group;
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Pieces};
@@ -19,7 +21,7 @@ use msgpath_verbs::places::{Asked, Terms};
 use msgpath_verbs::request::{channel_of, random_seed, resolve};
 use msgpath_verbs::settings::Set;
 use msgpath_verbs::typed::{self, List, PathArg};
-use msgpath_verbs::verb::{self, Planned};
+use msgpath_verbs::verb::{self, Aside, Planned};
 use msgpath_verbs::{gates, looks, measure, progress};
 
 /// Messages every period, from each to all
@@ -85,6 +87,8 @@ pub(crate) struct Arguments {
 
 /// Processes, unless they are counted.
 const PROCESSES: u32 = 15;
+/// The same beside another run.
+const ASIDE_PROCESSES: u32 = 4;
 /// Receivers of a group, unless they are counted.
 const RECEIVERS: u32 = 4;
 /// Keys of `-o` that say nothing of a group.
@@ -264,6 +268,20 @@ impl Terms for Processes {
 impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "periodic";
     const GROUP: verb::Group = verb::Group::Measure;
+    const ASIDE: &[&str] = &[
+        "group",
+        "path",
+        "processes",
+        "receivers",
+        "ttl",
+        "join",
+        "threads",
+        "period",
+        "jitter",
+        "len",
+        "start",
+        "mac",
+    ];
     const SHORT: Option<(&str, &str)> = Some((
         "group path processes receivers ttl join period len count first start mac rounds between json verbose",
         "Examples:
@@ -279,6 +297,21 @@ impl msgpath_verbs::verb::Verb for Arguments {
 
     fn planned(&self) -> Result<Option<Planned>, Problem> {
         Ok(Some(Arguments::planned(self)))
+    }
+
+    /// A few processes over one engine, for as long as it goes on.
+    fn aside(&self) -> Result<Aside, Problem> {
+        let mut own = self.clone();
+        own.processes = own.processes.or(own.group.is_none().then_some(ASIDE_PROCESSES));
+        if own.paths.is_none() && own.group.is_none() {
+            own.paths = Some(List(vec![PathArg::Spec("shm".parse().expect("a path"))]));
+        }
+        let periodic = own.periodic();
+        own.count = messages(own.period, periodic.processes.saturating_mul(periodic.components), periodic.components)?;
+        (own.first, own.rounds) = (0, 1);
+        let periodic = own.periodic();
+        let plan = own.plan(&periodic, &own.shared())?;
+        Ok(Aside { plan, parts: Parts::default().with(periodic) })
     }
 }
 

@@ -13,6 +13,8 @@ use crate::request::{Request, Verb, request};
 use crate::typed;
 use crate::verb::{Asked, Group};
 
+use super::ASIDE;
+
 /// One message there and back, repeatedly
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -48,6 +50,7 @@ impl Arguments {
 impl crate::verb::Verb for Arguments {
     const NAME: &str = "echo";
     const GROUP: Group = Group::Measure;
+    const ASIDE: &[&str] = ASIDE;
     const SHORT: Option<(&str, &str)> = Some((
         "path len time rounds connections rate server each launch set json verbose",
         "Examples:

@@ -30,6 +30,9 @@ use crate::command::{from_clap, parsed, sorted};
 use crate::verb::AnyVerb;
 use crate::{looks, output, problems};
 
+/// What `echo` and `stream` take where they go on beside another run.
+const ASIDE: &[&str] = &["path", "len", "connections", "threads", "reverse", "rate", "reply"];
+
 /// The verbs of the base, in the order in which the help screen has them.
 pub(crate) static BASE: &[AnyVerb] = &[
     AnyVerb::of::<serve::Arguments>(),

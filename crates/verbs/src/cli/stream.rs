@@ -13,6 +13,8 @@ use crate::request::{Request, Verb, request};
 use crate::typed;
 use crate::verb::{Asked, Group};
 
+use super::ASIDE;
+
 /// One-way flow: throughput
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -43,6 +45,7 @@ impl Arguments {
 impl crate::verb::Verb for Arguments {
     const NAME: &str = "stream";
     const GROUP: Group = Group::Measure;
+    const ASIDE: &[&str] = ASIDE;
     const SHORT: Option<(&str, &str)> = Some((
         "path len pieces time rounds connections reverse launch between cpu json verbose",
         "Examples:

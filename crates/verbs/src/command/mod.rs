@@ -7,10 +7,10 @@ use std::ffi::OsString;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use msgpath_core::{Plan, Problem};
+use msgpath_core::Problem;
 
 use crate::problems::usage;
-use crate::verb::{self, AnyVerb, Asked, Planned};
+use crate::verb::{self, AnyVerb, Aside, Asked, Planned};
 
 pub use refused::from_clap;
 
@@ -65,18 +65,21 @@ pub fn planned(words: &[String]) -> Result<Option<Planned>, Problem> {
     (verb.planned)(&matches)
 }
 
-/// A command line inside another one, of a verb that is one of `verbs` with no options but those of `takes`, by their long names:
-/// its verb, and what it would do.
+/// A command line inside another one, of a verb that can go on beside the rounds of a run, with arguments that have a meaning there: its
+/// verb, and what goes on.
 ///
 /// # Errors
-/// Another verb, an option that has no meaning there, or what the verb itself refuses.
-pub fn within(words: &[String], verbs: &[&str], takes: &[&str]) -> Result<(&'static str, Plan), Problem> {
+/// Another verb, an argument that has no meaning there, or what the verb itself refuses.
+pub fn aside(words: &[String]) -> Result<(&'static str, Aside), Problem> {
     let one_of =
         |names: &[&str], mark: &str| names.iter().map(|name| format!("{mark}{name}")).collect::<Vec<_>>().join(", ");
+    let verbs = || verb::all().filter(|verb| !verb.takes_aside.is_empty()).map(|verb| verb.name);
     let first = words.first().map_or("", String::as_str);
-    if !verbs.contains(&first) {
+    if !verbs().any(|name| name == first) {
         let first = msgpath_core::foreign::shown_bytes(first.as_bytes(), 40);
-        return Err(usage(format!("`{first}` is not what can go on here")).hint(one_of(verbs, "")));
+        return Err(
+            usage(format!("`{first}` is not what can go on here")).hint(one_of(&verbs().collect::<Vec<_>>(), ""))
+        );
     }
     let words = std::iter::once("msgpath".into()).chain(words.iter().map(OsString::from)).collect();
     let (verb, matches) = parsed(words)
@@ -86,16 +89,13 @@ pub fn within(words: &[String], verbs: &[&str], takes: &[&str]) -> Result<(&'sta
         let id = arg.get_id().as_str();
         matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
-    let refused =
-        command.get_arguments().filter(typed).find(|arg| !arg.get_long().is_some_and(|name| takes.contains(&name)));
+    let name = |arg: &clap::Arg| arg.get_long().unwrap_or(arg.get_id().as_str()).to_owned();
+    let refused = command.get_arguments().filter(typed).find(|arg| !verb.takes_aside.contains(&name(arg).as_str()));
     if let Some(arg) = refused {
-        let name = arg.get_long().map_or_else(|| arg.get_id().as_str().to_uppercase(), |name| format!("--{name}"));
-        return Err(usage(format!("{name} has no meaning here")).hint(one_of(takes, "--")));
+        let name = arg.get_long().map_or_else(|| name(arg).to_uppercase(), |name| format!("--{name}"));
+        return Err(usage(format!("{name} has no meaning here")).hint(one_of(verb.takes_aside, "--")));
     }
-    match (verb.planned)(&matches)? {
-        Some(Planned::Plan(plan)) => Ok((verb.name, *plan)),
-        _ => Err(usage(format!("{} has no plan", verb.name))),
-    }
+    Ok((verb.name, (verb.aside)(&matches)?))
 }
 
 /// What a recorded command line asked of its result. Nothing else of it is believed, no name of a file above all.

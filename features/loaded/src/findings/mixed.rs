@@ -67,7 +67,7 @@ fn say(mix: &MixSummary, effect: &Effect) -> Sentence {
     let (what, of) = change(effect);
     let of = of.map_or_else(String::new, |of| format!(", 95 %: {of}"));
     let alone = if mix.besides.len() == 1 { "alone".to_owned() } else { format!("without {}", effect.by) };
-    let metric = if effect.metric == Compared::Throughput { String::new() } else { " p50".to_owned() };
+    let metric = effect.metric.suffix();
     let text = format!(
         "{}{metric} {} {alone}, {} beside {} ({what}{of}).",
         effect.on,

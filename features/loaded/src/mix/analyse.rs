@@ -9,6 +9,7 @@ use msgpath_core::explained;
 use msgpath_core::explained::Explained;
 use msgpath_core::plan::Metric;
 use msgpath_core::schema::RoundRecord;
+use msgpath_core::workload::Answer;
 use msgpath_core::{Case, Plan, units};
 use msgpath_record::Run;
 use msgpath_stats::estimate::{Estimate, log_estimate};
@@ -97,18 +98,33 @@ pub struct Main {
 pub enum Compared {
     /// Of an echo: its median.
     P50,
+    /// Of messages that nothing answers: their median, one way.
+    OneWayP50,
     /// Of a stream: what came through.
     Throughput,
 }
 
 impl Compared {
     fn of(plan: &Plan) -> Self {
-        if plan.workload.timed { Self::P50 } else { Self::Throughput }
+        match (plan.workload.timed, plan.workload.answer) {
+            (false, _) => Self::Throughput,
+            (true, Answer::None) => Self::OneWayP50,
+            (true, _) => Self::P50,
+        }
+    }
+
+    /// What stands behind the name of who has it: ` p50`.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::P50 => " p50",
+            Self::OneWayP50 => " one-way p50",
+            Self::Throughput => "",
+        }
     }
 
     fn metric(self) -> Metric {
         match self {
-            Self::P50 => Metric::P50,
+            Self::P50 | Self::OneWayP50 => Metric::P50,
             Self::Throughput => Metric::Throughput,
         }
     }
@@ -258,7 +274,7 @@ fn of_case(run: &Run, facts: &MixFacts, rounds: &[MixRound], group: &[&Case], na
 fn value(metric: Compared, round: &OtherRound) -> Option<f64> {
     let value = match metric {
         Compared::Throughput => round.bits,
-        Compared::P50 => round.p50_ns.map(|ns| ns as f64),
+        Compared::P50 | Compared::OneWayP50 => round.p50_ns.map(|ns| ns as f64),
     };
     value.filter(|value| value.is_finite() && *value > 0.0)
 }

@@ -37,7 +37,11 @@ fn picture(scene: &Scene<'_>) -> Drawn {
     let mut panels = Vec::new();
     for effect in mix.mains.iter().flat_map(|main| &main.effects) {
         let (Some(without), Some(with)) = (&effect.without, &effect.with) else { continue };
-        let what = if effect.metric == Compared::P50 { "p50_ns" } else { "bits_per_s" };
+        let what = match effect.metric {
+            Compared::P50 => "p50_ns",
+            Compared::OneWayP50 => "one_way_p50_ns",
+            Compared::Throughput => "bits_per_s",
+        };
         let number = |value: f64| Datum::Number(value, print(effect.metric, value, Glyphs::Unicode));
         let ratio = effect.ratio.value;
         data.row([
@@ -60,8 +64,7 @@ fn draw(effect: &Effect, without: &Estimate, with: &Estimate) -> Svg {
     let most = [without, with].iter().map(|one| one.high.unwrap_or(one.value).min(2.0 * one.value)).fold(0.0, f64::max);
     let scale = Scale::linear((0.0, most.max(1e-9)), (LEFT, WIDTH - RIGHT));
     let mut drawing = Drawing::new(WIDTH, HEIGHT);
-    let p50 = if effect.metric == Compared::P50 { " p50" } else { "" };
-    let head = format!("{}{p50}, by {}", effect.on, effect.by);
+    let head = format!("{}{}, by {}", effect.on, effect.metric.suffix(), effect.by);
     drawing.text("b", (0.0, 14.0), Anchor::Start, &head);
     let (what, ends) = change(effect);
     let what = ends.map_or(what.clone(), |ends| format!("{what} ({ends})"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use msgpath_core::parts::Part;
+use msgpath_core::parts::{Part, Parts};
 use msgpath_core::{Plan, SparseHistogram};
 use msgpath_record::RecordError;
 use msgpath_record::lines::{self, Limits};
@@ -30,6 +30,9 @@ pub struct Other {
     pub name: String,
     /// What it does: one case.
     pub plan: Plan,
+    /// What its workload must know besides.
+    #[serde(default, skip_serializing_if = "Parts::is_empty")]
+    pub parts: Parts,
 }
 
 impl Part for MixFacts {
@@ -55,7 +58,7 @@ pub struct MixRound {
 pub struct OtherRound {
     /// How long it was looked at, ns.
     pub window_ns: u64,
-    /// An echo: messages that were sent meanwhile.
+    /// An echo, and what has a clock: messages that were sent meanwhile.
     pub messages: u64,
     /// Those of them that were lost.
     pub lost: u64,

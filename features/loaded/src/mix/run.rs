@@ -1,15 +1,17 @@
-//! Begins what goes on beside a round, waits until its streams are steady, looks at what it does while the round lasts, and ends it.
+//! Begins what goes on beside a round ([`msgpath_run::traffic`]), waits until its streams are steady, looks at what it does while the round lasts, and ends it.
 //! Once in each pass, before a round that chance chooses, it goes on without any.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{ChannelOptions, Extent, Placement};
 use msgpath_core::schema::{NEAR, RoundRecord, RunHeader};
 use msgpath_core::shuffle::SplitMix64;
 use msgpath_core::{Case, Histogram, Plan, Problem, Target};
-use msgpath_run::{Background, Link, Progress, Sent};
+use msgpath_run::traffic::{self, Sent, Traffic, Wanted};
+use msgpath_run::{Link, Progress};
 use msgpath_sys::{clock, say};
 
 use super::record::{MixRound, Other, OtherRound, append};
@@ -32,7 +34,8 @@ const MOST_SKIPPED: u64 = 500_000_000;
 /// One that goes on.
 struct Part {
     plan: Plan,
-    ends: Option<Background>,
+    parts: Parts,
+    ends: Option<Box<dyn Traffic>>,
     /// Of a stream: reads its sockets at the near end.
     watcher: Option<Watcher>,
     /// Whether it goes on now.
@@ -85,7 +88,13 @@ pub struct Mixing {
 impl Mixing {
     /// Around what is shown.
     pub fn new(shown: Box<dyn Progress>, others: &[Other], target: Target, folder: PathBuf) -> Self {
-        let part = |other: &Other| Part { plan: other.plan.clone(), ends: None, watcher: None, goes: false };
+        let part = |other: &Other| Part {
+            plan: other.plan.clone(),
+            parts: other.parts.clone(),
+            ends: None,
+            watcher: None,
+            goes: false,
+        };
         Self {
             shown,
             parts: others.iter().map(part).collect(),
@@ -119,7 +128,13 @@ impl Mixing {
                     seed: self.seed.wrapping_add(at as u64),
                     ..part.plan.clone()
                 };
-                part.ends = Some(Background::open(&self.target, plan, part.messages(), LEASE)?);
+                part.ends = Some(traffic::open(Wanted {
+                    target: &self.target,
+                    plan,
+                    parts: part.parts.clone(),
+                    messages: part.messages(),
+                    lease: LEASE,
+                })?);
                 if part.is_stream() {
                     part.watcher = Some(Watcher::new(Link::near_here()?, LEASE)?);
                 }
@@ -199,13 +214,14 @@ impl Mixing {
     fn close(&mut self) -> Result<Option<MixRound>, Problem> {
         let end = clock::now();
         let window = self.window.take().map(|(from, steady)| (skipped(from, end), steady));
-        let mut others = Vec::new();
-        for part in &mut self.parts {
+        let mut others = vec![None; self.parts.len()];
+        // Streams last: what is still under way waits behind them as before.
+        let mut order: Vec<usize> = (0..self.parts.len()).collect();
+        order.sort_by_key(|at| self.parts[*at].is_stream());
+        for at in order {
+            let part = &mut self.parts[at];
             let goes = std::mem::take(&mut part.goes);
-            let Some(ends) = part.ends.as_mut().filter(|_| goes) else {
-                others.push(None);
-                continue;
-            };
+            let Some(ends) = part.ends.as_mut().filter(|_| goes) else { continue };
             let mut round = OtherRound::default();
             if let Some(watcher) = &mut part.watcher {
                 self.drains = true;
@@ -221,7 +237,7 @@ impl Mixing {
                     round = echoed(&sent, (from, end));
                 }
             }
-            others.push(Some(round));
+            others[at] = Some(round);
         }
         Ok(window.map(|(_, steady)| MixRound { steady, others, ..MixRound::default() }))
     }
@@ -267,7 +283,7 @@ fn skipped(from: u64, end: u64) -> u64 {
     from + (end.saturating_sub(from) / SKIPPED).min(MOST_SKIPPED)
 }
 
-/// What an echo did between two times.
+/// What messages that are timed did between two times.
 fn echoed(sent: &[Sent], (from, end): (u64, u64)) -> OtherRound {
     let inside = || sent.iter().filter(|sent| (from..end).contains(&sent.at_ns));
     let mut times: Vec<u64> = inside().map(|sent| sent.took_ns.unwrap_or(u64::MAX)).collect();
@@ -351,7 +367,7 @@ impl Progress for Mixing {
             return Ok(false);
         }
         for part in &mut self.parts {
-            part.ends.as_mut().map_or(Ok(()), Background::look)?;
+            part.ends.as_mut().map_or(Ok(()), |ends| ends.look())?;
             part.watcher.as_mut().map_or(Ok(()), Watcher::keep_alive)?;
         }
         if self.is_due() && !self.without(alive)? {

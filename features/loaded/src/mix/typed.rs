@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::{ArgMatches, Args, Command};
 use msgpath_analyse::Summary;
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Extent, Load};
 use msgpath_core::program::words;
 use msgpath_core::{Case, CaseRole, Plan, Problem};
@@ -11,20 +12,17 @@ use msgpath_present::Style;
 use msgpath_record::Run;
 use msgpath_run::Progress;
 use msgpath_verbs::beside::Begins;
-use msgpath_verbs::command::within;
+use msgpath_verbs::command::aside;
 use msgpath_verbs::options::Options;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::Request;
+use msgpath_verbs::verb::Aside;
 
 use super::record::{MOST, MixFacts, Other};
 use super::run::Mixing;
 use super::setting::Setting;
 use crate::run::MOST_ROUND;
 
-/// The verbs that can go on beside a case, ...
-const VERBS: [&str; 2] = ["echo", "stream"];
-/// ... and the options that have a meaning there.
-const TAKES: [&str; 7] = ["path", "len", "connections", "threads", "reverse", "rate", "reply"];
 /// The load of `--under-load` where nothing is said.
 const LOAD: &str = "stream -P 4";
 /// Measuring time of a case when nothing is asked, ns, and its rounds: what goes on beside begins anew in each.
@@ -36,7 +34,7 @@ const COMPARED_TIME: u64 = 15_000_000_000;
 /// As `echo` and `stream` have it.
 #[derive(Args)]
 struct Beside {
-    /// An echo or a stream that goes on beside this one, as it would be typed: 'stream -l 128K -P 2', 'echo -l 64 --rate 1k'; each is
+    /// What goes on beside this one, as it would be typed: 'stream -l 128K -P 2', 'echo -l 64 --rate 1k', 'periodic -x shm -n 3'; each is
     /// switched off in turn, and what it does to the others said; repeatable
     #[arg(long, value_name = "VERB ...", value_parser = one, help_heading = "Evidence")]
     beside: Vec<One>,
@@ -57,6 +55,7 @@ struct One {
     text: String,
     verb: &'static str,
     plan: Plan,
+    parts: Parts,
 }
 
 /// A text of `--beside`.
@@ -66,7 +65,7 @@ fn one(text: &str) -> Result<One, Problem> {
         Problem { what, ..problem }
     };
     let words = words(text).map_err(|error| usage(format!("beside: {error}")))?;
-    let (verb, plan) = within(&words, &VERBS, &TAKES).map_err(of_text)?;
+    let (verb, Aside { plan, parts }) = aside(&words).map_err(of_text)?;
     let measured = plan.cases.iter().filter(|case| case.role == CaseRole::Measured).count();
     if measured != 1 || plan.cases[0].of_capacity.is_some() {
         return Err(usage("beside: one path, one size and one rate go on").hint("'echo -x tcp:send -l 64 --rate 1k'"));
@@ -77,10 +76,10 @@ fn one(text: &str) -> Result<One, Problem> {
             .why("the kernel counts the bytes of TCP sockets; those of others are counted when a stream ends")
             .hint("'stream -x tcp:send', or an echo over that path"));
     }
-    if case.inflight > 1 && case.load == Load::Closed {
+    if plan.workload.in_rounds && case.inflight > 1 && case.load == Load::Closed {
         return Err(usage("beside: a closed loop has one message in flight").hint("--rate"));
     }
-    Ok(One { text: text.trim().into(), verb, plan })
+    Ok(One { text: text.trim().into(), verb, plan, parts })
 }
 
 /// What was typed; nothing of a verb that does not have the options.
@@ -98,8 +97,12 @@ fn named(all: &[&One]) -> Vec<Other> {
             _ => format!("{} {}", one.verb, 1 + all[..at].iter().filter(same).count()),
         }
     };
-    let other =
-        |(at, one): (usize, &&One)| Other { text: one.text.clone(), name: name(at, one), plan: one.plan.clone() };
+    let other = |(at, one): (usize, &&One)| Other {
+        text: one.text.clone(),
+        name: name(at, one),
+        plan: one.plan.clone(),
+        parts: one.parts.clone(),
+    };
     all.iter().enumerate().map(other).collect()
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn terminal(run: &Run, summary: &Summary, style: Style) -> Option<Str
 pub(crate) fn print(metric: Compared, value: f64, glyphs: Glyphs) -> String {
     match metric {
         Compared::Throughput => bits_per_second(value, BitUnits::Si),
-        Compared::P50 => glyphs.time(value),
+        Compared::P50 | Compared::OneWayP50 => glyphs.time(value),
     }
 }
 
@@ -72,10 +72,7 @@ fn effects(mix: &MixSummary, glyphs: Glyphs) -> Table {
 
 /// Who is slowed down, with what is compared.
 fn who(effect: &Effect) -> String {
-    match effect.metric {
-        Compared::Throughput => effect.on.clone(),
-        Compared::P50 => format!("{} p50", effect.on),
-    }
+    format!("{}{}", effect.on, effect.metric.suffix())
 }
 
 fn others(mix: &MixSummary, glyphs: Glyphs) -> Table {

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use msgpath_core::parts::Parts;
 use msgpath_core::plan::{ChannelOptions, Load, OPEN_INFLIGHT, Placement};
 use msgpath_core::schedule::{Arrivals, Rate};
 use msgpath_core::schema::{FAR, NEAR, RoundRecord, RunHeader};
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, Exit, PathName, Plan, Problem, Target, Workload};
-use msgpath_run::{Background, Begun, Link, Progress};
+use msgpath_run::traffic::{self, Begun, Traffic, Wanted};
+use msgpath_run::{Link, Progress};
 use msgpath_sys::{clock, say};
 
 use crate::probes;
@@ -58,9 +60,9 @@ pub struct Loading {
     /// Reads the queues of each end; `None`: nobody may there.
     watchers: [Option<Watcher>; 2],
     /// The ends that send down, and those that send up.
-    loads: [Option<Background>; 2],
+    loads: [Option<Box<dyn Traffic>>; 2],
     /// New connections beside them.
-    probes: Option<Background>,
+    probes: Option<Box<dyn Traffic>>,
     /// They cannot be made, or there is no link to probe.
     unprobed: bool,
     /// The round that is loaded now, and when it began, ns.
@@ -107,8 +109,8 @@ impl Loading {
     }
 
     /// What the new connections do; a run goes on without them where they fail.
-    fn probe<T>(&mut self, go: impl FnOnce(&mut Background) -> Result<T, Problem>) -> Result<Option<T>, Problem> {
-        let done = self.probes.as_mut().map(go).transpose();
+    fn probe<T>(&mut self, go: impl FnOnce(&mut dyn Traffic) -> Result<T, Problem>) -> Result<Option<T>, Problem> {
+        let done = self.probes.as_mut().map(|probes| go(probes.as_mut())).transpose();
         done.or_else(|problem| self.without_probes(problem).map(|()| None))
     }
 
@@ -124,7 +126,7 @@ impl Loading {
     /// Begins new connections. That of their own round is made before the load is there.
     fn begin_probes(&mut self) -> Result<(), Problem> {
         if self.probes.is_none() && !self.unprobed {
-            match Background::open(&self.setup.target, probes::plan(&self.options), probes::MOST as u64, LEASE) {
+            match open(&self.setup.target, probes::plan(&self.options), probes::MOST as u64) {
                 Ok(opened) => self.probes = Some(opened),
                 Err(problem) => return self.without_probes(problem),
             }
@@ -135,7 +137,7 @@ impl Loading {
 
     /// Ends them, when those under way had time for their replies: those that were begun between these times.
     fn end_probes(&mut self, window: (u64, u64)) -> Result<Option<Vec<Probe>>, Problem> {
-        let rows = self.probe(Background::measured)?;
+        let rows = self.probe(|probes| probes.measured())?;
         Ok(rows.map(|rows| probes::of_window(&rows, window)))
     }
 
@@ -148,7 +150,7 @@ impl Loading {
             let load = &mut self.loads[*sender];
             if load.is_none() {
                 let (plan, messages) = plan(&self.setup.facts, &self.options, *sender);
-                *load = Some(Background::open(&self.setup.target, plan, messages, LEASE)?);
+                *load = Some(open(&self.setup.target, plan, messages)?);
             }
             let Some(load) = load else { continue };
             let Begun { data: route, cookies: own } = load.begin(self.stop)?;
@@ -208,8 +210,8 @@ impl Loading {
     }
 
     fn look_after_loads(&mut self) -> Result<(), Problem> {
-        self.probe(Background::look)?;
-        self.loads.iter_mut().flatten().try_for_each(Background::look)
+        self.probe(|probes| probes.look())?;
+        self.loads.iter_mut().flatten().try_for_each(|load| load.look())
     }
 
     /// The load of a round begins and becomes steady, and the queues are read from now on; `false`: interrupted.
@@ -231,8 +233,8 @@ impl Loading {
     /// Ends every load that goes on.
     fn end(&mut self) -> Result<(), Problem> {
         self.drains = true;
-        self.probe(Background::end)?;
-        self.loads.iter_mut().flatten().try_for_each(Background::end)
+        self.probe(|probes| probes.end())?;
+        self.loads.iter_mut().flatten().try_for_each(|load| load.end())
     }
 }
 
@@ -243,6 +245,11 @@ fn passed(at: &At, direction: Direction) -> u64 {
         Direction::Down => received,
         Direction::Up => sent,
         Direction::Both => sent + received,
+/// Ends of traffic beside the rounds.
+fn open(target: &Target, plan: Plan, messages: u64) -> Result<Box<dyn Traffic>, Problem> {
+    traffic::open(Wanted { target, plan, parts: Parts::default(), messages, lease: LEASE })
+}
+
     }
 }
 
@@ -327,7 +334,7 @@ impl Progress for Loading {
                 *log = watcher.as_mut().map(Watcher::end).transpose()?;
             }
             round.probes = self.end_probes((from, until))?;
-            self.loads.iter_mut().flatten().try_for_each(Background::look)?;
+            self.loads.iter_mut().flatten().try_for_each(|load| load.look())?;
             self.end()?;
             if let Some(pass) = pass {
                 keep(&self.setup.folder, &LoadedRound { pass, ..round });

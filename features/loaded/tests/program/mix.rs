@@ -50,6 +50,52 @@ fn a_stream_beside_an_echo_adds_its_queue_and_takes_it_away_again() {
 }
 
 #[test]
+fn messages_by_a_clock_are_switched_off_as_others_are() {
+    let home = Home::new();
+    let mut words = vec!["echo", "-l", "64", "--beside", "periodic -n 3 --period 5ms", "--beside", "stream -l 16K"];
+    words.extend("-r 5 -t 6s -w 50ms --progress none --json --name clock".split(' '));
+    let run = home.msgpath(&words).ends_with(0).json();
+    for (on, by, metric) in [
+        ("echo", "periodic", "p50"),
+        ("echo", "stream", "p50"),
+        ("periodic", "echo", "one_way_p50"),
+        ("periodic", "stream", "one_way_p50"),
+        ("stream", "periodic", "throughput"),
+    ] {
+        let effect = effect(&run, on, by);
+        assert!(effect["passes"] == 5 && effect["metric"] == metric && effect["ratio"]["low"].is_number(), "{effect}");
+    }
+    let other = &run["mix"]["besides"][0];
+    assert!(other["text"] == "periodic -n 3 --period 5ms" && other["off"]["rounds"] == 5, "{other}");
+    // In the record it stands with all that it takes to begin again.
+    let shown = home.run("show clock").ends_with(0).out;
+    assert!(shown.contains("periodic one-way p50") && shown.contains("echo p50"), "{shown}");
+    home.run("verify clock").ends_with(0);
+}
+
+/// Datagrams to a group cross the link behind the stream, whose queue is known.
+#[test]
+fn datagrams_by_a_clock_wait_in_the_queue_of_a_stream() {
+    let home = Home::new();
+    let link =
+        "--between lab --link rate=8M,queue=100,offloads=off -r 5 -t 12s -w 100ms --progress none --json --no-save";
+    let group = "periodic udp://239.1.1.1 --receivers 2 --period 20ms";
+    let mut words = vec!["echo", "-l", "64", "--beside", "stream -l 16K", "--beside", group];
+    words.extend(link.split(' '));
+    let output = home.msgpath(&words);
+    if output.code == Some(3) {
+        return eprintln!("skipped: no lab with a rate here: {}", output.err);
+    }
+    let run = output.ends_with(0).json();
+    let clock = effect(&run, "periodic", "stream");
+    let [without, with] = ["without", "with"].map(|side| clock[side]["value"].as_f64().unwrap());
+    let full_ns = FULL_NS * RATE / 8e6;
+    println!("they wait {} ms more, a full queue holds {} ms", (with - without) / 1e6, full_ns / 1e6);
+    assert!(clock["confidence"] == "sure" && clock["metric"] == "one_way_p50", "{clock}");
+    assert!((0.1..2.0).contains(&((with - without) / full_ns)), "{clock}");
+}
+
+#[test]
 fn each_of_several_is_switched_off() {
     let home = Home::new();
     let mut words = vec!["stream", "-l", "16K", "--beside", "echo -l 64 --rate 500", "--beside", "echo -x unix -l 64"];
@@ -89,7 +135,11 @@ fn paths_are_compared_under_load() {
 fn what_has_no_meaning_beside_is_refused_by_name() {
     let home = Home::new();
     for (text, said) in [
-        ("periodic", "`periodic` is not what can go on here"),
+        ("rpc -t 3s", "`rpc` is not what can go on here"),
+        ("periodic -c 10", "--count has no meaning here"),
+        ("periodic -x shm,udp", "one path, one size and one rate"),
+        ("periodic -n 60 --period 100us", "more than a process keeps"),
+        ("periodic -x tcp", "does not carry one message to many"),
         ("", "`` is not what can go on here"),
         ("echo -t 3s", "--time has no meaning here"),
         ("stream --launch ssh", "--launch has no meaning here"),

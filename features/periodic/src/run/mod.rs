@@ -4,10 +4,12 @@
 //! own memory, their own place on the run queue. A session is one start of all of them over one engine; its messages are cut
 //! into slices of time, which are the rounds of the record.
 
+pub mod aside;
 mod collected;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +28,7 @@ use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};
 use msgpath_record::RunWriter;
 use msgpath_sys::area::Area;
 use msgpath_sys::{clock, random};
+use serde::{Deserialize, Serialize};
 
 pub use crate::agent::mac::Mac;
 pub use crate::agent::orders::Start;
@@ -34,7 +37,7 @@ use collected::{Collected, Place, join, unpack};
 use msgpath_run::{Link, Others, Progress, had, out_of_turn, until_over, written};
 
 /// What all sessions have in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Periodic {
     pub processes: u32,
     /// Components in each.
@@ -58,7 +61,7 @@ pub struct Periodic {
 }
 
 /// How a multicast group is sent to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendTo {
     /// The group, with the sender's device.
     pub group: Group,
@@ -216,6 +219,15 @@ fn available(case: &Case, options: &ChannelOptions, group: bool) -> Result<(), U
     written::carrier(case, false)?.transport.suits(options, case.size)
 }
 
+/// Frames go through the device of the link, where there is one.
+fn across(options: &mut ChannelOptions) {
+    if let Some(between) = &options.between
+        && let Some(route) = between.of(FAR).address.parse::<IpAddr>().ok().and_then(|to| route::to((to, 0)).ok())
+    {
+        options.interface = route.device;
+    }
+}
+
 /// Executes a periodic run and writes its record.
 ///
 /// # Errors
@@ -232,12 +244,7 @@ pub fn execute(
     }
     plan.validate()?;
     plan.declare(msgpath_paths::traits);
-    if let Some(between) = &plan.options.between
-        && let Some(route) =
-            between.of(FAR).address.parse::<std::net::IpAddr>().ok().and_then(|address| route::to((address, 0)).ok())
-    {
-        plan.options.interface = route.device;
-    }
+    across(&mut plan.options);
     let options = plan.options.clone();
     let unavailable = written::leave_out(&mut plan, |case| available(case, &options, periodic.group.is_some()))?;
     let (cost_ns, step_ns) = clock::measure(100_000);
@@ -357,12 +364,19 @@ fn places_of_group(between: &Between, process: u32) -> [EndPlace; 2] {
 }
 
 /// All processes of one session, and what they are called. Dropped, it ends them: nothing stays behind, whatever went wrong.
-struct Fleet(Vec<Link>, Vec<String>);
+struct Fleet {
+    links: Vec<Link>,
+    names: Vec<String>,
+    /// Of the authentication.
+    key: [u8; mac::KEY],
+    /// Shared memory, which the processes open by the descriptor of this one.
+    _area: Option<OwnedFd>,
+}
 
 impl Drop for Fleet {
     fn drop(&mut self) {
         // All of them before the first is waited for.
-        for process in &mut self.0 {
+        for process in &mut self.links {
             let _ = process.send(&ToEnd::Bye);
         }
     }
@@ -373,6 +387,18 @@ type Carried = (Vec<Collected>, Option<u64>, bool);
 impl Fleet {
     /// One session: starts the processes, lets them send, collects their rows. `false`: it was cut short.
     fn run(periodic: &Periodic, plan: &Plan, case: &Case, restart: u32, stop: &AtomicBool) -> Result<Carried, Problem> {
+        let mut fleet = Self::start(periodic, plan, case, restart)?;
+        let go = fleet.go(periodic, stop)?;
+        let limit = Instant::now() + periodic.length() + PATIENCE;
+        let whole = until_over(&mut fleet.links, Some(limit), stop)?;
+        if whole {
+            fleet.all_told(&ToEnd::Finish)?;
+        }
+        Ok((fleet.home(periodic)?, go, whole))
+    }
+
+    /// Starts the processes and tells each what it is to do.
+    fn start(periodic: &Periodic, plan: &Plan, case: &Case, restart: u32) -> Result<Self, Problem> {
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
             Problem::new("E19", Exit::CannotStart, format!("{what}: {error}"))
                 .hint("fewer processes (-n) and components (-T), or higher limits: ulimit -n, ulimit -u, ulimit -v")
@@ -390,10 +416,7 @@ impl Fleet {
         } else {
             None
         };
-        let place = area.as_ref().map(|fd| {
-            use std::os::fd::AsRawFd;
-            format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd())
-        });
+        let place = area.as_ref().map(|fd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()));
         // A port that is free now, on addresses that nobody else of this machine talks to.
         let port = match case.path.transport.as_str() {
             "udp" => std::net::UdpSocket::bind("127.0.0.1:0")
@@ -406,7 +429,7 @@ impl Fleet {
         let key: [u8; mac::KEY] = random::bytes().map_err(unguessable)?;
         let [tag @ .., low, high] = random::bytes::<6>().map_err(unguessable)?;
         let (tag, network) = (u32::from_le_bytes(tag), [64 + low % 64, high]);
-        let mut fleet = Fleet(Vec::new(), Vec::new());
+        let mut fleet = Fleet { links: Vec::new(), names: Vec::new(), key, _area: area };
         for process in 0..periodic.processes {
             let places = plan.options.between.as_ref().map(|between| {
                 if periodic.group.is_some() {
@@ -463,27 +486,25 @@ impl Fleet {
             if periodic.start == Start::Storm && periodic.mac == Mac::None {
                 link.send(&ToEnd::Go)?;
             }
-            fleet.0.push(link);
-            fleet.1.push(name);
+            fleet.links.push(link);
+            fleet.names.push(name);
         }
-        let carried = fleet.carry(periodic, &key, stop);
-        drop(area);
-        carried
+        Ok(fleet)
     }
 
     fn all_told(&mut self, message: &ToEnd) -> Result<(), Problem> {
-        self.0.iter_mut().try_for_each(|process| process.send(message))
+        self.links.iter_mut().try_for_each(|process| process.send(message))
     }
 
-    /// From the processes as they start to what they bring home.
-    fn carry(&mut self, periodic: &Periodic, key: &[u8; mac::KEY], stop: &AtomicBool) -> Result<Carried, Problem> {
+    /// From the processes as they start to their first message: when that is due; `None`: each sends when it is ready.
+    fn go(&mut self, periodic: &Periodic, stop: &AtomicBool) -> Result<Option<u64>, Problem> {
         let storm = periodic.start == Start::Storm;
         if periodic.mac != Mac::None {
-            for at in 0..self.0.len() {
+            for at in 0..self.links.len() {
                 let Ok(FromProcess::Key) = self.answer(at)?.0.of_role() else { return Err(out_of_turn()) };
-                self.0[at].order(ROLE, &ToProcess::Key(*key))?;
+                self.links[at].order(ROLE, &ToProcess::Key(self.key))?;
                 if storm {
-                    self.0[at].send(&ToEnd::Go)?;
+                    self.links[at].send(&ToEnd::Go)?;
                 }
             }
         }
@@ -493,29 +514,29 @@ impl Fleet {
         }
         let go = (!storm).then(|| clock::now() + LEAD);
         if let Some(start) = go {
-            self.0.iter_mut().try_for_each(|process| process.order(ROLE, &ToProcess::Begin(start)))?;
+            self.links.iter_mut().try_for_each(|process| process.order(ROLE, &ToProcess::Begin(start)))?;
             self.all_told(&ToEnd::Go)?;
             self.all_ready()?;
         }
-        let limit = Instant::now() + periodic.length() + PATIENCE;
-        let whole = until_over(&mut self.0, Some(limit), stop)?;
-        if whole {
-            self.all_told(&ToEnd::Finish)?;
-        }
+        Ok(go)
+    }
+
+    /// What the processes bring home, once each is told to.
+    fn home(&mut self, periodic: &Periodic) -> Result<Vec<Collected>, Problem> {
         let mut all_collected = Vec::new();
-        for at in 0..self.0.len() {
+        for at in 0..self.links.len() {
             let (said, bytes) = self.answer(at)?;
             let Ok(FromProcess::Done(reports)) = said.of_role() else { return Err(out_of_turn()) };
-            all_collected.extend(unpack(reports, &bytes).map_err(|why| self.0[at].vanished(why))?);
+            all_collected.extend(unpack(reports, &bytes).map_err(|why| self.links[at].vanished(why))?);
         }
         if all_collected.len() != periodic.components_of_all() as usize {
             return Err(Problem::new("E17", Exit::Unfinished, "a process did not bring all its components home"));
         }
-        Ok((all_collected, go, whole))
+        Ok(all_collected)
     }
 
     fn all_ready(&mut self) -> Result<(), Problem> {
-        (0..self.0.len()).try_for_each(|at| match self.answer(at)?.0 {
+        (0..self.links.len()).try_for_each(|at| match self.answer(at)?.0 {
             FromEnd::Ready { .. } => Ok(()),
             _ => Err(out_of_turn()),
         })
@@ -523,8 +544,8 @@ impl Fleet {
 
     /// What a process answers.
     fn answer(&mut self, at: usize) -> Result<(FromEnd, Vec<u8>), Problem> {
-        let (said, bytes) = self.0[at].answer_within(PATIENCE)?;
-        Ok((had(said, &self.1[at])?, bytes))
+        let (said, bytes) = self.links[at].answer_within(PATIENCE)?;
+        Ok((had(said, &self.names[at])?, bytes))
     }
 }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use crate::preset::{Mistake, PresetRun, Spot};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use msgpath_core::program::Source;
+use msgpath_core::program::{Source, words};
 use msgpath_core::{Program, Target};
 
 /// What a preset may do with an option.
@@ -27,6 +27,8 @@ pub(super) enum Verdict {
     Settings,
     /// Its value is a command line of this verb, which is judged in turn.
     CommandOf(&'static str),
+    /// Its value is a command line with its verb, the same.
+    CommandLine,
 }
 
 use Verdict::{ByValue, CommandOf, Measures, Refused, Settings, Starts};
@@ -70,9 +72,8 @@ pub(super) const OPTIONS: &[(&str, Verdict)] = &[
     ("fail-if", Measures),
     ("strict", Measures),
     ("tools", Starts("it starts measuring tools of others")),
-    // What goes on beside is an echo or a stream; its parser refuses what says where, or starts anything.
-    ("beside", Measures),
-    ("under-load", Measures),
+    ("beside", CommandLine),
+    ("under-load", CommandLine),
     // The connection.
     ("TARGET", ByValue(target)),
     ("RUN", Refused("it measures again what a record says")),
@@ -338,7 +339,11 @@ impl Words<'_> {
                 Ok(())
             }
             Refused(why) => Err(refused(name, argument, why, at)),
-            CommandOf(inner) => self.judge_inner(inner, value, at, started),
+            CommandOf(inner) => {
+                let words = value.split_whitespace().map(str::to_owned);
+                self.judge_inner(std::iter::once(inner.to_owned()).chain(words).collect(), value, at, started)
+            }
+            CommandLine => self.judge_inner(words(value).unwrap_or_default(), value, at, started),
             Settings => self.judge_settings(value, at, started),
         }
     }
@@ -366,13 +371,14 @@ impl Words<'_> {
     }
 
     /// The same of the command line that is the value of an option.
-    fn judge_inner(self, verb: &str, value: &str, at: Spot, started: &mut Vec<Started>) -> Result<(), Mistake> {
-        let words = ["msgpath", verb].into_iter().chain(value.split_whitespace());
-        let parsed = self.command.clone().try_get_matches_from(words);
-        match (parsed.as_ref().map(ArgMatches::subcommand), self.command.find_subcommand(verb)) {
-            (Ok(Some((_, matches))), Some(verb)) => Self { inside: Some(at), ..self }.judge(verb, matches, started),
-            _ => Err(Mistake { at, what: format!("{value:?} are not options of {verb}") }),
+    fn judge_inner(self, words: Vec<String>, value: &str, at: Spot, started: &mut Vec<Started>) -> Result<(), Mistake> {
+        let parsed = self.command.clone().try_get_matches_from(std::iter::once("msgpath".to_owned()).chain(words));
+        if let Ok(Some((verb, matches))) = parsed.as_ref().map(ArgMatches::subcommand)
+            && let Some(verb) = self.command.find_subcommand(verb)
+        {
+            return Self { inside: Some(at), ..self }.judge(verb, matches, started);
         }
+        Err(Mistake { at, what: format!("{value:?} is not a command line that msgpath takes") })
     }
 
     /// Where the preset has an option, under its name or another that means the same; else where its words stand.
