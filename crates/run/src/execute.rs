@@ -721,7 +721,9 @@ impl<'a> Run<'a> {
         let mut round_order = orders.round(case, messages, trim);
         round_order.patience_ns = timed.map_or_else(|| patience(plan, case, messages + trim), |timed| timed.ns);
         round_order.timed = timed;
-        let mut own = orders.own(case, pace.batch, rows, place.pass);
+        // Rounds that go on for a time have a row a message.
+        let batch = if timed.is_some() { 1 } else { pace.batch };
+        let mut own = orders.own(case, batch, rows, place.pass);
         if let Some(load) = &mut own.load {
             load.debts = debts;
         }
@@ -756,7 +758,7 @@ impl<'a> Run<'a> {
             restart: place.restart,
             position: place.position,
             start_ns,
-            batch: pace.batch as u32,
+            batch: batch as u32,
             connect_ns: case.traits.connects.then_some(measured.connect_ns),
             ends: std::mem::take(&mut measured.ends).into(),
             steal_ticks,
@@ -773,7 +775,7 @@ impl<'a> Run<'a> {
         };
         held(&record)?;
         record.flags = flags(&record, timed.is_none() && sent < messages * u64::from(case.connections));
-        let numbering = Numbering { first: trim, step: pace.batch };
+        let numbering = Numbering { first: trim, step: batch };
         let messages = self.message_rows(case, place.pass, numbering, &measured, keep);
         match record.trace {
             Some(_) => self.reserved = self.reserved.saturating_sub(messages.len() as u64),

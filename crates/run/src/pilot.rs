@@ -10,6 +10,7 @@ use msgpath_core::schema::Granted;
 use msgpath_core::settling::{COUNTED_NS, LEAST_OF_TIME, Settling, State};
 use msgpath_sys::clock;
 
+use crate::clients;
 use crate::link::Pair;
 use crate::orders::Orders;
 use crate::round::{Round, RoundError};
@@ -221,6 +222,9 @@ impl Pace {
 
     /// How long a round of the case is expected to take, ns.
     pub fn round_ns(&self, plan: &Plan, case: &Case) -> u64 {
+        if let Some(timed) = clients::timed(plan, case, self) {
+            return timed.ns + self.around_ns;
+        }
         let messages = self.messages(plan, case, 0);
         let each = messages + self.trim(plan, case, messages);
         (each as f64 * f64::from(case.connections) * self.message_ns) as u64 + self.around_ns

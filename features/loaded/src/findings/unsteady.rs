@@ -1,6 +1,7 @@
 //! W166: rounds began before their load was steady
 //!
-//! In how many rounds the load was not steady after 10 s: they measured a load on its way.
+//! In how many rounds the load was not steady when the time for waiting was over, 10 s at most: they measured a load on
+//! its way.
 //!
 //! ## What it rests on
 //!
@@ -24,11 +25,9 @@ fn detect(input: &Input) -> Vec<Sentence> {
     let unsteady = directions.iter().filter(|one| one.unsteady > 0 && 10 * one.unsteady >= one.read);
     unsteady
         .map(|one| {
-            let text = format!(
-                "the load {} was not steady after 10 s in {} of {} rounds",
-                one.direction, one.unsteady, one.read
-            );
-            let why = "its rate changed or its queue grew when they began";
+            let text =
+                format!("the load {} was not steady when {} of {} rounds began", one.direction, one.unsteady, one.read);
+            let why = "its rate changed or its queue grew as long as there was time to wait";
             let numbers = [("unsteady", one.unsteady as f64), ("rounds", one.read as f64)];
             warning("W166", text, why, "more rounds (-r 40), or a rate that leaves room (--load-rate)", numbers)
         })
@@ -48,6 +47,6 @@ mod tests {
             said_with(&run, &logs, &super::DETECTOR)
         };
         assert!(said(true).is_empty());
-        assert_eq!(said(false), ["the load down was not steady after 10 s in 10 of 10 rounds"]);
+        assert_eq!(said(false), ["the load down was not steady when 10 of 10 rounds began"]);
     }
 }

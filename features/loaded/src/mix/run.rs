@@ -17,9 +17,9 @@ use msgpath_sys::{clock, say};
 use super::record::{MixRound, Other, OtherRound, append};
 use super::setting::Setting;
 use crate::record::QueueLog;
-use crate::run::steady::{LOOK, Look, Waits, is_steady};
+use crate::run::steady::{Budget, LOOK, Look, Waits, is_steady};
 use crate::run::watcher::Watcher;
-use crate::run::{LEASE, MOST_MESSAGES, paced};
+use crate::run::{LEASE, MOST_MESSAGES, PILOT_DRAIN, paced};
 
 /// Streams that are not steady after this long are measured, and said to be not steady.
 const MOST_WAIT: Duration = Duration::from_secs(5);
@@ -80,6 +80,8 @@ pub struct Mixing {
     window: Option<(u64, bool)>,
     /// Bytes a second that came through of the streams that went on last.
     bytes_per_s: f64,
+    /// What waiting for steady streams may take.
+    budget: Budget,
     /// Streams went on, and nothing has looked since whether what they left in queues is gone.
     drains: bool,
     stop: &'static AtomicBool,
@@ -108,6 +110,7 @@ impl Mixing {
             round_ns: 0,
             window: None,
             bytes_per_s: 0.0,
+            budget: Budget::default(),
             drains: false,
             stop: msgpath_sys::signal::stop_flag(),
         }
@@ -167,19 +170,26 @@ impl Mixing {
     /// Waits until the streams that go on are steady: whether they are; `None`: interrupted.
     fn settle(&mut self, alive: &mut dyn FnMut()) -> Result<Option<bool>, Problem> {
         let streams = self.parts.iter().any(|part| part.goes && part.is_stream());
-        let most = if streams { MOST_WAIT } else { BEGINS };
+        let limits = match streams {
+            true => (self.budget.least(), self.budget.next(MOST_WAIT)),
+            false => (Duration::ZERO, BEGINS),
+        };
+        let begun = Instant::now();
         let mut waits = Waits { stop: self.stop, alive };
-        let settled = waits.settle(most, || self.look(), |looks| streams && is_steady(looks))?;
+        let settled = waits.settle(limits, || self.look(), |looks| streams && is_steady(looks))?;
         let Some((steady, rate)) = settled else { return Ok(None) };
+        if streams {
+            self.budget.took(begun.elapsed());
+        }
         self.bytes_per_s = rate;
         Ok(Some(steady || !streams))
     }
 
     /// Waits until what streams have left in queues is gone; `false`: interrupted.
-    fn drain(&mut self, alive: &mut dyn FnMut()) -> Result<bool, Problem> {
+    fn drain(&mut self, most: Duration, alive: &mut dyn FnMut()) -> Result<bool, Problem> {
         let loaded = self.bytes_per_s;
         let mut waits = Waits { stop: self.stop, alive };
-        let drained = waits.drain(MOST_DRAIN, || self.passed(), loaded)?;
+        let drained = waits.drain(most, || self.passed(), loaded)?;
         self.drains &= !drained;
         Ok(drained)
     }
@@ -347,6 +357,7 @@ impl Progress for Mixing {
     fn planned(&mut self, plan: &Plan) {
         (self.cases, self.round_ns) = (plan.cases.len().max(1) as u64, round_ns(plan));
         (self.begun, self.measures) = (0, true);
+        self.budget.plan(plan.rounds);
         self.shown.planned(plan);
     }
 
@@ -374,7 +385,7 @@ impl Progress for Mixing {
             return Ok(false);
         }
         match Setting::labelled(case.label.as_deref()) {
-            None | Some(Setting::Alone) if self.drains => self.drain(alive),
+            None | Some(Setting::Alone) if self.drains => self.drain(MOST_DRAIN, alive),
             None | Some(Setting::Alone) => Ok(true),
             Some(setting) => self.open(setting, alive),
         }
@@ -385,6 +396,10 @@ impl Progress for Mixing {
             let round = self.close()?;
             if let (Some(pass), Some(round)) = (pass, round) {
                 keep(&self.folder, &MixRound { case: Some(case.id), pass, ..round });
+            }
+            // What the rounds of a case will cost is known with that.
+            if pass.is_none() && self.drains {
+                self.drain(PILOT_DRAIN, &mut || ())?;
             }
         }
         self.begun += 1;

@@ -19,13 +19,15 @@ use msgpath_sys::{clock, say};
 
 use crate::probes;
 use crate::record::{At, Direction, LoadFacts, LoadedRound, Probe, append};
-use steady::{Look, Waits, is_steady};
+use steady::{Budget, Look, Waits, is_steady};
 use watcher::Watcher;
 
 /// A load that is not steady after this long is measured, and said to be not steady.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 /// What stood in queues has left them after this long, or other traffic keeps the device busy.
 const MOST_DRAIN: Duration = Duration::from_secs(10);
+/// After a pilot nobody keeps the ends of the run waiting.
+pub(crate) const PILOT_DRAIN: Duration = Duration::from_secs(5);
 /// How long nobody looks after the load and what is read beside it: a round, which is cut short after ten times its time.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// The longest round that ends within that, ns.
@@ -71,6 +73,8 @@ pub struct Loading {
     run_ns: Option<u64>,
     /// Bytes a second that passed the near device under load.
     passed: f64,
+    /// What waiting for a steady load may take.
+    budget: Budget,
     /// A load was ended, and no idle round came yet.
     drains: bool,
     stop: &'static AtomicBool,
@@ -89,6 +93,7 @@ impl Loading {
             round: None,
             run_ns: None,
             passed: 0.0,
+            budget: Budget::default(),
             drains: false,
             stop: msgpath_sys::signal::stop_flag(),
             setup,
@@ -187,18 +192,20 @@ impl Loading {
     /// Waits until the load is steady: whether it is; `None`: interrupted.
     fn settle(&mut self, direction: Direction, alive: &mut dyn FnMut()) -> Result<Option<bool>, Problem> {
         let mut waits = Waits { stop: self.stop, alive };
-        let Some((steady, rate)) = waits.settle(MOST_WAIT, || self.look(direction), is_steady)? else {
+        let (begun, limits) = (Instant::now(), (self.budget.least(), self.budget.next(MOST_WAIT)));
+        let Some((steady, rate)) = waits.settle(limits, || self.look(direction), is_steady)? else {
             return Ok(None);
         };
+        self.budget.took(begun.elapsed());
         self.passed = rate;
         Ok(Some(steady))
     }
 
-    /// Waits until what the last load left in queues is gone; `false`: interrupted.
-    fn drain(&mut self, alive: &mut dyn FnMut()) -> Result<bool, Problem> {
+    /// Waits until what the last load left in queues is gone, so long at most; `false`: interrupted.
+    fn drain(&mut self, most: Duration, alive: &mut dyn FnMut()) -> Result<bool, Problem> {
         let loaded = self.passed;
         let mut waits = Waits { stop: self.stop, alive };
-        let drained = waits.drain(MOST_DRAIN, || self.look(Direction::Both), loaded)?;
+        let drained = waits.drain(most, || self.look(Direction::Both), loaded)?;
         self.drains &= !drained;
         Ok(drained)
     }
@@ -238,6 +245,11 @@ impl Loading {
     }
 }
 
+/// Ends of traffic beside the rounds.
+fn open(target: &Target, plan: Plan, messages: u64) -> Result<Box<dyn Traffic>, Problem> {
+    traffic::open(Wanted { target, plan, parts: Parts::default(), messages, lease: LEASE })
+}
+
 /// Bytes that passed a near device in the direction of a load.
 fn passed(at: &At, direction: Direction) -> u64 {
     let (sent, received) = (at.sent.unwrap_or(0), at.received.unwrap_or(0));
@@ -245,11 +257,6 @@ fn passed(at: &At, direction: Direction) -> u64 {
         Direction::Down => received,
         Direction::Up => sent,
         Direction::Both => sent + received,
-/// Ends of traffic beside the rounds.
-fn open(target: &Target, plan: Plan, messages: u64) -> Result<Box<dyn Traffic>, Problem> {
-    traffic::open(Wanted { target, plan, parts: Parts::default(), messages, lease: LEASE })
-}
-
     }
 }
 
@@ -299,6 +306,7 @@ impl Progress for Loading {
     }
 
     fn planned(&mut self, plan: &Plan) {
+        self.budget.plan(plan.rounds);
         self.run_ns.get_or_insert_with(clock::now);
         self.shown.planned(plan);
     }
@@ -322,7 +330,7 @@ impl Progress for Loading {
         self.keep_alive()?;
         match Direction::of(case.label.as_deref()) {
             Some(direction) => self.load(case, direction, alive),
-            None if self.drains => self.drain(alive),
+            None if self.drains => self.drain(MOST_DRAIN, alive),
             None => Ok(true),
         }
     }
@@ -336,8 +344,10 @@ impl Progress for Loading {
             round.probes = self.end_probes((from, until))?;
             self.loads.iter_mut().flatten().try_for_each(|load| load.look())?;
             self.end()?;
-            if let Some(pass) = pass {
-                keep(&self.setup.folder, &LoadedRound { pass, ..round });
+            match pass {
+                Some(pass) => keep(&self.setup.folder, &LoadedRound { pass, ..round }),
+                // What its rounds will cost is known with that.
+                None => drop(self.drain(PILOT_DRAIN, &mut || ())?),
             }
         }
         self.shown.after(case, pass)

@@ -48,13 +48,13 @@ impl Waits<'_> {
         true
     }
 
-    /// Looks until what was seen `is_steady`, `most` long at most: whether it was, and the bytes a second; `None`: interrupted.
+    /// Looks until what was seen `is_steady`, between `least` and `most` long: whether it was, and the bytes a second; `None`: interrupted.
     ///
     /// # Errors
     /// Those of looking.
     pub fn settle(
         &mut self,
-        most: Duration,
+        (least, most): (Duration, Duration),
         mut look: impl FnMut() -> Result<Look, Problem>,
         is_steady: impl Fn(&[Look]) -> bool,
     ) -> Result<Option<(bool, f64)>, Problem> {
@@ -62,7 +62,7 @@ impl Waits<'_> {
         loop {
             looks.push(look()?);
             let steady = is_steady(&looks);
-            if steady || begun.elapsed() > most {
+            if (steady && begun.elapsed() >= least) || begun.elapsed() > most {
                 return Ok(Some((steady, rate(&looks).unwrap_or(0.0))));
             }
             if !self.pause(LOOK) {
@@ -94,6 +94,52 @@ impl Waits<'_> {
             before = now;
         }
         Ok(true)
+    }
+}
+
+/// The time that all waits for a steady load may take together: what those of the pilots took, once a pass, so that a run takes the time
+/// that was asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    left: Duration,
+    waits: u32,
+    planned: bool,
+}
+
+impl Budget {
+    /// Of one pilot: so long it goes on at least, so that rounds have that time.
+    pub const PILOT: Duration = Duration::from_secs(2);
+    /// A wait of a round may take this long, whatever others took: a little more than it takes to see that a load is steady.
+    const LEAST: Duration = Duration::from_millis(1_100);
+
+    /// A wait took so long.
+    pub fn took(&mut self, time: Duration) {
+        match self.planned {
+            false => (self.left, self.waits) = (self.left + time, self.waits + 1),
+            true => (self.left, self.waits) = (self.left.saturating_sub(time), self.waits.saturating_sub(1)),
+        }
+    }
+
+    /// The pilots are over, and so many passes follow.
+    pub fn plan(&mut self, passes: u32) {
+        if !std::mem::replace(&mut self.planned, true) {
+            (self.left, self.waits) = (self.left * passes, self.waits * passes);
+        }
+    }
+
+    /// The longest that the next wait may take: twice its part, and what those behind it do not need. `most`: of any.
+    pub fn next(&self, most: Duration) -> Duration {
+        if !self.planned {
+            return most;
+        }
+        let part = 2 * self.left / self.waits.max(1);
+        let spare = self.left.saturating_sub(Self::LEAST * self.waits.saturating_sub(1));
+        part.min(spare).max(Self::LEAST).min(most)
+    }
+
+    /// The least that the next wait takes.
+    pub fn least(&self) -> Duration {
+        if self.planned { Duration::ZERO } else { Self::PILOT }
     }
 }
 
@@ -132,6 +178,8 @@ fn rate(looks: &[Look]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use msgpath_core::shuffle::SplitMix64;
+
     use super::*;
 
     /// Looks every 50 ms: bytes a ms and the depth of the queue at each time, ms.
@@ -161,6 +209,44 @@ mod tests {
         assert!(!is_steady(&looks(2_000, |_| 0.0, |_| 0.0)), "nothing passes");
         assert!(!is_steady(&looks(800, |_| 1_000.0, |_| 0.0)), "too short to say");
         assert!(!is_steady(&[]));
+    }
+
+    /// Pilots of two directions took 2 and 4 s; ten passes follow.
+    #[test]
+    fn waits_take_no_longer_than_was_planned() {
+        let (seconds, most) = (Duration::from_secs_f64, Duration::from_secs(10));
+        let begun = || {
+            let mut budget = Budget::default();
+            assert_eq!((budget.next(most), budget.least()), (most, Budget::PILOT));
+            budget.took(seconds(2.0));
+            budget.took(seconds(4.0));
+            budget.plan(10);
+            budget.plan(10);
+            assert_eq!((budget.next(most), budget.least()), (seconds(6.0), Duration::ZERO), "twice their mean");
+            budget
+        };
+        // Loads that are never steady, ever steady at once, and by chance.
+        let mut chance = SplitMix64::new(39);
+        let mut random = || (chance.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        for kind in 0..50 {
+            let (mut budget, mut all) = (begun(), Duration::ZERO);
+            for _ in 0..20 {
+                let own = match kind {
+                    0 => most,
+                    1 => seconds(0.95),
+                    _ => seconds(0.95 + 9.0 * random().powi(4)),
+                };
+                let took = own.min(budget.next(most));
+                assert!(took >= seconds(0.95), "{kind}: there is time to see that it is steady");
+                budget.took(took);
+                all += took;
+            }
+            assert!(all <= seconds(60.0), "{kind}: {all:?} of a minute");
+        }
+        let mut short = Budget::default();
+        short.took(seconds(4.0));
+        short.plan(1);
+        assert_eq!(short.next(seconds(3.0)), seconds(3.0));
     }
 
     #[test]
