@@ -23,6 +23,8 @@ use crate::record::{At, Direction, LoadFacts, LoadedRound, Probe, QueueLog};
 const FAIR: [&str; 5] = ["fq_codel", "fq", "cake", "sfq", "fq_pie"];
 /// The part of the fastest round trips of which a trimmed mean is made.
 const TRIMMED: f64 = 0.95;
+/// Fewer samples of a round say too little of its queue.
+const FEWEST_SAMPLES: usize = 10;
 
 /// Latency under load.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
@@ -50,7 +52,10 @@ impl Explained for LoadedSummary {
             "marks" => "its queueing disciplines do not mark",
             "device_bytes" => "the device has no byte queue limits, or sysfs shows another network namespace",
             "unsent_bytes" | "unacknowledged_bytes" | "rtt_ns" => "no TCP socket of the load was found there",
-            "beyond_ns" => "the queue of an end that sends was not read",
+            "beyond_ns" | "shares" => {
+                "the queue of an end that sends was not read, or these queues surely hold more than is added: the parts cannot be told apart"
+            }
+            "excess_ns" => "the queues hold no more than is added, within the margin",
             "connect_ns" | "request_ns" | "foreign_rpm" if path.contains("responsiveness") => {
                 "new connections were not probed, or more than a twentieth of them had no reply in time"
             }
@@ -90,8 +95,27 @@ pub struct UnderLoad {
     pub unsteady: u64,
     /// The queues of the ends that send.
     pub queues: Vec<EndQueue>,
-    /// What is added and does not stand in these queues, ns.
+    /// What is added and does not stand in these queues, ns: 0 at least.
     pub beyond_ns: Option<Estimate>,
+    /// What is added, by where it stands: parts of it, which sum to all of it.
+    #[serde(default)]
+    pub shares: Option<Vec<Share>>,
+    /// What these queues hold more than is added, where that is sure, ns: then the parts cannot be told apart.
+    #[serde(default)]
+    pub excess_ns: Option<Estimate>,
+}
+
+/// A part of what is added.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Share {
+    /// `queue`: that of the device of an end; `beyond`: devices, modems, routers, the other end.
+    pub place: String,
+    /// The end whose queue it is: `client`, `server`; empty: none.
+    pub end: String,
+    /// Of the mean over passes, ns.
+    pub ns: f64,
+    /// Of what is added: 0 to 1.
+    pub share: f64,
 }
 
 /// Responsiveness under working conditions, in round trips a minute (RPM): `draft-ietf-ippm-responsiveness` for TCP without TLS
@@ -131,9 +155,10 @@ pub struct EndQueue {
     pub queued_bytes: Option<Estimate>,
     /// Packets that wait in them.
     pub queued_packets: Option<Estimate>,
-    /// Bits a second that left them.
+    /// Bits a second that left them while something waited there.
     pub left_bits: Option<Estimate>,
-    /// How long a message of the echo waits there: bytes by that rate, the median over the times at which messages come, ns.
+    /// How long a message of the echo waits there: bytes by that rate, the median over the times at which messages come, ns. Where both
+    /// ends send, the part of this one of the median of both together.
     pub queue_ns: Option<Estimate>,
     /// Packets dropped in all rounds.
     pub drops: Option<u64>,
@@ -179,27 +204,36 @@ pub fn summarise(run: &Run, facts: &LoadFacts, read: &[LoadedRound], summary: &S
     let closed = !plan.has_schedules();
     let directions = plan.cases.iter().filter_map(|case| {
         let direction = Direction::of(case.label.as_deref())?;
-        let own: BTreeMap<u32, &LoadedRound> =
-            read.iter().filter(|round| round.case == case.id).map(|round| (round.pass, round)).collect();
-        let connect = summary.cases.iter().find(|one| one.case.id == case.id).and_then(|one| one.transit.connect_ns);
         let rounds = of_case(case.id);
+        let start = |pass: u32| rounds.iter().find(|round| round.pass == pass).map(|round| round.start_ns);
+        let own: BTreeMap<u32, LoadedRound> = read
+            .iter()
+            .filter(|round| round.case == case.id)
+            .map(|round| (round.pass, meanwhile(round, start(round.pass))))
+            .collect();
+        let connect = summary.cases.iter().find(|one| one.case.id == case.id).and_then(|one| one.transit.connect_ns);
         let added = added(&medians, &series(plan, Metric::P50, &rounds));
         let queues: Vec<EndQueue> =
-            direction.senders().iter().map(|end| end_queue(*end, &own, (&medians, closed))).collect();
-        let beyond = added
-            .iter()
-            .filter_map(|(pass, ns)| Some(ns - standing(direction, own.get(pass)?, (*medians.get(pass)?, closed))?));
+            direction.senders().iter().map(|end| end_queue(*end, direction, &own, (&medians, closed))).collect();
+        let standing = added.iter().filter_map(|(pass, ns)| {
+            let idle = (*medians.get(pass)?, closed);
+            Some((*ns, waits(direction, own.get(pass)?, idle)?))
+        });
+        let stands = Stands::of(direction, &standing.collect::<Vec<_>>());
+        let probed: Vec<&LoadedRound> = read.iter().filter(|round| round.case == case.id).collect();
         Some(UnderLoad {
             case: case.id,
             direction,
             added_ns: mean_estimate(&added.values().copied().collect::<Vec<f64>>()),
             per_minute: per_minute(&rounds),
             connect_ns: connect,
-            responsiveness: responsiveness(direction, &own.values().copied().collect::<Vec<_>>()),
+            responsiveness: responsiveness(direction, &probed),
             load_bits: over(&own, |round| through(round.ends[NEAR].as_ref()?, direction)),
             read: own.len() as u64,
             unsteady: own.values().filter(|round| !round.steady).count() as u64,
-            beyond_ns: mean_estimate(&beyond.collect::<Vec<f64>>()),
+            beyond_ns: stands.beyond_ns,
+            shares: stands.shares,
+            excess_ns: stands.excess_ns,
             queues,
         })
     });
@@ -214,13 +248,73 @@ pub fn summarise(run: &Run, facts: &LoadFacts, read: &[LoadedRound], summary: &S
     }
 }
 
+/// What was read while the round lasted, which began then, ns since the start of the run: connecting comes before. All of it where too
+/// little is left.
+fn meanwhile(read: &LoadedRound, start_ns: Option<u64>) -> LoadedRound {
+    let mut round = read.clone();
+    let Some(before) = start_ns.zip(read.from_ns).map(|(start, from)| start.saturating_sub(from)) else { return round };
+    for log in round.ends.iter_mut().flatten() {
+        let from = log.samples.first().map_or(0, |at| at.t_ns) + before;
+        let first = log.samples.partition_point(|at| at.t_ns < from);
+        if log.samples.len() - first >= FEWEST_SAMPLES {
+            log.samples.drain(..first);
+        }
+    }
+    round
+}
+
+/// What is added, by where it stands.
+#[derive(Debug, Default, PartialEq)]
+struct Stands {
+    beyond_ns: Option<Estimate>,
+    shares: Option<Vec<Share>>,
+    excess_ns: Option<Estimate>,
+}
+
+impl Stands {
+    /// Of passes: what is added, and how long a message waits at each of the ends that send, ns. Queues that hold more than is added, and
+    /// not surely more, hold all of it.
+    fn of(direction: Direction, passes: &[(f64, Vec<f64>)]) -> Self {
+        let over = |(added, waits): &(f64, Vec<f64>)| added - waits.iter().sum::<f64>();
+        let Some(beyond) = mean_estimate(&passes.iter().map(over).collect::<Vec<f64>>()) else {
+            return Self::default();
+        };
+        if beyond.high.is_some_and(|high| high < 0.0) {
+            let turned = |value: Option<f64>| value.map(|value| -value);
+            let excess = Estimate { value: -beyond.value, low: turned(beyond.high), high: turned(beyond.low) };
+            return Self { excess_ns: Some(excess), ..Self::default() };
+        }
+        let added = mean(&passes.iter().map(|(added, _)| *added).collect::<Vec<f64>>());
+        let at = |end: usize| mean(&passes.iter().map(|(_, waits)| waits[end]).collect::<Vec<f64>>());
+        let queued: Vec<f64> = (0..direction.senders().len()).map(at).collect();
+        let sum: f64 = queued.iter().sum();
+        let fits = if sum > added { added.max(0.0) / sum } else { 1.0 };
+        let part =
+            |place: &str, end: &str, ns: f64| Share { place: place.into(), end: end.into(), ns, share: ns / added };
+        let mut shares: Vec<Share> =
+            direction.senders().iter().zip(&queued).map(|(end, ns)| part("queue", end_name(*end), ns * fits)).collect();
+        shares.push(part("beyond", "", (added - sum).max(0.0)));
+        let least = |value: f64| value.max(0.0);
+        Self {
+            beyond_ns: Some(Estimate {
+                value: least(beyond.value),
+                low: beyond.low.map(least),
+                high: beyond.high.map(least),
+            }),
+            // Of nothing there are no parts.
+            shares: (added > 0.0).then_some(shares),
+            excess_ns: None,
+        }
+    }
+}
+
 /// What is added in each pass that has both, ns.
 fn added(idle: &Series, loaded: &Series) -> Series {
     loaded.iter().filter_map(|(pass, ns)| Some((*pass, ns - idle.get(pass)?))).collect()
 }
 
 /// The mean of a value over rounds; `None`: no round has it.
-fn over(rounds: &BTreeMap<u32, &LoadedRound>, value: impl Fn(&LoadedRound) -> Option<f64>) -> Option<Estimate> {
+fn over(rounds: &BTreeMap<u32, LoadedRound>, value: impl Fn(&LoadedRound) -> Option<f64>) -> Option<Estimate> {
     mean_estimate(&rounds.values().filter_map(|round| value(round)).collect::<Vec<f64>>())
 }
 
@@ -312,40 +406,95 @@ fn through(log: &QueueLog, direction: Direction) -> Option<f64> {
     }
 }
 
-/// How long a message of the echo waits in the queues of an end, median, ns: what stands there, by the rate at which it leaves. A
-/// message that waits for its answer comes 1 / (idle + queue) times a second, so a queue is weighed by that in a closed loop; by a schedule
-/// messages come at any moment (docs/method/loaded.md#where-it-stands).
-fn queue_ns(log: &QueueLog, (idle_ns, closed): (f64, bool)) -> Option<f64> {
-    let bytes: Vec<u64> = log.samples.iter().filter_map(|at| at.backlog_bytes).collect();
-    if bytes.is_empty() || bytes.iter().all(|bytes| *bytes == 0) {
-        return bytes.first().map(|_| 0.0);
+/// Bits a second that left while something waited: a queue that was empty meanwhile would have taken more. The mean of the round where
+/// nothing waited from one sample to the next.
+fn drain_bits(log: &QueueLog) -> Option<f64> {
+    let (mut bytes, mut ns) = (0, 0);
+    for pair in log.samples.windows(2) {
+        let [before, after] = pair else { continue };
+        if let (Some(1..), Some(1..)) = (before.backlog_bytes, after.backlog_bytes)
+            && let Some((from, to)) = before.left_bytes.zip(after.left_bytes)
+        {
+            bytes += to.saturating_sub(from);
+            ns += after.t_ns.saturating_sub(before.t_ns);
+        }
     }
-    let rate = bits(log, |at| at.left_bytes).filter(|bits| *bits > 0.0)?;
-    let mut waits: Vec<f64> = bytes.iter().map(|bytes| 8e9 * *bytes as f64 / rate).collect();
-    waits.sort_by(f64::total_cmp);
-    let weight = |wait: &f64| if closed { 1.0 / (wait + idle_ns).max(1.0) } else { 1.0 };
-    let half = waits.iter().map(weight).sum::<f64>() / 2.0;
+    let standing = (ns > 0 && bytes > 0).then(|| 8e9 * bytes as f64 / ns as f64);
+    standing.or_else(|| bits(log, |at| at.left_bytes).filter(|bits| *bits > 0.0))
+}
+
+/// When, since an end began to read, a message that comes would wait so long in its queues, ns: what stands there by the rate at which it
+/// leaves.
+fn queued(log: &QueueLog) -> Option<Vec<(u64, f64)>> {
+    let begin = log.samples.first()?.t_ns;
+    let bytes: Vec<(u64, u64)> =
+        log.samples.iter().filter_map(|at| Some((at.t_ns.saturating_sub(begin), at.backlog_bytes?))).collect();
+    if bytes.is_empty() || bytes.iter().all(|(_, bytes)| *bytes == 0) {
+        return (!bytes.is_empty()).then(|| bytes.iter().map(|(t_ns, _)| (*t_ns, 0.0)).collect());
+    }
+    let rate = drain_bits(log)?;
+    Some(bytes.into_iter().map(|(t_ns, bytes)| (t_ns, 8e9 * bytes as f64 / rate)).collect())
+}
+
+/// How long a message of the echo waits in all of these queues, and which part of that in each, ns: the median of what stands in them
+/// together. A message that waits for its answer comes 1 / (idle + queues) times a second, so what stands is weighed by that in a closed
+/// loop; by a schedule messages come at any moment (docs/method/loaded.md#where-it-stands).
+fn together(queues: &[Vec<(u64, f64)>], (idle_ns, closed): (f64, bool)) -> Option<Vec<f64>> {
+    let at = |queue: &[(u64, f64)], t_ns: u64| {
+        let after = queue.partition_point(|(other, _)| *other <= t_ns);
+        queue.get(after.saturating_sub(1)).map(|(_, wait)| *wait)
+    };
+    // One that is fair has one moment.
+    let longest = queues.iter().max_by_key(|queue| queue.len())?;
+    let mut moments = Vec::with_capacity(longest.len());
+    for (t_ns, _) in longest {
+        let each = queues.iter().map(|queue| at(queue, *t_ns)).collect::<Option<Vec<f64>>>()?;
+        moments.push((each.iter().sum::<f64>(), each));
+    }
+    moments.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let weight = |all: f64| if closed { 1.0 / (all + idle_ns).max(1.0) } else { 1.0 };
+    let half = moments.iter().map(|(all, _)| weight(*all)).sum::<f64>() / 2.0;
     let mut below = 0.0;
-    waits.iter().copied().find(|wait| {
-        below += weight(wait);
+    let (middle, _) = moments.iter().find(|(all, _)| {
+        below += weight(*all);
         below >= half
-    })
+    })?;
+    let mut parts = vec![0.0; queues.len()];
+    for (all, each) in &moments {
+        parts.iter_mut().zip(each).for_each(|(part, wait)| *part += weight(*all) * wait);
+    }
+    let sum: f64 = parts.iter().sum();
+    Some(parts.into_iter().map(|part| if sum > 0.0 { middle * part / sum } else { 0.0 }).collect())
 }
 
 fn is_fair(kinds: &[String]) -> bool {
     kinds.iter().any(|kind| FAIR.contains(&kind.as_str()))
 }
 
-/// What a message waited in the queues of the senders of a round, ns; `None`: nobody knows of one of them.
-fn standing(direction: Direction, round: &LoadedRound, idle: (f64, bool)) -> Option<f64> {
-    let at = |end: &usize| {
+/// What a message waited at each of the senders of a round, ns; `None`: nobody knows of one of them.
+fn waits(direction: Direction, round: &LoadedRound, idle: (f64, bool)) -> Option<Vec<f64>> {
+    let of_end = |end: &usize| {
         let log = round.ends[*end].as_ref()?;
-        if is_fair(&log.kinds) { Some(0.0) } else { queue_ns(log, idle) }
+        // It does not wait behind the load.
+        if is_fair(&log.kinds) { Some(vec![(0, 0.0)]) } else { queued(log) }
     };
-    direction.senders().iter().map(at).sum()
+    together(&direction.senders().iter().map(of_end).collect::<Option<Vec<_>>>()?, idle)
 }
 
-fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>, (idle, closed): (&Series, bool)) -> EndQueue {
+/// What a message waits in the queues of an end, ns; of fair ones, what it would wait if it did.
+fn wait_of(end: usize, direction: Direction, round: &LoadedRound, idle: (f64, bool)) -> Option<f64> {
+    let log = round.ends[end].as_ref()?;
+    let at = direction.senders().iter().position(|sender| *sender == end);
+    let both = at.filter(|_| !is_fair(&log.kinds)).and_then(|at| Some(waits(direction, round, idle)?[at]));
+    both.or_else(|| together(&[queued(log)?], idle)?.first().copied())
+}
+
+fn end_queue(
+    end: usize,
+    direction: Direction,
+    rounds: &BTreeMap<u32, LoadedRound>,
+    (idle, closed): (&Series, bool),
+) -> EndQueue {
     let logs = || rounds.values().filter_map(|round| round.ends[end].as_ref());
     let Some(last) = logs().next_back() else { return EndQueue { end: end_name(end).into(), ..EndQueue::default() } };
     let mean_of = |of: fn(&At) -> Option<u64>| over(rounds, |round| sampled(round.ends[end].as_ref()?, of));
@@ -357,8 +506,8 @@ fn end_queue(end: usize, rounds: &BTreeMap<u32, &LoadedRound>, (idle, closed): (
         fair: is_fair(&last.kinds),
         queued_bytes: mean_of(|at| at.backlog_bytes),
         queued_packets: mean_of(|at| at.backlog_packets),
-        left_bits: over(rounds, |round| bits(round.ends[end].as_ref()?, |at| at.left_bytes)),
-        queue_ns: over(rounds, |round| queue_ns(round.ends[end].as_ref()?, (*idle.get(&round.pass)?, closed))),
+        left_bits: over(rounds, |round| drain_bits(round.ends[end].as_ref()?)),
+        queue_ns: over(rounds, |round| wait_of(end, direction, round, (*idle.get(&round.pass)?, closed))),
         drops: sum_of(|at| at.drops),
         marks: sum_of(|at| at.marks),
         device_bytes: mean_of(|at| at.device_bytes),
@@ -410,6 +559,7 @@ mod tests {
             ..At::default()
         };
         let mut log = QueueLog { samples: (0..100).map(at).collect(), ..QueueLog::default() };
+        let queue_ns = |log: &QueueLog, idle| together(&[queued(log)?], idle).map(|each| each[0]);
         assert!((queue_ns(&log, (MS, true)).unwrap() / MS - 10.0).abs() < 1e-6);
         // Four times as long it is the longer one that most meet.
         log.samples.iter_mut().filter(|at| at.t_ns % 50_000_000 != 1).for_each(|at| at.backlog_bytes = Some(37_500));
@@ -422,6 +572,87 @@ mod tests {
         assert!((queue_ns(&log, (MS, false)).unwrap() / MS - 30.0).abs() < 1e-6);
         log.samples.iter_mut().for_each(|at| at.backlog_bytes = Some(0));
         assert_eq!((queue_ns(&log, (MS, true)), queue_ns(&QueueLog::default(), (MS, true))), (Some(0.0), None));
+    }
+
+    /// As a TCP load did on a link of 10 Mbit/s: for half of the round it waited for a timeout, and nothing stood or left.
+    #[test]
+    fn the_rate_is_that_while_something_stands() {
+        let at = |n: u64| At {
+            t_ns: 1 + n * 10_000_000,
+            backlog_bytes: Some(if n < 50 { 0 } else { 125_000 }),
+            left_bytes: Some(12_500 * n.saturating_sub(50)),
+            ..At::default()
+        };
+        let log = QueueLog { samples: (0..100).map(at).collect(), ..QueueLog::default() };
+        let all = bits(&log, |at| at.left_bytes).unwrap();
+        assert!((all / 4.95e6 - 1.0).abs() < 0.01, "half of the round by the mean of it: {all}");
+        assert!((drain_bits(&log).unwrap() / 10e6 - 1.0).abs() < 1e-9);
+        let waits = queued(&log).unwrap();
+        assert_eq!(waits.iter().filter(|(_, ns)| (ns / MS - 100.0).abs() < 1e-6).count(), 50, "{waits:?}");
+        // Of a queue that nothing stood in, the rate is that of the round.
+        let empty = |at: &At| At { backlog_bytes: Some(0), left_bytes: Some(at.t_ns), ..*at };
+        let log = QueueLog { samples: log.samples.iter().map(empty).collect(), ..log };
+        assert!((drain_bits(&log).unwrap() / 8e9 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn two_queues_are_weighed_by_both() {
+        // One is long while the other is short: 10 + 30 or 30 + 30 ms. Of the first moments there are as many as of the second.
+        let queue = |even: f64, odd: f64| -> Vec<(u64, f64)> {
+            (0..100).map(|n: u64| (n * 10_000_000, MS * if n.is_multiple_of(2) { even } else { odd })).collect()
+        };
+        let each = together(&[queue(10.0, 30.0), queue(30.0, 30.0)], (MS, true)).unwrap();
+        assert!((each.iter().sum::<f64>() / MS - 40.0).abs() < 1e-6, "{each:?}");
+        // 1/41 of a message a ms meets 10 and 30, 1/61 meets 30 and 30.
+        let near = (10.0 / 41.0 + 30.0 / 61.0) / (40.0 / 41.0 + 60.0 / 61.0);
+        assert!((each[0] / MS - 40.0 * near).abs() < 1e-6, "{each:?}");
+        let fair = together(&[vec![(0, 0.0)], queue(20.0, 20.0)], (MS, true)).unwrap();
+        assert!(fair[0] == 0.0 && (fair[1] / MS - 20.0).abs() < 1e-6, "{fair:?}");
+        assert_eq!(together(&[Vec::new(), queue(1.0, 1.0)], (MS, true)), None);
+    }
+
+    #[test]
+    fn parts_sum_to_what_is_added_and_none_is_below_0() {
+        let passes = |queues: &[f64], added: &[f64]| -> Vec<(f64, Vec<f64>)> {
+            added.iter().zip(queues).map(|(added, queue)| (added * MS, vec![queue * MS])).collect()
+        };
+        let of = |queues: &[f64], added: &[f64]| Stands::of(Direction::Up, &passes(queues, added));
+        let sum = |stands: &Stands| stands.shares.as_ref().unwrap().iter().map(|share| share.share).sum::<f64>();
+        // Most stands in the queue.
+        let most = of(&[90.0, 88.0, 92.0, 90.0, 90.0], &[100.0, 101.0, 99.0, 100.0, 100.0]);
+        let shares = most.shares.as_ref().unwrap();
+        assert_eq!(
+            (shares[0].place.as_str(), shares[0].end.as_str(), shares[1].place.as_str()),
+            ("queue", "client", "beyond")
+        );
+        assert!((shares[0].share - 0.9).abs() < 1e-9 && (sum(&most) - 1.0).abs() < 1e-9, "{most:?}");
+        assert!((most.beyond_ns.as_ref().unwrap().value / MS - 10.0).abs() < 1e-6);
+        // A little more than all of it, within the margin: all of it.
+        let within = of(&[130.0, 90.0, 110.0, 70.0, 130.0], &[100.0; 5]);
+        let shares = within.shares.as_ref().unwrap();
+        assert!((shares[0].share - 1.0).abs() < 1e-9 && shares[1].ns == 0.0, "{within:?}");
+        let beyond = within.beyond_ns.as_ref().unwrap();
+        assert!(beyond.value == 0.0 && beyond.low == Some(0.0) && beyond.high.unwrap() > 0.0, "{beyond:?}");
+        // Surely more, by 211 ms: nobody can say what stands where.
+        let more = of(&[311.0, 309.0, 311.0, 312.0, 312.0], &[100.0; 5]);
+        let excess = more.excess_ns.as_ref().unwrap();
+        assert!((excess.value / MS - 211.0).abs() < 1.0 && excess.low.unwrap() > 0.0, "{excess:?}");
+        assert_eq!((&more.shares, &more.beyond_ns), (&None, &None));
+        // Nothing is added: there are no parts of it.
+        let nothing = of(&[0.0; 5], &[0.0, -1.0, 0.5, -0.5, 0.0]);
+        assert!(nothing.shares.is_none() && nothing.excess_ns.is_none() && nothing.beyond_ns.is_some(), "{nothing:?}");
+        assert_eq!(of(&[], &[]), Stands::default());
+    }
+
+    #[test]
+    fn what_was_read_before_the_round_is_not_of_it() {
+        let at = |n: u64| At { t_ns: 500 + n, backlog_bytes: Some(n), ..At::default() };
+        let log = QueueLog { samples: (0..40).map(at).collect(), ..QueueLog::default() };
+        let round = LoadedRound { from_ns: Some(1_000), ends: [Some(log), None], ..LoadedRound::default() };
+        let first = |start| meanwhile(&round, start).ends[NEAR].as_ref().unwrap().samples[0].t_ns;
+        // 20 ns after the first sample the round began.
+        assert_eq!((first(Some(1_020)), first(Some(900)), first(None)), (520, 500, 500));
+        assert_eq!(first(Some(1_035)), 500, "five samples say too little");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The median round trip without load and under it, by direction of the load, and where most of the added time stands:
 //! in the queue of the device through which the load leaves, or beyond what this run can read. *Sure*: the interval
-//! excludes 0, and bytes by rate of the queue are at least half of it. *Likely*: the time was not seen where it stands.
+//! excludes 0, and bytes by rate of the queue are at least half of it. *Likely*: the time was not seen where it stands,
+//! or the queues surely hold more than was added, so that the parts cannot be told apart.
 //! On loopback: no link is measured, only CPUs and caches. Beside it the RPM of the IETF draft, its formula for TCP
 //! without TLS ([method](docs/method/loaded.md#rpm)).
 //!
@@ -93,6 +94,13 @@ fn place(worst: &UnderLoad, more: f64) -> (String, Confidence) {
         return ("nothing is surely added by the load".into(), Confidence::CantTell);
     }
     let added = format!("{} ({})", time(more), worst.direction);
+    if let Some(excess) = &worst.excess_ns {
+        let text = format!(
+            "{added} are added, and the queues of the ends that send hold {} more than that: what stands where cannot be told apart",
+            time(excess.value)
+        );
+        return (text, Confidence::Likely);
+    }
     let device = |queue: &EndQueue| queue.device.clone().unwrap_or_else(|| "its device".into());
     if let Some(queue) = worst.stands() {
         let ns = queue.queue_ns.as_ref().map_or(more, |ns| ns.value.min(more));
@@ -153,6 +161,8 @@ mod tests {
         let said = |bed: Bed| said(&bed)[0].clone();
         let elsewhere = said(Bed { added_ns, queue_bytes: 3_000, ..Bed::default() });
         assert!(elsewhere.starts_with("likely") && elsewhere.contains("beyond the queues"), "{elsewhere}");
+        let more = said(Bed { added_ns: 100.0 * MS, queue_bytes: 388_750, ..Bed::default() });
+        assert!(more.starts_with("likely") && more.contains("hold 211 ms more than that"), "{more}");
         let unread = said(Bed { added_ns, read: false, ..Bed::default() });
         assert!(unread.contains("the queue of the server was not read"), "{unread}");
         let fair = said(Bed { added_ns: 3.0 * MS, queue_bytes: 90_000, kinds: &["fq_codel"], ..Bed::default() });

@@ -44,6 +44,7 @@ pub(super) fn view(run: &Run, summary: &Summary, style: Style) -> Option<String>
         page.gap();
     }
     page.table(places(loaded, style.glyphs));
+    excess(&mut page, loaded, style.glyphs);
     sockets(&mut page, loaded, style.glyphs);
     page.limits(run, summary, &cases);
     page.in_full(run, summary, &cases);
@@ -151,6 +152,7 @@ fn places(loaded: &LoadedSummary, glyphs: Glyphs) -> Table {
         .column("stands in", Align::Left)
         .column("time", Align::Right)
         .optional("range, 95 %", Align::Right, 4)
+        .column("share", Align::Right)
         .column("bytes", Align::Right)
         .optional("packets", Align::Right, 3)
         .optional("leaves at", Align::Right, 2)
@@ -165,6 +167,7 @@ fn places(loaded: &LoadedSummary, glyphs: Glyphs) -> Table {
                 place(queue).into(),
                 estimate(queue.queue_ns.as_ref(), time).into(),
                 interval(queue.queue_ns.as_ref(), time),
+                share(under, "queue", &queue.end).into(),
                 estimate(queue.queued_bytes.as_ref(), |bytes| size(bytes as u64)).into(),
                 estimate(queue.queued_packets.as_ref(), three_digits).into(),
                 estimate(queue.left_bits.as_ref(), bit_rate).into(),
@@ -177,6 +180,7 @@ fn places(loaded: &LoadedSummary, glyphs: Glyphs) -> Table {
                     "its rings (BQL)".into(),
                     Span::default(),
                     Span::default(),
+                    Span::default(),
                     size(bytes.value as u64).into(),
                 ]);
             }
@@ -185,16 +189,31 @@ fn places(loaded: &LoadedSummary, glyphs: Glyphs) -> Table {
         table.row([
             under.direction.name().into(),
             "beyond".into(),
-            estimate(beyond, |ns| signed(ns, glyphs)).into(),
-            interval(beyond, |ns| signed(ns, glyphs)),
+            estimate(beyond, time).into(),
+            interval(beyond, time),
+            share(under, "beyond", "").into(),
         ]);
     }
     table
 }
 
-/// What is left when queues are taken away may be below 0.
-fn signed(ns: f64, glyphs: Glyphs) -> String {
-    msgpath_core::units::signed(ns, |ns| glyphs.time(ns))
+/// The part of what is added that stands there.
+fn share(under: &UnderLoad, place: &str, end: &str) -> String {
+    let own = under.shares.iter().flatten().find(|share| share.place == place && share.end == end);
+    own.map_or_else(|| "n/a".into(), |share| format!("{:.0} %", 100.0 * share.share))
+}
+
+/// Why the parts of what is added are not told.
+fn excess(page: &mut Page, loaded: &LoadedSummary, glyphs: Glyphs) {
+    for under in &loaded.directions {
+        let Some(excess) = &under.excess_ns else { continue };
+        let text = format!(
+            "Load {}: the queues hold {} more than is added, surely more than 0, so the shares cannot be told apart.",
+            under.direction,
+            glyphs.time(excess.value)
+        );
+        page.text(2, &text, Paint::Dim);
+    }
 }
 
 fn place(queue: &EndQueue) -> String {
@@ -251,7 +270,7 @@ mod tests {
             }
         }
         let text = shown(&bed, 100);
-        for part in ["mp0, server (tbf, pfifo)", "121 ms", "148 KiB", "beyond", "RPM, TCP only"] {
+        for part in ["mp0, server (tbf, pfifo)", "121 ms", "148 KiB", "beyond", "RPM, TCP only", "100 %", "0 %"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
     }
@@ -265,6 +284,13 @@ mod tests {
         }
         let unprobed = shown(&Bed { probes: None, ..bed }, 80);
         assert!(unprobed.lines().any(|line| line.contains("down") && line.contains("n/a")), "{unprobed}");
+    }
+
+    #[test]
+    fn shares_that_cannot_be_told_apart_are_not_told() {
+        let text = shown(&Bed { added_ns: 100.0 * MS, queue_bytes: 388_750, ..Bed::default() }, 80);
+        assert!(text.contains("the shares cannot be told apart") && !text.contains('−'), "{text}");
+        assert!(text.lines().any(|line| line.contains("beyond") && line.contains("n/a")), "{text}");
     }
 
     #[test]
