@@ -88,13 +88,14 @@ fn typed_in(typed: &ArgMatches) -> impl Iterator<Item = &One> {
     many("beside").chain(many("under_load"))
 }
 
-/// Names that tell them apart.
-fn named(all: &[&One]) -> Vec<Other> {
+/// Names that tell them apart, and from the case of the run where that is of this verb: it is the first then.
+fn named(all: &[&One], of_run: Option<&str>) -> Vec<Other> {
     let name = |at: usize, one: &One| {
         let same = |other: &&&One| other.verb == one.verb;
-        match all.iter().filter(same).count() {
-            1 => one.verb.to_owned(),
-            _ => format!("{} {}", one.verb, 1 + all[..at].iter().filter(same).count()),
+        let first = if of_run == Some(one.verb) { 2 } else { 1 };
+        match (all.iter().filter(same).count(), first) {
+            (1, 1) => one.verb.to_owned(),
+            _ => format!("{} {}", one.verb, first + all[..at].iter().filter(same).count()),
         }
     };
     let other = |(at, one): (usize, &&One)| Other {
@@ -173,7 +174,9 @@ impl msgpath_verbs::beside::Beside for Mix {
         (plan.fewest_rounds, plan.extend, plan.try_causes, plan.events, plan.refine) = (0, false, false, false, false);
         plan.validate()?;
         request.notes.clear();
-        request.parts.set(MixFacts { besides: named(&all) });
+        // Those of a comparison are called by their paths.
+        let of_run = (!compares).then_some(plan.workload.name);
+        request.parts.set(MixFacts { besides: named(&all, of_run) });
         Ok(())
     }
 

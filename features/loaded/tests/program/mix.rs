@@ -96,6 +96,15 @@ fn datagrams_by_a_clock_wait_in_the_queue_of_a_stream() {
 }
 
 #[test]
+fn what_is_of_the_verb_of_the_run_is_told_from_it() {
+    let home = Home::new();
+    let words = ["echo", "-l", "64", "--beside", "echo -x unix -l 64", "--beside", "stream -l 16K"];
+    let short = "-r 5 -t 2s -w 50ms --progress none --json --no-save".split(' ');
+    let run = home.msgpath(&words.into_iter().chain(short).collect::<Vec<_>>()).ends_with(0).json();
+    assert!(effect(&run, "echo", "echo 2")["of_run"] == true && effect(&run, "echo 2", "echo")["of_run"] == false);
+}
+
+#[test]
 fn each_of_several_is_switched_off() {
     let home = Home::new();
     let mut words = vec!["stream", "-l", "16K", "--beside", "echo -l 64 --rate 500", "--beside", "echo -x unix -l 64"];

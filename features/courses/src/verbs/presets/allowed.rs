@@ -31,7 +31,7 @@ pub(super) enum Verdict {
     CommandLine,
 }
 
-use Verdict::{ByValue, CommandOf, Measures, Refused, Settings, Starts};
+use Verdict::{ByValue, CommandLine, CommandOf, Measures, Refused, Settings, Starts};
 
 const WRITES: Verdict = Refused("it writes a file");
 const READS: Verdict = Refused("it reads a file");

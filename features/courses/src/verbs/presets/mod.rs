@@ -292,6 +292,15 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_on_beside_is_judged_as_a_run_is() {
+        let beside = |text: &str| of_run("echo", &format!("[run.options]\nbeside=['stream -l 16K', '{text}']"));
+        assert_eq!(beside("periodic -x shm -n 3 --period 5ms"), Ok(Vec::new()));
+        let mistake = beside("periodic udp://239.1.1.1").unwrap_err();
+        assert!(mistake.at.line == 7 && mistake.what.contains("may not name GROUP"), "{mistake}");
+        assert!(beside("echo n2").is_err() && beside("echo --launch ssh").is_err());
+    }
+
+    #[test]
     fn what_a_preset_starts_is_known_before() {
         let starts = |verb, more: &str| {
             let started = of_run(verb, more).unwrap_or_else(|mistake| panic!("{more}: {mistake}"));
