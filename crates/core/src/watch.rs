@@ -216,8 +216,24 @@ pub struct ServiceCounts {
     /// Requests among `requests` that were told apart by their protocol; the others are turns.
     #[serde(default)]
     pub framed: u64,
+    /// Times that the server received data while requests were followed.
+    #[serde(default)]
+    pub followed: u64,
+    /// The same while none was: there were too many (windows of time).
+    #[serde(default)]
+    pub missed: u64,
     /// Times of all requests that were split.
     pub times: Times,
+}
+
+impl ServiceCounts {
+    /// Requests that were not followed: as many for each time that the server received data as those that were. 0: all were followed.
+    pub fn not_followed(&self) -> u64 {
+        if self.followed == 0 {
+            return self.missed;
+        }
+        (self.missed as f64 * self.requests as f64 / self.followed as f64).round() as u64
+    }
 }
 
 /// How many requests took how long: buckets that hold any, by number. 128 of them double the time, so a bucket is at most 0.8 %

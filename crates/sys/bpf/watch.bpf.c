@@ -177,6 +177,7 @@ INLINE int received(struct conn *conn, struct control *c, u32 role, s32 bytes)
 			incomplete(conn);
 		else
 			conn->phase = IDLE;
+		is_over(conn, c);
 		return 0;
 	}
 	u64 now = monotonic_ns();
@@ -184,7 +185,7 @@ INLINE int received(struct conn *conn, struct control *c, u32 role, s32 bytes)
 		turn_away(t, conn->id, now);
 		request_read(conn, c, t, now, bytes);
 	} else {
-		if (conn->phase == IDLE)
+		if (conn->phase == IDLE && !conn->joined)
 			unasked(conn);
 		reply_read(conn, t, now, bytes);
 	}
@@ -197,6 +198,19 @@ INLINE int received(struct conn *conn, struct control *c, u32 role, s32 bytes)
 	return 0;
 }
 
+/* Data was received while no request is followed: where the server did that, it is counted. */
+NOINLINE int only_counted(struct sock *sk, struct control *c)
+{
+	struct end *e = end_of(sk, c, 1);
+	struct conn *conn = e ? conn_of(e->conn) : 0;
+	if (!conn || !conn->server || ROLE(conn, e) != SERVER)
+		return 0;
+	if (!conn->service)
+		conn->service = service_of(conn, c, PROCESS, 0);
+	miss(conn);
+	return 0;
+}
+
 SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
@@ -204,9 +218,11 @@ SEC("tp_btf/sock_recv_length") int on_sock_recv_length(u64 *ctx)
 	/* A reader that was shut down is told by 0 bytes; negative results are errors, of which -EAGAIN is usual. */
 	if (bytes < 0 || ctx[2] & MSG_PEEK)
 		return 0;
-	struct control *c = active();
+	struct control *c = alive();
 	if (!c)
 		return 0;
+	if (c->on == SHUT)
+		return bytes ? only_counted(sk, c) : 0;
 	u32 role = CLIENT;
 	struct conn *conn = conn_at(sk, c, READS, &role);
 	return conn ? received(conn, c, role, bytes) : 0;
@@ -265,7 +281,7 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 	/* Before anything is watched as well: who began to listen after /proc was read is known from here alone. */
 	if (to == TCP_LISTEN)
 		set_bit(&listening, PORT_OF(sk));
-	struct control *c = active();
+	struct control *c = alive();
 	if (!c)
 		return 0;
 	if (to == TCP_LISTEN) {
@@ -286,7 +302,7 @@ SEC("tp_btf/inet_sock_set_state") int on_inet_sock_set_state(u64 *ctx)
 	struct conn *conn = e ? conn_of(e->conn) : 0;
 	if (!conn || (ROLE(conn, e) != CLIENT && !conn->far))
 		return 0;
-	if (conn->phase == ANSWERED)
+	if (conn->phase == ANSWERED && conn->window == c->window && c->on != SHUT)
 		finish(conn);
 	/* The other end may take its time until it closes as well. */
 	if (to != TCP_CLOSE)
@@ -380,7 +396,7 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 	struct control *c = active();
 	if (!c)
 		return 0;
-	struct thread *from = thread_of(prev->pid), *to = thread_of(next->pid);
+	struct thread *from = place_of(prev->pid), *to = place_of(next->pid);
 	int known_one = from != 0;
 	/* The verifier wants pointers compared one by one; the compiler would join them. */
 	asm volatile("" : "+r"(known_one));
@@ -389,6 +405,11 @@ INLINE int switched(u64 preempted, struct task_struct *prev, struct task_struct 
 	u64 now = monotonic_ns(), stolen = steal_of(prev);
 	if (tells_steal() && !c->steal)
 		c->steal = 1;
+	u32 window = c->window;
+	if (from && from->window != window)
+		from = known_from(from, window, stolen, now);
+	if (to && to->window != window)
+		to = known_from(to, window, stolen, now);
 	if (from) {
 		s32 call = NO_CALL;
 		u32 new = RUNNABLE;
@@ -511,7 +532,7 @@ SEC("tp_btf/signal_generate") int on_signal_generate(u64 *ctx)
 {
 	s32 signal = ctx[0];
 	struct task_struct *task = (void *)ctx[2];
-	if (signal < SIGSTOP || signal > SIGTTOU || !active())
+	if (signal < SIGSTOP || signal > SIGTTOU || !alive())
 		return 0;
 	struct who by = { .pid = CURRENT, .call = signal, .cpu = this_cpu() };
 	current_name(by.name, sizeof(by.name));
@@ -576,10 +597,10 @@ SEC("tp_btf/sched_process_exit") int on_sched_process_exit(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	s32 pid = task->pid;
-	struct control *c = active();
+	struct control *c = alive();
 	if (!c)
 		return 0;
-	struct thread *t = thread_of(pid);
+	struct thread *t = place_of(pid);
 	if (t)
 		forget(t, pid);
 	return 0;
@@ -588,7 +609,7 @@ SEC("tp_btf/sched_process_exit") int on_sched_process_exit(u64 *ctx)
 SEC("tp_btf/sched_process_fork") int on_sched_process_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	struct control *c = active();
+	struct control *c = alive();
 	if (!c || !(c->follow & PROCESSES))
 		return 0;
 	s32 from = parent->tgid, process = child->tgid;
@@ -657,6 +678,9 @@ INLINE int interrupt(int begins, int soft)
 INLINE int hard_interrupt(s32 which)
 {
 	u32 zero = 0;
+	/* That one is over is always noted, whether a window has closed meanwhile or not. */
+	if (which && !active())
+		return 0;
 	struct context *context = map_lookup(&contexts, &zero);
 	if (context)
 		context->hard = which;
@@ -670,6 +694,8 @@ SEC("tp_btf/irq_handler_exit") int on_irq_handler_exit(void) { return hard_inter
 INLINE int softirq(u64 *ctx, int begins)
 {
 	u32 zero = 0, which = ctx[0];
+	if (begins && !active())
+		return 0;
 	struct context *context = map_lookup(&contexts, &zero);
 	if (!context)
 		return 0;

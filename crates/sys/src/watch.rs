@@ -63,6 +63,12 @@ const SEND_BEGINS: &str = "tcp_sendmsg_locked";
 /// Those that copy the first bytes of what is sent have a second program, which does so.
 const COPYING: [&str; 2] = [SEND_BEGINS, "sk_data_ready"];
 
+/// What `on` of the programs can be.
+const OFF: u32 = 0;
+const SHUT: u32 = 1;
+const CLOSING: u32 = 2;
+const OPEN: u32 = 3;
+
 const ON: usize = 0;
 const FOLLOW: usize = 4;
 const EPOCH: usize = 8;
@@ -76,10 +82,12 @@ const STEAL: usize = 64;
 const DATAGRAMS: usize = 68;
 const ADDRESSES: usize = 72;
 const AMBIGUOUS: usize = 76;
-const CALL_KINDS: usize = 80;
+const WINDOW: usize = 80;
+const CALL_KINDS: usize = 88;
 const CALLS: usize = 512;
 const HOLES: usize = CALL_KINDS + CALLS + 8;
-const CONTROL_SIZE: usize = HOLES + 8;
+const UNDER_WAY: usize = HOLES + 8;
+const CONTROL_SIZE: usize = UNDER_WAY + 8;
 /// Bits of `follow`.
 const PROCESSES: u32 = 1;
 const CGROUPS: u32 = 2;
@@ -91,7 +99,7 @@ pub const SERVICES: usize = 32;
 const SLOW: usize = 0;
 const EVERY: usize = 8;
 const COUNTS: usize = 16;
-const HISTOGRAM: usize = 64;
+const HISTOGRAM: usize = 80;
 const SERVICE_SIZE: usize = HISTOGRAM + Times::BUCKETS * 8;
 
 const PORTS_SIZE: usize = (1 << 16) / 8;
@@ -144,6 +152,8 @@ pub struct Wanted<'a> {
 pub struct Watch {
     ebpf: Ebpf,
     loaded: Loaded,
+    /// Without the tracepoints that are there since kernel 6.3.
+    older: bool,
     datagrams: Extra,
     addresses: Extra,
     control: Mapping,
@@ -205,6 +215,7 @@ impl Watch {
             };
             return Err(Refusal::Other(format!("this kernel lacks {instead}{} ({why})", names(&needed))));
         }
+        let older = !newer.is_empty();
         missing.extend(newer);
         let control = mapped(&ebpf, "control", CONTROL_SIZE)?;
         let services = mapped(&ebpf, "services", SERVICES * SERVICE_SIZE)?;
@@ -224,8 +235,20 @@ impl Watch {
         let silent = missing.iter().any(|(name, _)| *name == SEND_BEGINS);
         control.u32_at(SILENT).store(u32::from(silent), Ordering::Relaxed);
         let filling = filling([&rows, &events]).map_err(|error| other(&error))?;
-        let mut watch =
-            Self { ebpf, loaded, datagrams, addresses, control, services, ports, listening, rows, events, filling };
+        let mut watch = Self {
+            ebpf,
+            loaded,
+            older,
+            datagrams,
+            addresses,
+            control,
+            services,
+            ports,
+            listening,
+            rows,
+            events,
+            filling,
+        };
         calls().into_iter().for_each(|(call, _, kind)| watch.set_kind(call, kind));
         // Until somebody says otherwise, every request has a row.
         (0..SERVICES).for_each(|service| watch.set_sampling(service as u32, u64::MAX, 1));
@@ -265,7 +288,37 @@ impl Watch {
 
     /// Recording on or off.
     pub fn switch(&self, on: bool) {
-        self.control.u32_at(ON).store(u32::from(on), Ordering::SeqCst);
+        self.control.u32_at(ON).store(if on { OPEN } else { OFF }, Ordering::SeqCst);
+    }
+
+    /// Follows requests that begin from now on. What a thread or a connection did before the window is not known.
+    pub fn open_window(&self) {
+        self.control.u32_at(UNDER_WAY).store(0, Ordering::SeqCst);
+        let window = self.control.u32_at(WINDOW);
+        // 0 says that there was no window yet.
+        window.store(window.load(Ordering::Relaxed).wrapping_add(1).max(1), Ordering::SeqCst);
+        self.switch(true);
+    }
+
+    /// Follows the requests that are under way to their end, and none that begins.
+    pub fn close_window(&self) {
+        self.control.u32_at(ON).store(CLOSING, Ordering::SeqCst);
+    }
+
+    /// Follows nothing: what servers receive is counted.
+    pub fn shut_window(&self) {
+        self.control.u32_at(ON).store(SHUT, Ordering::SeqCst);
+    }
+
+    /// Requests that began in this window and are not over. 0 before there was a window.
+    pub fn under_way(&self) -> u32 {
+        self.control.u32_at(UNDER_WAY).load(Ordering::Relaxed)
+    }
+
+    /// Whether requests can be followed in windows of time: not where what waits at a datagram socket is followed by its place in a queue,
+    /// and not where a kernel tells of what was read by a place in the stream (before 6.3).
+    pub fn has_windows(&self) -> bool {
+        self.control.u32_at(DATAGRAMS).load(Ordering::Relaxed) == 0 && !self.older
     }
 
     /// What it means to block in a call, and whether a packet may be its work.
@@ -356,7 +409,7 @@ impl Watch {
         let (port, process, host) = server(key);
         let datagrams = key[2] >> 32 != 0;
         let times = (0..Times::BUCKETS).map(|n| (n as u16, bucket(n))).filter(|(_, count)| *count > 0).collect();
-        let [requests, torn, incomplete, in_flight, unasked] = [0, 1, 2, 3, 4].map(count);
+        let [requests, torn, incomplete, in_flight, unasked, followed, missed] = [0, 1, 2, 3, 4, 5, 6].map(count);
         let times = Times(times);
         ServiceCounts {
             service: number,
@@ -370,6 +423,8 @@ impl Watch {
             in_flight,
             unasked,
             framed: 0,
+            followed,
+            missed,
             times,
         }
     }

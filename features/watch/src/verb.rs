@@ -82,6 +82,9 @@ pub(crate) struct Arguments {
     /// Requests that take at least this long are slow [default: those around p99]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     slow: Option<u64>,
+    /// Follow every request, whatever it costs: else above 10,000 a second only those in windows of time, and the others are counted
+    #[arg(long)]
+    all: bool,
     /// List the N slowest requests of each server
     #[arg(long, value_name = "N", value_parser = typed::number)]
     slowest: Option<u32>,
@@ -174,6 +177,7 @@ impl Arguments {
             time: Duration::from_nanos(time),
             rows: self.rows,
             slow_ns: self.slow.unwrap_or(0),
+            all: self.all,
             slowest: self.slowest.unwrap_or(0),
             gates: self.fail_if.clone(),
             framing: (!self.no_payload).then_some(self.framing),
@@ -205,7 +209,7 @@ impl msgpath_verbs::verb::Verb for Arguments {
     const NAME: &str = "watch";
     const GROUP: Group = Group::Understand;
     const SHORT: Option<(&str, &str)> =
-        Some(("pid port comm cgroup time slow slowest framing no-payload report fail-if json", ""));
+        Some(("pid port comm cgroup time slow all slowest framing no-payload report fail-if json", ""));
 
     fn run(&self, words: Vec<String>) -> Result<ExitCode> {
         run(self, words)

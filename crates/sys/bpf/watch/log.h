@@ -31,11 +31,13 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 	int asks = conn->logged || conn->clean == CLEAN || conn->turns % 16 == 0;
 	u32 *found = asks && conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
 	u32 verdict = found ? *found : 0;
+	if (verdict == UNKNOWN)
+		conn->paired = conn->several = 0;
 	if (conn->logged) {
 		if (verdict == SEVERAL)
-			conn->paired = 1;
+			conn->paired = conn->several = 1;
 		if (verdict == UNKNOWN || verdict == ONE || (!conn->paired && conn->turns - conn->since >= LOOKED_AT))
-			conn->logged = conn->paired = 0;
+			conn->logged = conn->paired = conn->several = 0;
 		if (verdict == ONE)
 			map_delete(&verdicts, &conn->id);
 		return;

@@ -308,6 +308,7 @@ NOINLINE struct conn *conn_between(struct sock *sk, struct key *key, u32 side, u
 		}
 		conn->id = number;
 		conn->t_ready = monotonic_ns();
+		conn->window = c->window - (c->on == SHUT);
 		conn->other = side ? key->a : key->b;
 		conn->datagrams = datagrams;
 		conn->net[side & 1] = net;
@@ -383,7 +384,51 @@ INLINE struct end *end_of(struct sock *sk, struct control *c, int mine)
 /* What happens at a socket; but for the first one the current thread does it. */
 enum { ARRIVES, READS, SENDS };
 
-/* The connection of a socket, where it is watched, and which end this is. */
+/* Begins to be followed in this window: what happened on it since an earlier one nobody saw. */
+INLINE void joins(struct conn *conn, struct control *c)
+{
+	if (conn->phase != IDLE)
+		incomplete(conn);
+	conn->window = c->window;
+	conn->asked = conn->got = 0;
+	conn->hands = conn->done_is = conn->nagled = conn->signs = conn->clean = conn->excused = 0;
+	conn->logged = 0;
+	conn->paired = conn->several;
+	conn->joined = 1;
+}
+
+INLINE void finish(struct conn *conn);
+INLINE void leave_window(struct conn *conn, struct control *c);
+
+INLINE void miss(struct conn *conn)
+{
+	u32 number = conn->service - 1;
+	struct service *s = conn->service ? map_lookup(&services, &number) : 0;
+	if (s)
+		COUNT(s->missed);
+}
+
+/* Whether it is followed in this window, where that is not plain: it was not so far, or the window closes. */
+NOINLINE int takes_part(u64 id, struct control *c, int what, u32 role)
+{
+	struct conn *conn = conn_of(id);
+	if (!conn)
+		return 0;
+	if (conn->window != c->window && c->on == OPEN) {
+		joins(conn, c);
+		return 1;
+	}
+	int begins = (role == CLIENT && what == SENDS) || (role == SERVER && what == ARRIVES);
+	if (conn->window == c->window && conn->phase != IDLE && !(conn->phase == ANSWERED && begins))
+		return 1;
+	if (conn->window == c->window)
+		leave_window(conn, c);
+	if (role == SERVER && what == READS)
+		miss(conn);
+	return 0;
+}
+
+/* The connection of a socket, where it is watched and followed now, and which end this is. */
 INLINE struct conn *conn_at(struct sock *sk, struct control *c, int what, u32 *role)
 {
 	struct end *e = end_of(sk, c, what != ARRIVES);
@@ -396,6 +441,8 @@ INLINE struct conn *conn_at(struct sock *sk, struct control *c, int what, u32 *r
 		serves(conn, e->side, what == SENDS ? 2 - e->side : e->side + 1, inet ? PORT_OF(sk) : 0, inet ? FAR_PORT(sk) : 0);
 	}
 	*role = ROLE(conn, e);
+	if ((conn->window != c->window || c->on != OPEN) && !takes_part(conn->id, c, what, *role))
+		return 0;
 	return conn;
 }
 

@@ -3,12 +3,22 @@
 #pragma once
 #include "types.h"
 
-INLINE struct thread *thread_of(s32 pid)
+/* Whatever is known of it, be it from an earlier window. */
+INLINE struct thread *place_of(s32 pid)
 {
 	u32 word = (u32)pid / 4;
 	u64 *four = pid > 0 ? map_lookup(&places, &word) : 0;
 	u32 place = four ? *four >> (u32)pid % 4 * 16 & 0xffff : 0;
 	return place ? map_lookup(&threads, &place) : 0;
+}
+
+/* Known since this window began. */
+INLINE struct thread *thread_of(s32 pid)
+{
+	u32 zero = 0;
+	struct control *c = map_lookup(&control, &zero);
+	struct thread *t = place_of(pid);
+	return c && t && t->window == c->window ? t : 0;
 }
 
 /* Makes a place that of a thread, or takes it away. */
@@ -92,6 +102,7 @@ NOINLINE struct thread *get_to_know(struct control *c, s32 pid)
 		t->history[t->changes++ % HISTORY] = t->since << PART_BITS | RAN;
 		t->tgid = PROCESS;
 		t->stolen = steal_here();
+		t->window = c->window;
 		current_name(t->name, sizeof(t->name));
 		set_place(pid, place, 1);
 		return t;
@@ -100,11 +111,34 @@ NOINLINE struct thread *get_to_know(struct control *c, s32 pid)
 	return 0;
 }
 
+INLINE int lock(struct thread *t);
+INLINE void unlock(struct thread *t);
+
+/* What it did between two windows nobody saw. It has a CPU now. 0: it is changing. */
+NOINLINE struct thread *known_from(struct thread *t, u32 window, u64 stolen, u64 now)
+{
+	s32 process = t->tgid;
+	if (!lock(t))
+		return 0;
+	__builtin_memset(&t->since, 0, __builtin_offsetof(struct thread, window) - __builtin_offsetof(struct thread, since));
+	__builtin_memset(t->history, 0, sizeof(t->history));
+	t->tgid = process;
+	t->state = ON_CPU;
+	t->since = now;
+	t->stolen = stolen;
+	t->history[t->changes++ % HISTORY] = now << PART_BITS | RAN;
+	t->window = window;
+	unlock(t);
+	return t;
+}
+
 /* The current thread, known from now on. */
 INLINE struct thread *own(struct control *c)
 {
 	s32 pid = CURRENT;
-	struct thread *t = thread_of(pid);
+	struct thread *t = place_of(pid);
+	if (t && t->window != c->window)
+		return known_from(t, c->window, steal_here(), monotonic_ns());
 	return t || pid <= 0 ? t : get_to_know(c, pid);
 }
 

@@ -24,6 +24,23 @@ INLINE u32 bucket_of(u64 ns)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
+/* Requests under way, while windows are there: a window that closes waits for them. */
+INLINE void is_under_way(struct conn *conn, struct control *c)
+{
+	if (!c->window || conn->open == c->window)
+		return;
+	conn->open = c->window;
+	COUNT(c->open);
+}
+
+INLINE void is_over(struct conn *conn, struct control *c)
+{
+	if (!conn->open || conn->open != c->window)
+		return;
+	conn->open = 0;
+	__sync_fetch_and_add(&c->open, -1);
+}
+
 /* The turn is over: it is counted, and written where it was slow or its turn to be sampled. */
 APART int finish_turn(u64 id)
 {
@@ -32,6 +49,7 @@ APART int finish_turn(u64 id)
 	if (!c || !conn)
 		return 0;
 	conn->phase = IDLE;
+	is_over(conn, c);
 	conn->turns++;
 	conn->clean++;
 	u32 number = conn->service - 1;
@@ -72,6 +90,17 @@ APART int finish_turn(u64 id)
 
 INLINE void finish(struct conn *conn) { finish_turn(conn->id); }
 
+/* Nothing is under way on it, and it is not followed further in this window. */
+INLINE void leave_window(struct conn *conn, struct control *c)
+{
+	if (conn->phase == ANSWERED)
+		finish(conn);
+	if (LOGGED(conn))
+		log_gone(conn->id, monotonic_ns());
+	conn->logged = 0;
+	conn->window = c->window - 1;
+}
+
 /* The server has sent what nobody had asked for. */
 INLINE void unasked(struct conn *conn)
 {
@@ -88,6 +117,9 @@ INLINE void incomplete(struct conn *conn)
 	if (s && !conn->paired)
 		COUNT(s->incomplete);
 	conn->phase = IDLE;
+	struct control *c = alive();
+	if (c)
+		is_over(conn, c);
 }
 
 /* ---- data on its way ---- */
@@ -123,7 +155,8 @@ INLINE void request_begins(struct conn *conn, struct control *c, u64 now, int bo
 {
 	conn->phase = SENT;
 	conn->t_sent = now;
-	conn->nagled = 0;
+	conn->nagled = conn->joined = 0;
+	is_under_way(conn, c);
 	UNROLL for (int i = 0; i < HEAD / 8; i++)
 		((u64 *)conn->row.head)[i] = 0;
 	begin_log(conn, c, born);
@@ -206,6 +239,10 @@ INLINE void request_read(struct conn *conn, struct control *c, struct thread *t,
 	s32 pid = t->pid;
 	if (!conn->service)
 		conn->service = service_of(conn, c, t->tgid, 0);
+	u32 number = conn->service - 1;
+	struct service *s = map_lookup(&services, &number);
+	if (s)
+		COUNT(s->followed);
 	conn->got += bytes;
 	if (conn->phase == SERVED)
 		row->bytes_there += bytes;
@@ -345,6 +382,9 @@ INLINE void reply_read(struct conn *conn, struct thread *t, u64 now, u32 bytes)
 	row->total = until(row->t0, now, row);
 	conn->t_first = now;
 	conn->phase = ANSWERED;
+	struct control *c = active();
+	if (c)
+		is_over(conn, c);
 }
 
 /* ---- the other end is on another host ---- */
@@ -404,6 +444,7 @@ INLINE void reply_left(struct conn *conn, struct control *c, u64 now, u32 bytes)
 		nobody(&row->client, &row->client_process, row->client_name);
 		conn->t_first = now;
 		conn->phase = ANSWERED;
+		is_over(conn, c);
 	}
 	row->total = until(row->t0, now, row);
 }

@@ -99,6 +99,7 @@ struct thread {
 	u32 put_off;             /* requests that it has read and not answered before it turned to others */
 	u32 takes_over;          /* it has answered what another thread had read */
 	struct mark served;      /* what it had done when it did something last as a server; only where one of the two above is set */
+	u32 window;              /* what is above is known since this window began */
 	char name[16];
 	u64 history[HISTORY];    /* when a part of its time began, and which in the lowest bits; 0: nothing yet */
 } __attribute__((aligned(64)));
@@ -167,6 +168,9 @@ struct conn {
 
 	u32 phase;
 	u32 turns;
+	u32 window;              /* it was followed last in this one */
+	u32 joined;              /* and no request has begun in it since: one may be under way */
+	u32 open;                /* the window whose open requests have its request; 0: none has */
 	u64 asked, got;          /* bytes that the client has sent and the server has received */
 	u64 t_sent, t_out, t_ready, t_first;
 	s32 reader[2];           /* the threads that received last, by role */
@@ -179,6 +183,7 @@ struct conn {
 
 	/* The log of the connection. */
 	u32 begun;               /* a turn has begun */
+	u32 several;             /* several requests were in flight when its log was looked at last */
 	u32 ever;                /* they were logged before */
 	u32 since;               /* the turn from which on they are */
 	u32 out_of_turn, signs;  /* signs of several requests in flight: in all, and since the log was begun */
@@ -272,7 +277,9 @@ enum { UNKNOWN = 1, SEVERAL, ONE };
 struct service {
 	u64 slow;                /* requests that take so long have a row */
 	u64 every;               /* and one in so many of the others */
-	u64 requests, torn, incomplete, in_flight, unasked, unused;
+	u64 requests, torn, incomplete, in_flight, unasked;
+	u64 followed, missed;    /* times that it received data: while requests were followed, and while they were not */
+	u64 unused;
 	u64 histogram[BUCKETS];
 };
 #define SERVICES 32
@@ -286,6 +293,12 @@ struct service {
 /* Bits of `addresses`. */
 #define WANTED 1
 #define TOLD 2
+
+/*
+ * Requests are followed in windows of time where there are more than can be paid for. Between them nothing is done but to count how often a
+ * server receives data. When a window closes the requests under way are followed to their end, and none begins.
+ */
+enum { OFF, SHUT, CLOSING, OPEN };
 
 struct control {
 	u32 on;
@@ -303,9 +316,13 @@ struct control {
 	u32 datagrams;           /* a datagram socket is watched */
 	u32 addresses;           /* where datagrams go: WANTED to be known, TOLD */
 	u32 ambiguous;           /* pairs of addresses of datagrams that hosts in several network namespaces have */
+	u32 window;              /* its number; 0: there was none so far, every request is followed */
+	u32 unused;
 	u8 kinds[CALLS];         /* of the calls by their numbers, and whether one sends */
 	u64 told;                /* when whoever reads was last woken for a new connection */
 	u64 holes;               /* events that found no room */
+	u32 open;                /* requests under way that began in this window; apart from what is read often */
+	u32 unused_too;
 };
 
 MAP(control, ARRAY, MMAPABLE, 1, u32, struct control);
@@ -356,11 +373,20 @@ const volatile u32 unix_sockets = 1;
 /* Whether sockets are watched by their cgroups: to verify the way up from each took half of the time that loading took. */
 const volatile u32 by_cgroup = 1;
 
-INLINE struct control *active(void)
+/* Something is watched. */
+INLINE struct control *alive(void)
 {
 	u32 zero = 0;
 	struct control *c = map_lookup(&control, &zero);
 	return c && c->on ? c : 0;
+}
+
+/* Requests are followed now. */
+INLINE struct control *active(void)
+{
+	u32 zero = 0;
+	struct control *c = map_lookup(&control, &zero);
+	return c && c->on >= CLOSING ? c : 0;
 }
 
 INLINE void set_bit(void *map, u32 number)

@@ -48,9 +48,11 @@ fn outcome(gate: &Gate, slices: &[Slice], number: u32, server: &WatchedServer) -
 fn level(watched: Watched, slices: &[Slice], number: u32) -> Result<Level, String> {
     let of =
         |slice: &Slice| slice.times.iter().find(|(service, _)| *service == number).map(|(_, times)| histogram(times));
-    let parts: Vec<(u64, SparseHistogram)> =
-        slices.iter().map(|slice| (slice.ns, of(slice).unwrap_or_default())).collect();
-    let timed: Vec<&SparseHistogram> = parts.iter().map(|(_, times)| times).filter(|times| times.total() > 0).collect();
+    let left = |slice: &Slice| slice.not_followed.iter().find(|(service, _)| *service == number).map_or(0, |(_, n)| *n);
+    let parts: Vec<(u64, SparseHistogram, u64)> =
+        slices.iter().map(|slice| (slice.ns, of(slice).unwrap_or_default(), left(slice))).collect();
+    let timed: Vec<&SparseHistogram> =
+        parts.iter().map(|(_, times, _)| times).filter(|times| times.total() > 0).collect();
     let count = if watched == Watched::Rate { parts.len() } else { timed.len() };
     if count < MIN_ROUNDS_FOR_CLAIMS as usize {
         return Err(format!(
@@ -62,8 +64,9 @@ fn level(watched: Watched, slices: &[Slice], number: u32) -> Result<Level, Strin
         Watched::Quantile(p) => return of_quantiles(&timed, &cuts, &[p], SEED).remove(0),
         Watched::Mean => timed.iter().map(|times| times.mean().map(f64::ln)).collect(),
         Watched::Rate => {
-            let rate =
-                |(ns, times): &(u64, SparseHistogram)| (times.total() as f64 / (*ns).max(1) as f64 * 1e9).max(1e-3);
+            let rate = |(ns, times, left): &(u64, SparseHistogram, u64)| {
+                ((times.total() + left) as f64 / (*ns).max(1) as f64 * 1e9).max(1e-3)
+            };
             Some(parts.iter().map(|part| rate(part).ln()).collect())
         }
         _ => None,
@@ -90,6 +93,7 @@ mod tests {
         let part = |part: usize| Slice {
             ns: 250_000_000,
             times: vec![(2, Times((0..40).map(|n| (Times::bucket(19_000 + n * 50), 25 + part as u64 % 3)).collect()))],
+            ..Slice::default()
         };
         let slices: Vec<Slice> = (0..slices).map(part).collect();
         let gates: Vec<Gate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();

@@ -31,9 +31,11 @@ pub use tail::CODE as TAIL;
 pub use usual::CODE as USUAL;
 pub use verify::verify_watched;
 
-use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, Watched, name_of, named};
+use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, Watched, Windows, name_of, named};
 use bands::Bands;
 use culprits::Known;
+use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
+use msgpath_stats::level::{cuts, of_values};
 
 /// The codes of all sentences.
 pub const CODES: [&str; 4] = [findings::CODE, unsplit::CODE, usual::CODE, tail::CODE];
@@ -84,12 +86,31 @@ pub struct WatchSummary {
     pub servers: Vec<WatchedServer>,
     /// What watching cost.
     pub cost: Option<WatchingCost>,
+    /// Windows of time in which requests were followed, because there were more than can be paid for; none: all were.
+    pub windows: Option<WatchingWindows>,
     /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; none: the kernel does not tell.
     pub stolen: Option<f64>,
     /// The kernel tells of single CPUs what the hypervisor takes, so that it is a stage of the server's work.
     pub steal_split: bool,
     /// What the result was to be held to.
     pub gates: Vec<RunGate>,
+}
+
+/// Windows of time in which requests were followed.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct WatchingWindows {
+    pub count: u64,
+    /// How long one was, ns.
+    pub mean_ns: f64,
+    /// Share of the time that they are of, 0 to 1.
+    pub share: f64,
+    /// Requests that began in one and took at most so long were followed to their end, ns.
+    pub followed_ns: u64,
+    /// Windows that were compared with the time beside them.
+    pub pairs: u64,
+    /// Share of the servers' throughput that following took while a window was open, and the ends of its 95 % interval, 0 to 1; below 0:
+    /// more was received. None: too few windows.
+    pub lost: Option<[f64; 3]>,
 }
 
 /// One server: a listening port, or a process with Unix sockets.
@@ -109,7 +130,9 @@ pub struct WatchedServer {
     pub clients: Vec<String>,
     /// Requests that were split.
     pub requests: u64,
-    /// Requests a second.
+    /// Requests that came when none was followed, estimated from how often the server received data.
+    pub not_followed: u64,
+    /// Requests a second, those that were not followed among them.
     pub per_second: f64,
     /// Requests that were not seen from beginning to end.
     pub incomplete: u64,
@@ -287,6 +310,7 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
         steal_split: end.steal_split,
         servers: servers.into_iter().map(|(_, server)| server).collect(),
         cost: end.cost.map(|cost| cost_of(&cost, end.duration_ns)),
+        windows: end.windows.as_ref().map(windows_of),
     }
 }
 
@@ -313,6 +337,25 @@ fn cost_of(cost: &WatchCost, duration_ns: u64) -> WatchingCost {
         runs_per_request: each(cost.runs),
         programs: (cost.window_ns > 0).then(|| cost.programs_ns as f64 / cost.window_ns as f64),
         reader: cost.reader_ns as f64 / duration_ns.max(1) as f64,
+    }
+}
+
+/// The windows, and what following took of the servers' throughput: the mean of its logarithms, as rates go.
+fn windows_of(windows: &Windows) -> WatchingWindows {
+    let share = windows.open_ns as f64 / windows.of_ns.max(1) as f64;
+    let logarithms: Vec<f64> = windows.kept.iter().filter(|kept| **kept > 0.0).map(|kept| kept.ln()).collect();
+    let lost = (logarithms.len() >= MIN_ROUNDS_FOR_CLAIMS as usize).then(|| {
+        let level = of_values(&logarithms, &cuts(&vec![0; logarithms.len()]));
+        let (low, high) = level.interval();
+        [level.at, high, low].map(|ln| 1.0 - ln.exp())
+    });
+    WatchingWindows {
+        count: windows.count,
+        mean_ns: windows.open_ns as f64 / windows.count.max(1) as f64,
+        share,
+        followed_ns: windows.followed_ns,
+        pairs: logarithms.len() as u64,
+        lost,
     }
 }
 
@@ -350,7 +393,8 @@ fn server(
         datagrams: counts.datagrams,
         clients: most(rows.iter().map(|row| &row.client_name), CLIENTS).into_iter().map(client).collect(),
         requests: counts.requests,
-        per_second: if seconds > 0.0 { counts.requests as f64 / seconds } else { 0.0 },
+        not_followed: counts.not_followed(),
+        per_second: if seconds > 0.0 { (counts.requests + counts.not_followed()) as f64 / seconds } else { 0.0 },
         incomplete: counts.incomplete,
         torn: counts.torn,
         in_flight: counts.in_flight,

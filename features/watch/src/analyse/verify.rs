@@ -68,7 +68,8 @@ mod tests {
         watched.header.slowest = 3;
         let end = watched.end.as_mut().unwrap();
         end.rows_kept = watched.rows.len() as u64;
-        end.slices = vec![Slice { ns: 3_000_000_000, times: vec![(0, end.services[0].times.clone())] }];
+        end.slices =
+            vec![Slice { ns: 3_000_000_000, times: vec![(0, end.services[0].times.clone())], ..Slice::default() }];
         let stored = serde_json::to_vec(&summarise(&watched, Choice::asked(&watched.header))).unwrap();
         (watched, stored)
     }

@@ -37,7 +37,7 @@ impl Exposition for WatchMetrics {
                 (labels([("run", self.run.as_str()), ("server", name.as_str()), ("port", port.as_str())]), counts)
             })
             .collect();
-        let counters: [(&str, &str, OfServer); 6] = [
+        let counters: [(&str, &str, OfServer); 7] = [
             ("msgpath_watched_requests", "Requests that were split.", |counts| counts.requests),
             ("msgpath_watched_framed", "Those that were told apart by their protocol.", |counts| counts.framed),
             ("msgpath_watched_incomplete", "Requests not seen from beginning to end.", |counts| counts.incomplete),
@@ -45,6 +45,11 @@ impl Exposition for WatchMetrics {
             ("msgpath_watched_in_flight", "Turns with several requests in flight, not paired.", |counts| {
                 counts.in_flight
             }),
+            (
+                "msgpath_watched_not_followed",
+                "Requests that were not followed, estimated.",
+                ServiceCounts::not_followed,
+            ),
             ("msgpath_watched_unasked", "Data from servers that nobody had asked for.", |counts| counts.unasked),
         ];
         for (name, help, of) in counters {

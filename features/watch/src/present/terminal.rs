@@ -1,10 +1,10 @@
 //! `watch`: programs that nobody changed, where the time of their requests goes, and the live view while they are watched.
 
-use msgpath_core::units::{per_second, three_digits};
+use msgpath_core::units::{Glyphs, per_second, three_digits};
 use msgpath_core::watch::{RequestRow, ServiceCounts, Stage};
 use msgpath_present::terminal::{Align, Page, Paint, Span, Style, Table, bar_of, width};
 
-use crate::analyse::{CAUSE, SlowRequest, WatchSummary, WatchedServer, connections};
+use crate::analyse::{CAUSE, SlowRequest, WatchSummary, WatchedServer, WatchingWindows, connections};
 use crate::record::named;
 
 /// Servers that are shown in full; the others in a line.
@@ -80,12 +80,27 @@ fn head(server: &WatchedServer) -> String {
         if server.clients.is_empty() { String::new() } else { format!(", from {}", server.clients.join(", ")) };
     let process =
         if server.host.is_empty() { format!("(process {})", server.process) } else { "(another host)".to_owned() };
+    let all = server.requests + server.not_followed;
+    let requests = if server.not_followed == 0 {
+        format!("{all} requests")
+    } else {
+        format!(
+            "about {} requests, one in {} followed",
+            rounded(all),
+            three_digits(all as f64 / server.requests.max(1) as f64)
+        )
+    };
     format!(
-        "{} {process}, {port}: {} requests, {}{clients}",
+        "{} {process}, {port}: {requests}, {}{clients}",
         if server.name.is_empty() { "?" } else { &server.name },
-        server.requests,
         per_second(server.per_second),
     )
+}
+
+/// Three digits of a count that was estimated.
+fn rounded(count: u64) -> u64 {
+    let unit = 10_u64.pow(count.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    count.saturating_add(unit / 2) / unit * unit
 }
 
 fn in_full(page: &mut Page, server: &WatchedServer) {
@@ -284,7 +299,13 @@ fn evidence(page: &mut Page, summary: &WatchSummary) {
             format!("the hypervisor took {} % of the CPUs' time meanwhile: {whose}", three_digits(100.0 * stolen));
         page.text(2, &text, Paint::Yellow);
     }
+    if let Some(windows) = &summary.windows {
+        page.text(2, &in_windows(windows, glyphs), Paint::Dim);
+    }
     let text = match &summary.cost {
+        Some(cost) if summary.windows.is_some() => {
+            format!("reading its logs costs {} % of one CPU", three_digits(cost.reader * 100.0))
+        }
         Some(cost) => {
             let each =
                 cost.ns_per_request.map_or_else(String::new, |ns| format!(", at most {} a request", glyphs.time(ns)));
@@ -300,6 +321,35 @@ fn evidence(page: &mut Page, summary: &WatchSummary) {
         None => "what watching costs: n/a, the kernel counts it only for CAP_SYS_ADMIN".into(),
     };
     page.text(2, &text, Paint::Dim);
+}
+
+/// What was followed where not all could be, and what that took.
+fn in_windows(windows: &WatchingWindows, glyphs: Glyphs) -> String {
+    let percent = |share: f64| three_digits(100.0 * share);
+    let lost = match windows.lost {
+        None => "what that took of the throughput: n/a, too few windows to compare".to_owned(),
+        Some([_, low, high]) if low <= 0.0 => {
+            let most = percent((high * windows.share).max(0.0));
+            format!("what that took of the throughput cannot be told from nothing, at most {most} % of it")
+        }
+        Some([lost, low, high]) => format!(
+            "that took {} % of the throughput ({} to {} %; in the windows {} %, {} of them against the time beside each), and what the \
+             programs take that only count",
+            percent(lost * windows.share),
+            percent(low * windows.share),
+            percent(high * windows.share),
+            percent(lost),
+            windows.pairs,
+        ),
+    };
+    format!(
+        "More requests than can be followed at a low price: those that began in {} windows of {}, {} % of the time, and were over {} later, \
+         stand for all. Slow ones are as seldom followed; --all follows every one. {lost}",
+        windows.count,
+        glyphs.time(windows.mean_ns),
+        percent(windows.share),
+        glyphs.time(windows.followed_ns as f64),
+    )
 }
 
 /// A line for each server, while programs are watched: what was counted so far, and where the rows of the last second went; and one for its
@@ -350,7 +400,6 @@ pub(crate) fn watching(seconds: f64, services: &[ServiceCounts], rows: &[Request
 mod tests {
     use super::*;
     use crate::present::fixture::watched as summary;
-    use msgpath_core::units::Glyphs;
     use msgpath_core::watch::Times;
 
     #[test]

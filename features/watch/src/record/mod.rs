@@ -25,7 +25,7 @@ use msgpath_sys::files::{open_regular, read_regular};
 pub(crate) use export::parquet;
 pub(crate) use export::{csv, perfetto};
 pub use requests::Requests;
-pub use schema::{Process, Runtime, SCHEMA, Slice, WatchCost, WatchEnd, WatchHeader, flag, name_of, named};
+pub use schema::{Process, Runtime, SCHEMA, Slice, WatchCost, WatchEnd, WatchHeader, Windows, flag, name_of, named};
 
 /// What was watched, within the folder.
 pub const WATCH_FILE: &str = "watch.json";

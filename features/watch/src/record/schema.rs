@@ -78,6 +78,23 @@ pub struct Slice {
     pub ns: u64,
     /// Times of the requests that ended in it, by server.
     pub times: Vec<(u32, Times)>,
+    /// Requests that were not followed, by server, estimated from how often it received data.
+    #[serde(default)]
+    pub not_followed: Vec<(u32, u64)>,
+}
+
+/// Windows of time in which requests were followed, because there were more than can be paid for.
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Windows {
+    pub count: u64,
+    /// How long they were together, ns.
+    pub open_ns: u64,
+    /// From the beginning of the first to the end, ns.
+    pub of_ns: u64,
+    /// Requests that began in a window and took at most so long were followed to their end, ns.
+    pub followed_ns: u64,
+    /// How often the servers received data a second within a window, divided by the mean of the times beside it: for each window.
+    pub kept: Vec<f64>,
 }
 
 /// What watching cost.
@@ -148,6 +165,9 @@ pub struct WatchEnd {
     /// The time in parts of the same length.
     #[serde(default)]
     pub slices: Vec<Slice>,
+    /// `None`: every request was followed.
+    #[serde(default)]
+    pub windows: Option<Windows>,
     /// Share of the CPUs' time that the hypervisor took meanwhile, 0 to 1; `None`: the kernel does not tell.
     #[serde(default)]
     pub stolen: Option<f64>,

@@ -37,11 +37,13 @@ impl Counting {
         Self { allowed, seen: 0, next: Duration::ZERO, open: None, sum: WatchCost::default() }
     }
 
-    /// Called every tenth of a second.
-    pub(super) fn follow(&mut self, watch: &mut Watch, services: &[ServiceCounts], elapsed: Duration) {
+    /// Called every tenth of a second. `windows`: not every request is followed, and the cost is measured otherwise.
+    pub(super) fn follow(&mut self, watch: &mut Watch, services: &[ServiceCounts], elapsed: Duration, windows: bool) {
         let requests = turns(services);
         let came = requests > std::mem::replace(&mut self.seen, requests);
-        if self.open.as_ref().is_some_and(|window| window.begun.elapsed() >= WINDOW) {
+        if windows {
+            self.open = None;
+        } else if self.open.as_ref().is_some_and(|window| window.begun.elapsed() >= WINDOW) {
             self.close(watch, requests);
             self.next = elapsed + PAUSE;
         } else if self.allowed && self.open.is_none() && came && elapsed >= self.next && self.left() {

@@ -12,6 +12,7 @@ mod requests;
 mod sampling;
 mod slices;
 mod targets;
+mod windows;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,6 +38,7 @@ use requests::Requests;
 use sampling::Sampling;
 use slices::Slices;
 use targets::Targets;
+use windows::Windows;
 
 use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, WatchWriter};
 
@@ -70,6 +72,8 @@ pub struct WatchRequest {
     pub rows: u64,
     /// Requests from this on have a row each, ns; 0: the slowest 3 %.
     pub slow_ns: u64,
+    /// Every request is followed, whatever that costs.
+    pub all: bool,
     /// The slowest requests of each server that are shown.
     pub slowest: u32,
     /// How messages are told apart; `None`: by turns, and nothing of what is sent is read.
@@ -174,23 +178,28 @@ impl Watching {
         let mut cost = Counting::new();
         let mut processes = Processes::default();
         let mut slices = Slices::new(begin);
+        let mut windows = Windows::new(request.all, begin);
         let (mut rows, mut recent) = (Vec::new(), Vec::new());
         let (mut followed, mut shown) = (begin, begin);
         let (mut missing, mut next) = (Missing::new(), FOLLOW);
         loop {
-            watch.wait(next).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
-            let new = requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
+            let most = windows.next(Instant::now()).map_or(next, |edge| edge.min(next));
+            watch.wait(most).map_err(|error| refused(Unavailable::new(error.to_string(), "")))?;
+            let edge = windows.next(Instant::now()).map(|edge| Instant::now() + edge);
+            let new = requests.take(watch, &sampling, (MOST_AT_ONCE, edge), &mut rows);
             next = if new { SOON } else { FOLLOW };
             let now = Instant::now();
+            windows.step(watch, || requests.services(watch), now);
             if now - followed >= FOLLOW {
                 followed = now;
                 writer.requests(&rows)?;
                 processes.look(&rows);
                 recent.append(&mut rows);
                 let services = requests.services(watch);
-                sampling.follow(watch, &services);
-                cost.follow(watch, &services, now - begin);
-                slices.follow(&services, now);
+                sampling.follow(watch, &services, windows.are_on());
+                cost.follow(watch, &services, now - begin, windows.are_on());
+                slices.follow(&services, now, windows.are_on());
+                windows.follow(watch, &services, now);
                 missing.extend(watch.attach_datagrams(false));
             }
             if now - shown >= SHOW {
@@ -207,7 +216,7 @@ impl Watching {
         let (over, duration) = (Instant::now(), begin.elapsed());
         watch.switch(false);
         grace();
-        requests.take(watch, &sampling, MOST_AT_ONCE, &mut rows);
+        requests.take(watch, &sampling, (MOST_AT_ONCE, None), &mut rows);
         requests.end(&sampling, &mut rows);
         writer.requests(&rows)?;
         processes.look(&rows);
@@ -226,6 +235,7 @@ impl Watching {
             stolen: stolen(ticks),
             steal_split: watch.tells_steal(),
             slices: slices.finish(&services, over),
+            windows: windows.finish(over),
             services,
             processes: processes.known(),
             cost,

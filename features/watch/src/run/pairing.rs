@@ -74,7 +74,10 @@ impl Pairing {
                     found.verdicts.push((connection, Verdict::Unknown));
                     continue;
                 }
-                self.streams.insert(connection, Stream::new(self.framing, &event));
+                // What was in flight when a window of time closed has no end.
+                if let Some(before) = self.streams.insert(connection, Stream::new(self.framing, &event)) {
+                    before.leave(End::Gone, &mut found);
+                }
             }
             let Some(stream) = self.streams.get_mut(&connection) else {
                 self.not_followed(&event, &mut found);

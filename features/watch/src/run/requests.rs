@@ -1,6 +1,7 @@
 //! Requests from both sources, the kernel's turns and the messages that are paired here: named, counted, and sampled alike.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use msgpath_core::watch::{RequestRow, ServiceCounts, Times};
 use msgpath_sys::watch::{Event, HEAD, Headed, Watch};
@@ -37,12 +38,12 @@ impl Requests {
         Self { framing, pairing: Pairing::new(framing), counted: BTreeMap::new(), headed, events }
     }
 
-    /// Takes what has happened since the last time, at most `most` rows and events. Whether there was a new connection.
+    /// Takes what has happened since the last time, at most `most` rows and events, and until `deadline`. Whether there was a new connection.
     pub(super) fn take(
         &mut self,
         watch: &mut Watch,
         sampling: &Sampling,
-        most: usize,
+        (most, deadline): (usize, Option<Instant>),
         rows: &mut Vec<RequestRow>,
     ) -> bool {
         watch.drain(most, &mut self.headed);
@@ -50,6 +51,9 @@ impl Requests {
         rows.extend(self.headed.drain(..).map(|(row, head)| named(row, &head, framing)));
         let mut new = false;
         for _ in 0..most / FEW {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
             watch.events(FEW, &mut self.events);
             if self.events.is_empty() {
                 break;

@@ -35,11 +35,15 @@ impl Sampling {
         self.set.insert(service, (slow, every));
     }
 
-    /// Called every tenth of a second.
-    pub(super) fn follow(&mut self, watch: &Watch, services: &[ServiceCounts]) {
+    /// Called every tenth of a second. `windows`: where no request was followed meanwhile, that says nothing of the load.
+    pub(super) fn follow(&mut self, watch: &Watch, services: &[ServiceCounts], windows: bool) {
         for service in services {
             let before = self.before.insert(service.service, service.requests).unwrap_or(0);
-            let every = every(service.requests.saturating_sub(before));
+            let came = service.requests.saturating_sub(before);
+            if windows && came == 0 {
+                continue;
+            }
+            let every = every(came);
             let slow = match (self.slow_ns, every) {
                 (0, 1) => u64::MAX,
                 (0, _) => service.times.quantile(SLOW).map_or(u64::MAX, |ns| ns as u64),

@@ -10,6 +10,8 @@ use crate::record::Slice;
 /// The first parts; they are doubled when there are too many.
 const FIRST: Duration = Duration::from_millis(250);
 const MOST: usize = 40;
+/// While requests are followed in windows: each part has some.
+const WITH_WINDOWS: Duration = Duration::from_secs(2);
 /// Servers of which parts are kept, those with most requests.
 const SERVERS: usize = 8;
 /// A part at the end counts from this share of the others on.
@@ -18,7 +20,8 @@ const LEAST: f64 = 0.5;
 pub(super) struct Slices {
     length: Duration,
     begin: Instant,
-    before: BTreeMap<u32, Times>,
+    /// Times, and requests that were not followed.
+    before: BTreeMap<u32, (Times, u64)>,
     done: Vec<Slice>,
 }
 
@@ -28,7 +31,8 @@ impl Slices {
     }
 
     /// Called every tenth of a second.
-    pub(super) fn follow(&mut self, services: &[ServiceCounts], now: Instant) {
+    pub(super) fn follow(&mut self, services: &[ServiceCounts], now: Instant, windows: bool) {
+        self.length = self.length.max(if windows { WITH_WINDOWS } else { FIRST });
         if now - self.begin >= self.length {
             self.close(services, now);
         }
@@ -45,11 +49,14 @@ impl Slices {
         let mut busiest: Vec<&ServiceCounts> = services.iter().collect();
         busiest.sort_by_key(|service| std::cmp::Reverse(service.requests));
         let since = |service: &&ServiceCounts| {
-            let before = self.before.insert(service.service, service.times.clone()).unwrap_or_default();
-            (service.service, service.times.since(&before))
+            let all = (service.times.clone(), service.not_followed());
+            let (times, not_followed) = self.before.insert(service.service, all).unwrap_or_default();
+            let left = service.not_followed().saturating_sub(not_followed);
+            ((service.service, service.times.since(&times)), (service.service, left))
         };
-        let times: Vec<(u32, Times)> = busiest.iter().take(SERVERS).map(since).collect();
-        self.done.push(Slice { ns: (now - self.begin).as_nanos() as u64, times });
+        let (times, not_followed): (Vec<_>, Vec<_>) = busiest.iter().take(SERVERS).map(since).unzip();
+        let not_followed = not_followed.into_iter().filter(|(_, count)| *count > 0).collect();
+        self.done.push(Slice { ns: (now - self.begin).as_nanos() as u64, times, not_followed });
         self.begin = now;
         if self.done.len() == MOST {
             self.done = self.done.chunks(2).map(joined).collect();
@@ -62,7 +69,10 @@ impl Slices {
 fn joined(parts: &[Slice]) -> Slice {
     let mut all = BTreeMap::<u32, Times>::new();
     parts.iter().flat_map(|part| &part.times).for_each(|(service, times)| all.entry(*service).or_default().add(times));
-    Slice { ns: parts.iter().map(|part| part.ns).sum(), times: all.into_iter().collect() }
+    let mut left = BTreeMap::<u32, u64>::new();
+    parts.iter().flat_map(|part| &part.not_followed).for_each(|(service, n)| *left.entry(*service).or_default() += n);
+    let ns = parts.iter().map(|part| part.ns).sum();
+    Slice { ns, times: all.into_iter().collect(), not_followed: left.into_iter().collect() }
 }
 
 #[cfg(test)]
@@ -83,7 +93,7 @@ mod tests {
         };
         let at = |tenth: u64| begin + Duration::from_millis(100 * tenth);
         for tenth in 1..=600 {
-            slices.follow(&counts(tenth), at(tenth));
+            slices.follow(&counts(tenth), at(tenth), false);
         }
         let parts = slices.finish(&counts(610), at(610));
         assert!(parts.len() < MOST && parts.len() >= MOST / 2 - 1, "{}", parts.len());
