@@ -1,7 +1,7 @@
 //! Estimate first, then look: the user's estimate beside what was measured and what the machine allows at best.
 
 use msgpath_core::Traits;
-use msgpath_core::plan::{CaseRole, Expectation, Load};
+use msgpath_core::plan::{Between, CaseRole, Expectation, Load};
 use msgpath_core::schema::{DeviceKind, FAR, Floors, NEAR, Route, RunHeader};
 use msgpath_core::units::{BitUnits, Glyphs, bits_per_second, parse_count, size, three_digits};
 
@@ -44,9 +44,13 @@ pub fn line_rate<'a>(header: &'a RunHeader, traits: &Traits) -> Option<(f64, &'a
     Some((bits as f64, route))
 }
 
-/// The rate of `--link`.
 fn shaped(header: &RunHeader) -> Option<u64> {
-    let link = header.plan.options.between.as_ref()?.link.as_ref()?;
+    rate_of_link(header.plan.options.between.as_ref()?)
+}
+
+/// The rate of `--link`, bits per second; `None`: it has none.
+pub fn rate_of_link(between: &Between) -> Option<u64> {
+    let link = between.link.as_ref()?;
     let rate = link.split(',').find_map(|part| part.trim().strip_prefix("rate="))?;
     parse_count(rate).ok()
 }

@@ -1085,6 +1085,7 @@ fn path_lines(connected: &Connected) -> Vec<String> {
     };
     let (to, from) = (to.ip(), from.ip());
     if let Some(between) = &connected.between {
+        let device = |route| device(route, &between.properties);
         let through = connected.route.as_ref().map_or_else(|why| format!("a device that is n/a: {why}"), device);
         return vec![
             format!("path     {from} to {to} through {through}"),
@@ -1097,7 +1098,7 @@ fn path_lines(connected: &Connected) -> Vec<String> {
     }
     let Some(_) = connected.same_machine() else {
         return vec![match &connected.route {
-            Ok(route) => format!("path     {from} to {to} through {}", device(route)),
+            Ok(route) => format!("path     {from} to {to} through {}", device(route, "")),
             Err(why) => format!("path     {from} to {to}; device n/a: {why}"),
         }];
     };
@@ -1112,7 +1113,11 @@ fn path_lines(connected: &Connected) -> Vec<String> {
     lines
 }
 
-fn device(route: &Route) -> String {
+/// `link`: what shapes the link between two namespaces, in words; empty: nothing does.
+fn device(route: &Route, link: &str) -> String {
+    if route.kind == DeviceKind::Veth && !link.is_empty() {
+        return format!("{} (veth, a link between network namespaces that is shaped: {link})", route.device);
+    }
     let kind = match route.kind {
         DeviceKind::Loopback => "loopback",
         DeviceKind::Veth => "veth, a pair between network namespaces: no wire",
@@ -1219,13 +1224,14 @@ mod tests {
 
     #[test]
     fn the_path_says_when_there_is_no_network() {
-        let connected = |to: &str, from: &str, kind, bits_per_s| {
+        let across = |to: &str, from: &str, kind, bits_per_s, between| {
             let route = Route { device: "eth0".into(), kind, bits_per_s, ..Route::default() };
             let (to, from) = (to.parse().unwrap(), from.parse().unwrap());
             let to = Endpoint::Tcp(to);
             let nodes = Vec::new();
-            path_lines(&Connected { to, more: 0, from: Some(from), route: Ok(route), between: None, nodes }).join("\n")
+            path_lines(&Connected { to, more: 0, from: Some(from), route: Ok(route), between, nodes }).join("\n")
         };
+        let connected = |to: &str, from: &str, kind, bits_per_s| across(to, from, kind, bits_per_s, None);
         let own = connected("192.0.2.7:1", "192.0.2.7:2", DeviceKind::Loopback, None);
         assert!(
             own.contains("no network was measured") && own.contains("rule 0") && own.contains("namespaces"),
@@ -1235,5 +1241,15 @@ mod tests {
         assert!(local.contains("no network was measured") && !local.contains("rule 0"), "{local}");
         let far = connected("192.0.2.8:1", "192.0.2.7:2", DeviceKind::Nic, Some(1_000_000_000));
         assert_eq!(far, "path     192.0.2.7 to 192.0.2.8 through eth0 (a NIC, 1.00 Gbit/s)");
+        let lab = |link: &str| {
+            let between = msgpath_core::plan::Between { ends: Vec::new(), link: None, properties: link.into() };
+            across("10.66.0.2:1", "10.66.0.1:2", DeviceKind::Veth, None, Some(between))
+        };
+        assert!(lab("").contains("(veth, a pair between network namespaces: no wire)"), "{}", lab(""));
+        let shaped = lab("1.00 Gbit/s, delay 2.00 ms");
+        assert!(
+            shaped.contains("that is shaped: 1.00 Gbit/s, delay 2.00 ms)") && !shaped.contains("no wire"),
+            "{shaped}"
+        );
     }
 }

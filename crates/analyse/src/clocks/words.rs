@@ -23,7 +23,7 @@ fn counted(count: u64, noun: &str) -> String {
 
 /// One machine.
 pub fn same(why: &str, disordered: u64) -> String {
-    let mut text = format!("same machine ({why}): one clock, nothing to align, and no wire between them");
+    let mut text = format!("same machine ({why}): one clock, nothing to align");
     if disordered > 0 {
         text += &format!(
             "; but in {} the stamps are not in the order of time, so the clock was set meanwhile or they were altered",

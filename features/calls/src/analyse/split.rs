@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use msgpath_core::Case;
 
 use super::{AbsentWire, PairClock, RpcBand, RpcExpected, RpcKind, RpcPart, RpcStage, RpcTimes, WireEstimate};
-use crate::record::{Calls, RpcFacts, RpcRow};
+use crate::record::{Calls, RpcFacts, RpcRow, Wire};
 use msgpath_stats::order::{OrderStatistics, Rank};
 
 /// First calls of connections that are kept one by one.
@@ -352,7 +352,8 @@ fn speed(facts: &RpcFacts) -> Option<f64> {
 
 /// Whether a call may have gone over a wire.
 fn is_networked(facts: &RpcFacts, row: &RpcRow) -> bool {
-    facts.pairs.get(row.pair as usize).is_none_or(|pair| pair.same_machine.is_none())
+    let shaped = facts.wire.as_ref().is_some_and(Wire::is_shaped);
+    shaped || facts.pairs.get(row.pair as usize).is_none_or(|pair| pair.same_machine.is_none())
 }
 
 /// Time of the bytes of request and reply on the wire at its speed, bits per second: no more than the time outside the server,
@@ -665,10 +666,16 @@ mod tests {
         let outside = kind.bands[0].latency_ns - parts(&kind.bands[0]).last().unwrap().1;
         assert!((request + reply - outside).abs() < 2.0 * US, "{request} {reply} {outside}");
         assert_eq!(kind.absent_wire, None);
-        let here = calls.same_machine().rpc();
+        let mut calls = calls.same_machine();
+        let here = calls.rpc();
         let absent = here.kinds[0].absent_wire.unwrap();
         assert_eq!(here.kinds[0].wire_ns, None);
         assert!((absent.request_ns - 80.008_08 * MS).abs() < 1.0, "{absent:?}");
+        // A link that the run has shaped is one, on one machine as well.
+        calls.facts.wire = Some(Wire::shaped(1_000_000_000));
+        let across = calls.rpc();
+        assert!((across.kinds[0].wire_ns.unwrap().request - 8.000_808 * MS).abs() < 1.0, "{across:?}");
+        assert_eq!(across.kinds[0].absent_wire, None);
     }
 
     #[test]

@@ -30,7 +30,11 @@ pub(crate) fn path_of_calls(run: &Run) -> String {
     }
     let same = facts.and_then(|facts| facts.pairs.iter().find_map(|pair| pair.same_machine.clone()));
     let every = facts.is_some_and(|facts| facts.pairs.iter().all(|pair| pair.same_machine.is_some()));
+    let link = run.header.plan.options.between.as_ref().map_or("", |between| &between.properties);
     parts.push(match (same, route.map(|route| route.kind)) {
+        (Some(why), _) if every && !link.is_empty() => {
+            format!("same machine ({why}), over a shaped link: {}", shown(link))
+        }
         (Some(why), _) if every => format!("same machine ({why}): no wire, no network was measured"),
         (_, Some(DeviceKind::Loopback)) => "same machine (loopback): no wire, no network was measured".into(),
         (_, Some(DeviceKind::Veth)) => "a pair between namespaces of this machine".into(),
@@ -90,8 +94,8 @@ pub(crate) fn clock(facts: Option<&RpcFacts>, clock: &PairClock) -> String {
     let pair = facts.and_then(|facts| facts.pairs.get(clock.pair as usize));
     let name = pair.map_or_else(String::new, |pair| format!("{} → {}: ", pair.client, pair.server));
     let text = match (clock.same, pair.and_then(|pair| pair.same_machine.as_deref())) {
-        (true, Some(why)) => format!("same machine ({why}): clocks identical, no wire"),
-        (true, None) => "same machine: clocks identical, no wire".into(),
+        (true, Some(why)) => format!("same machine ({why}): clocks identical"),
+        (true, None) => "same machine: clocks identical".into(),
         (false, _) if clock.text.is_empty() => "how the clocks stand to each other is not known".into(),
         (false, _) => clock.text.clone(),
     };

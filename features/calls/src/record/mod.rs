@@ -56,14 +56,27 @@ pub struct RpcFacts {
 pub struct Wire {
     /// Its speed, bits per second.
     pub bits_per_s: u64,
-    /// Where that is known from: `link speed of eth0`, `--wire`.
+    /// Where that is known from: `link speed of eth0`, `--wire`, `--link`.
     pub from: String,
 }
+
+/// Where the speed of a link is known from that the run has shaped.
+const SHAPED: &str = "--link";
 
 impl Wire {
     /// As the user says.
     pub fn told(bits_per_s: u64) -> Self {
         Self { bits_per_s, from: "--wire".into() }
+    }
+
+    /// The link that the run has made between two namespaces, which carries no more than it was told to.
+    pub fn shaped(bits_per_s: u64) -> Self {
+        Self { bits_per_s, from: SHAPED.into() }
+    }
+
+    /// Whether it is such a link: all bytes cross it, though both ends are on one machine.
+    pub fn is_shaped(&self) -> bool {
+        self.from == SHAPED
     }
 }
 

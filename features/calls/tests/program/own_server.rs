@@ -95,10 +95,26 @@ fn calls_cross_from_one_namespace_into_the_other() {
     if no_lab(&output) {
         return;
     }
-    output.ends_with(0).shows(&["veth", "two network namespaces of one machine. One clock"]);
+    output.ends_with(0).shows(&["veth", "no network was measured", "two network namespaces of one machine. One clock"]);
     let json = home.run("show ns --json").ends_with(0).json();
     assert_eq!(json["rpc"]["clocks"][0]["same"], true, "{}", json["rpc"]["clocks"]);
     assert_eq!(json["floors"]["route"]["kind"], "veth");
+}
+
+/// A link that is shaped is a network: it is named with what it does, and the bytes take their time on it.
+#[test]
+fn calls_over_a_shaped_link_are_said_to_cross_it() {
+    let home = Home::new();
+    let output = home.run("rpc here --between lab --link rate=100M -k 40 write -key k -value v 100000 --name ns -v");
+    if no_lab(&output) {
+        return;
+    }
+    let output = output.ends_with(0).shows(&["over a shaped link: 100 Mbit/s", "Of these the wire alone: estimate"]);
+    assert!(!output.out.contains("no network was measured") && !output.out.contains("no wire"), "{}", output.out);
+    let kind = home.run("show ns --json").ends_with(0).json()["rpc"]["kinds"][0].clone();
+    // 100 kB at 100 Mbit/s; what the shaper lets through at once takes less.
+    let request = kind["wire_ns"]["request"].as_f64().unwrap();
+    assert!(request > 4e6 && request < 8.2e6, "{kind}");
 }
 
 #[test]

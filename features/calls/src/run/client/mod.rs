@@ -25,6 +25,7 @@ use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
 use msgpath_agent::wire::{FloorsOrder, FromEnd, ToEnd};
 use msgpath_agent::{environment, names, route};
+use msgpath_analyse::expected::rate_of_link;
 use msgpath_core::doctor::Examine;
 use msgpath_core::gate::Gate;
 use msgpath_core::parts::Parts;
@@ -378,6 +379,7 @@ fn header(
     let link = nic.and_then(|route| {
         Some(Wire { bits_per_s: route.bits_per_s?, from: format!("link speed of {}", route.device) })
     });
+    let shaped = connected.between.as_ref().and_then(rate_of_link).map(Wire::shaped);
     let expected = |(at, step): (usize, &Step)| Some((at as u32, step.expect_ns?));
     let size = plan.cases.iter().map(|case| case.size).max().unwrap_or(1);
     let peer = connected.to.tcp();
@@ -397,7 +399,7 @@ fn header(
             server: connected.name(),
             same_machine,
         }],
-        wire: request.wire.map(Wire::told).or(link),
+        wire: request.wire.map(Wire::told).or(shaped).or(link),
         expect: request.script.steps.iter().enumerate().filter_map(expected).collect(),
         ..RpcFacts::default()
     };
