@@ -7,13 +7,8 @@ mod terminal;
 
 use msgpath_present::section::{NOTHING, Section};
 
-pub static SECTION: Section = Section {
-    terminal: terminal::view,
-    figures: &[multiples::FIGURE],
-    answers: &["clients"],
-    sentences: crate::findings::ANSWERS,
-    ..NOTHING
-};
+pub static SECTION: Section =
+    Section { terminal: terminal::view, leading: &[multiples::FIGURE], sentences: crate::findings::ANSWERS, ..NOTHING };
 
 /// What it adds to the schema of `--json`.
 pub const SCHEMA: &str = include_str!("schema.json");

@@ -148,7 +148,6 @@ fn what_has_no_meaning_beside_is_refused_by_name() {
         ("periodic -c 10", "--count has no meaning here"),
         ("periodic -x shm,udp", "one path, one size and one rate"),
         ("periodic -n 60 --period 100us", "more than a process keeps"),
-        ("periodic -x tcp", "does not carry one message to many"),
         ("", "`` is not what can go on here"),
         ("echo -t 3s", "--time has no meaning here"),
         ("stream --launch ssh", "--launch has no meaning here"),
