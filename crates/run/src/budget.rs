@@ -90,23 +90,6 @@ mod tests {
     }
 
     #[test]
-    fn rounds_beside_other_traffic_take_a_time_whatever_a_message_takes() {
-        let (plan, mut paces) = planned(2, 0);
-        let plan = Plan { beside: true, rounds: 5, ..plan };
-        // Before each loaded round 2 s are waited, and a message takes 1 s.
-        paces[1] = Pace { message_ns: 1e9, around_ns: 2_000 * MS, ..paces[1].clone() };
-        let left = plan.wait_ns().unwrap() - 4_000 * MS;
-        let rounds_ns = rounds_ns(&plan, &paces, left).unwrap();
-        let shorter = Plan { rounds_ns: Some(rounds_ns), ..plan };
-        let took = all_rounds_ns(&shorter, &paces) / MS;
-        assert!((left / MS - 100..=left / MS).contains(&took), "{took} ms of {left} ns");
-        // What they take is their time, and what is around them.
-        assert_eq!(took, (2 * rounds_ns + 5 * (2_000 + 2) * MS) / MS);
-        let counted = Plan { beside: false, ..shorter };
-        assert!(all_rounds_ns(&counted, &paces) / MS > took, "5 messages are longer than such a round");
-    }
-
-    #[test]
     fn a_long_pilot_leaves_half_and_a_short_one_no_more_than_all() {
         let (plan, paces) = planned(1, 0);
         assert_eq!(rounds_ns(&plan, &paces, 0), Some(5_000 * MS));

@@ -1,7 +1,7 @@
 //! Several near ends of one round: what each is told, and what they report together and one by one.
 
 use msgpath_agent::wire::{Own, RoundOrder, Timed};
-use msgpath_core::plan::{Dispatch, Load, Plan};
+use msgpath_core::plan::Plan;
 use msgpath_core::schema::{ClientRound, EndReport, EndRound, KeptQuantiles, Slots, ThreadRecord};
 use msgpath_core::{Case, Histogram};
 use msgpath_paths::is_lossy;
@@ -20,15 +20,9 @@ const LEAST_MESSAGE_NS: u64 = 200;
 /// The counter of a namespace.
 const TIMEOUTS: &str = "TcpExt.TCPTimeouts";
 
-/// The time of a round that goes on for one: of several near ends, and of an echo beside other traffic, which may be much slower in one
-/// round than in its pilot. `None`: messages are counted.
+/// The time of a round of several near ends; `None`: there is one, or messages are counted.
 pub(crate) fn timed(plan: &Plan, case: &Case, pace: &Pace) -> Option<Timed> {
-    let beside = plan.beside
-        && plan.workload.is_echoed()
-        && case.load == Load::Closed
-        && case.dispatch == Dispatch::Turns
-        && case.path.program.is_none();
-    if plan.options.clients.len() < 2 && !beside {
+    if plan.options.clients.len() < 2 {
         return None;
     }
     let spans = plan.spans(case, pace.settling)?;
