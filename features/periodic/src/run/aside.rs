@@ -2,16 +2,16 @@
 //! end of that run is.
 
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use msgpath_agent::wire::{FromEnd, ToEnd};
 use msgpath_core::parts::Part;
 use msgpath_core::{Exit, Plan, Problem, Workload};
 use msgpath_run::traffic::{Begun, Sent, Traffic, TrafficKind, Wanted, ended_by_itself};
-use msgpath_run::{had, out_of_turn, until_over};
+use msgpath_run::{had, out_of_turn};
 
 use super::collected::{Place, join};
-use super::{Fleet, PATIENCE, Periodic, across, available};
+use super::{Fleet, Periodic, across, available};
 use crate::agent::orders::MAX_ROWS;
 use crate::workload::PERIODIC;
 
@@ -61,7 +61,7 @@ impl TrafficKind for Kind {
         available(case, &plan.options, periodic.group.is_some()).map_err(|reason| {
             Problem::new("E05", Exit::CannotStart, format!("{}: {}", case.path, reason.why)).hint(reason.hint)
         })?;
-        Ok(Box::new(Going { plan, periodic, begun: 0, fleet: None }))
+        Ok(Box::new(Going { plan, periodic, begun: 0, fleet: None, over: Vec::new() }))
     }
 }
 
@@ -73,6 +73,8 @@ struct Going {
     begun: u32,
     /// With when the first message was due.
     fleet: Option<(Fleet, Option<u64>)>,
+    /// Processes whose round is over: those of a group that only receive say so at once, and go on receiving.
+    over: Vec<bool>,
 }
 
 impl Traffic for Going {
@@ -80,18 +82,19 @@ impl Traffic for Going {
         let mut fleet = Fleet::start(&self.periodic, &self.plan, &self.plan.cases[0], self.begun)?;
         self.begun += 1;
         let go = fleet.go(&self.periodic, stop)?;
+        self.over = vec![false; fleet.links.len()];
         self.fleet = Some((fleet, go));
         Ok(Begun::default())
     }
 
     fn look(&mut self) -> Result<(), Problem> {
         let Some((fleet, _)) = &mut self.fleet else { return Ok(()) };
-        for (link, name) in fleet.links.iter_mut().zip(&fleet.names) {
-            if let Some((said, _)) = link.hear(Duration::ZERO)? {
-                return Err(match had(said, name)? {
-                    FromEnd::Over => ended_by_itself(),
-                    _ => out_of_turn(),
-                });
+        for (at, link) in fleet.links.iter_mut().enumerate() {
+            let Some((said, _)) = link.hear(Duration::ZERO)? else { continue };
+            match had(said, &fleet.names[at])? {
+                FromEnd::Over if self.periodic.group.is_some() && at > 0 => self.over[at] = true,
+                FromEnd::Over => return Err(ended_by_itself()),
+                _ => return Err(out_of_turn()),
             }
         }
         Ok(())
@@ -101,7 +104,10 @@ impl Traffic for Going {
         let Some((mut fleet, go)) = self.fleet.take() else { return Ok(Vec::new()) };
         // They go on sending meanwhile: what is under way waits behind what it would wait behind.
         std::thread::sleep(GRACE);
-        until_over(&mut fleet.links, Some(Instant::now() + PATIENCE), &AtomicBool::new(true))?;
+        fleet.all_told(&ToEnd::Finish)?;
+        for at in (0..fleet.links.len()).filter(|at| !self.over[*at]) {
+            let FromEnd::Over = fleet.answer(at)?.0 else { return Err(out_of_turn()) };
+        }
         let all_collected = fleet.home(&self.periodic)?;
         let case = &self.plan.cases[0];
         let border = self.periodic.border(case, &self.plan.options);
