@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
+use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::{Btf, Ebpf, EbpfLoader};
 use msgpath_core::watch::{Culprit, RequestRow, STAGES, ServiceCounts, Stages, Times, by};
 use rustix::buffer::spare_capacity;
@@ -58,6 +59,9 @@ const HOOKS: [&str; 19] = [
     "local_timer_exit",
     "signal_generate",
 ];
+/// What goes on between windows: who receives, who comes and goes.
+const COUNTING: [&str; 5] =
+    ["sock_recv_length", "inet_sock_set_state", "sched_process_exit", "sched_process_fork", "signal_generate"];
 /// Tells when a TCP send begins, since kernel 6.16.
 const SEND_BEGINS: &str = "tcp_sendmsg_locked";
 /// Those that copy the first bytes of what is sent have a second program, which does so.
@@ -152,6 +156,10 @@ pub struct Wanted<'a> {
 pub struct Watch {
     ebpf: Ebpf,
     loaded: Loaded,
+    /// Of what is taken away for a while: names of the programs.
+    following: Vec<(String, BtfTracePointLinkId)>,
+    /// What is not taken away runs.
+    counting: bool,
     /// Without the tracepoints that are there since kernel 6.3.
     older: bool,
     datagrams: Extra,
@@ -238,6 +246,8 @@ impl Watch {
         let mut watch = Self {
             ebpf,
             loaded,
+            following: Vec::new(),
+            counting: false,
             older,
             datagrams,
             addresses,
@@ -259,11 +269,26 @@ impl Watch {
     pub fn attach(&mut self) -> Missing {
         let mut missing = Vec::new();
         for (tracepoint, name) in &self.loaded {
-            if let Err(error) = program(&mut self.ebpf, name).and_then(BtfTracePoint::attach) {
-                missing.push((*tracepoint, error.to_string()));
+            let counts = COUNTING.contains(tracepoint);
+            if counts && self.counting {
+                continue;
+            }
+            match program(&mut self.ebpf, name).and_then(BtfTracePoint::attach) {
+                Ok(link) if !counts => self.following.push((name.clone(), link)),
+                Ok(_) => {}
+                Err(error) => missing.push((*tracepoint, error.to_string())),
             }
         }
+        self.counting = true;
         missing
+    }
+
+    /// Takes away what follows requests, while a window is shut; what is left counts. [`attach`](Self::attach) brings it back.
+    pub fn detach(&mut self) {
+        for (name, link) in std::mem::take(&mut self.following) {
+            // One that is not attached any more is what is wanted.
+            let _ = program(&mut self.ebpf, &name).and_then(|program| program.detach(link));
+        }
     }
 
     /// Loads what datagrams need, so that it is there without delay. What cannot be had is returned with the reason.
@@ -738,6 +763,12 @@ mod tests {
             let addresses = watch.addresses.attach(&mut watch.ebpf);
             assert_eq!((addresses, watch.addresses.state), (Missing::new(), State::Attached));
             watch.verified().into_iter().for_each(|(name, count)| println!("{name}: {count} instructions verified"));
+            let (begin, attached) = (std::time::Instant::now(), watch.following.len());
+            watch.detach();
+            let middle = begin.elapsed();
+            assert!(watch.following.is_empty() && attached > 5);
+            assert_eq!((watch.attach(), watch.following.len()), (Missing::new(), attached));
+            println!("{attached} programs detached in {middle:?}, attached in {:?}", begin.elapsed() - middle);
             watch.switch(true);
             let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
             io::Write::write_all(&mut one, b"a").unwrap();

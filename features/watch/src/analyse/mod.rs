@@ -35,7 +35,7 @@ use crate::record::{SCHEMA, WatchCost, WatchEnd, WatchHeader, Watched, Windows, 
 use bands::Bands;
 use culprits::Known;
 use msgpath_core::plan::MIN_ROUNDS_FOR_CLAIMS;
-use msgpath_stats::level::{cuts, of_values};
+use msgpath_stats::level::{Level, cuts, of_values};
 
 /// The codes of all sentences.
 pub const CODES: [&str; 4] = [findings::CODE, unsplit::CODE, usual::CODE, tail::CODE];
@@ -111,6 +111,8 @@ pub struct WatchingWindows {
     /// Share of the servers' throughput that following took while a window was open, and the ends of its 95 % interval, 0 to 1; below 0:
     /// more was received. None: too few windows.
     pub lost: Option<[f64; 3]>,
+    /// The same of the whole time, with what the programs take that only count: measured against the time without them.
+    pub lost_in_all: Option<[f64; 3]>,
 }
 
 /// One server: a listening port, or a process with Unix sockets.
@@ -343,19 +345,30 @@ fn cost_of(cost: &WatchCost, duration_ns: u64) -> WatchingCost {
 /// The windows, and what following took of the servers' throughput: the mean of its logarithms, as rates go.
 fn windows_of(windows: &Windows) -> WatchingWindows {
     let share = windows.open_ns as f64 / windows.of_ns.max(1) as f64;
-    let logarithms: Vec<f64> = windows.kept.iter().filter(|kept| **kept > 0.0).map(|kept| kept.ln()).collect();
-    let lost = (logarithms.len() >= MIN_ROUNDS_FOR_CLAIMS as usize).then(|| {
-        let level = of_values(&logarithms, &cuts(&vec![0; logarithms.len()]));
+    let level = |kept: &[f64]| {
+        let logarithms: Vec<f64> = kept.iter().filter(|kept| **kept > 0.0).map(|kept| kept.ln()).collect();
+        (logarithms.len() >= MIN_ROUNDS_FOR_CLAIMS as usize)
+            .then(|| of_values(&logarithms, &cuts(&vec![0; logarithms.len()])))
+    };
+    let lost = |level: Level| {
         let (low, high) = level.interval();
         [level.at, high, low].map(|ln| 1.0 - ln.exp())
+    };
+    let (following, counting) = (level(&windows.kept), level(&windows.kept_idle));
+    // Of the logarithms: what counting takes all the time, and following in its share of it.
+    let both = following.zip(counting).map(|(following, counting)| {
+        let error = (counting.error.powi(2) + (share * following.error).powi(2)).sqrt();
+        let at = counting.at + share * following.at;
+        Level { at, error, freedom: following.freedom.min(counting.freedom) }
     });
     WatchingWindows {
         count: windows.count,
         mean_ns: windows.open_ns as f64 / windows.count.max(1) as f64,
         share,
         followed_ns: windows.followed_ns,
-        pairs: logarithms.len() as u64,
-        lost,
+        pairs: windows.kept.len() as u64,
+        lost: following.map(lost),
+        lost_in_all: both.map(lost),
     }
 }
 

@@ -326,25 +326,23 @@ fn evidence(page: &mut Page, summary: &WatchSummary) {
 /// What was followed where not all could be, and what that took.
 fn in_windows(windows: &WatchingWindows, glyphs: Glyphs) -> String {
     let percent = |share: f64| three_digits(100.0 * share);
-    let lost = match windows.lost {
-        None => "what that took of the throughput: n/a, too few windows to compare".to_owned(),
+    let lost = match windows.lost_in_all {
+        None => "what watching took of the throughput: n/a, too few windows to compare".to_owned(),
         Some([_, low, high]) if low <= 0.0 => {
-            let most = percent((high * windows.share).max(0.0));
-            format!("what that took of the throughput cannot be told from nothing, at most {most} % of it")
+            let most = percent(high.max(0.0));
+            format!("what watching took of the throughput cannot be told from nothing: at most {most} %")
         }
-        Some([lost, low, high]) => format!(
-            "that took {} % of the throughput ({} to {} %; in the windows {} %, {} of them against the time beside each), and what the \
-             programs take that only count",
-            percent(lost * windows.share),
-            percent(low * windows.share),
-            percent(high * windows.share),
-            percent(lost),
-            windows.pairs,
-        ),
+        Some([lost, low, high]) => {
+            format!("watching took {} % of the throughput ({} to {} %)", percent(lost), percent(low), percent(high))
+        }
     };
+    let within = windows.lost.map_or_else(String::new, |[lost, low, high]| {
+        let range = format!("{} % ({} to {} %)", percent(lost), percent(low), percent(high));
+        format!("; while a window was open {range}, {} windows against the time beside each", windows.pairs)
+    });
     format!(
         "More requests than can be followed at a low price: those that began in {} windows of {}, {} % of the time, and were over {} later, \
-         stand for all. Slow ones are as seldom followed; --all follows every one. {lost}",
+         stand for all. Slow ones are as seldom followed; --all follows every one. Measured in turn: {lost}{within}",
         windows.count,
         glyphs.time(windows.mean_ns),
         percent(windows.share),

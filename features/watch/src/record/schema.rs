@@ -95,6 +95,9 @@ pub struct Windows {
     pub followed_ns: u64,
     /// How often the servers received data a second within a window, divided by the mean of the times beside it: for each window.
     pub kept: Vec<f64>,
+    /// The same without following, divided by what it was without the programs that follow: what they take while they only count.
+    #[serde(default)]
+    pub kept_idle: Vec<f64>,
 }
 
 /// What watching cost.

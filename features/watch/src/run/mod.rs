@@ -189,7 +189,7 @@ impl Watching {
             let new = requests.take(watch, &sampling, (MOST_AT_ONCE, edge), &mut rows);
             next = if new { SOON } else { FOLLOW };
             let now = Instant::now();
-            windows.step(watch, || requests.services(watch), now);
+            missing.extend(windows.step(watch, |watch| requests.services(watch)));
             if now - followed >= FOLLOW {
                 followed = now;
                 writer.requests(&rows)?;

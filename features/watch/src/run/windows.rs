@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use msgpath_core::watch::ServiceCounts;
+use msgpath_sys::bpf::Missing;
 use msgpath_sys::watch::Watch;
 
 use crate::record::Windows as Kept;
@@ -26,6 +27,10 @@ pub(crate) const FOLLOWED_TO_ITS_END: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(2);
 /// Rates from less data than this say nothing.
 const ENOUGH: u64 = 50;
+/// The programs that only count are compared with none: so often at most, every so many windows, for so long.
+const BARE: u64 = 12;
+const BARE_EVERY: u64 = 3;
+const BARE_LENGTH: Duration = Duration::from_millis(150);
 /// Pairs of windows that are kept.
 const MOST: usize = 10_000;
 
@@ -36,6 +41,8 @@ enum State {
     Open,
     Closing,
     Shut,
+    /// As `Shut`, without the programs that follow requests.
+    Bare,
 }
 
 /// Times that servers received data, in all.
@@ -65,6 +72,11 @@ pub(super) struct Windows {
     before: Option<f64>,
     within: Option<f64>,
     kept: Vec<f64>,
+    /// The same of the time without the programs, and the time before it.
+    bare: Option<f64>,
+    idle: Option<f64>,
+    kept_idle: Vec<f64>,
+    tried: u64,
 }
 
 impl Windows {
@@ -85,6 +97,10 @@ impl Windows {
             before: None,
             within: None,
             kept: Vec::new(),
+            bare: None,
+            idle: None,
+            kept_idle: Vec::new(),
+            tried: 0,
         }
     }
 
@@ -98,7 +114,7 @@ impl Windows {
         match self.state {
             State::Whole => None,
             State::Closing => Some(LOOK),
-            State::Open | State::Shut => Some(self.until.saturating_duration_since(now)),
+            State::Open | State::Shut | State::Bare => Some(self.until.saturating_duration_since(now)),
         }
     }
 
@@ -119,30 +135,46 @@ impl Windows {
     }
 
     /// Called when [`next`](Self::next) says so.
-    pub(super) fn step(&mut self, watch: &Watch, services: impl FnOnce() -> Vec<ServiceCounts>, now: Instant) {
+    ///
+    /// Returned: programs that could not be attached again, and why.
+    pub(super) fn step(&mut self, watch: &mut Watch, services: impl FnOnce(&Watch) -> Vec<ServiceCounts>) -> Missing {
+        let now = Instant::now();
         match self.state {
+            State::Shut if now >= self.until && self.tried < BARE && self.count > self.tried * BARE_EVERY => {
+                let services = services(watch);
+                self.tried += 1;
+                self.idle = self.data_rate(&services, now);
+                watch.detach();
+                self.enter(State::Bare, &services, Instant::now());
+            }
+            State::Bare if now >= self.until => {
+                let services = services(watch);
+                self.bare = self.data_rate(&services, now);
+                let missing = watch.attach();
+                self.enter(State::Shut, &services, Instant::now());
+                return missing;
+            }
             State::Closing if watch.under_way() == 0 || now >= self.until => {
                 watch.shut_window();
-                self.enter(State::Shut, &services(), now);
+                self.enter(State::Shut, &services(watch), now);
             }
             State::Shut if now >= self.until => {
-                let services = services();
-                let rate = self.rate(received(&services), self.received, now);
-                let enough = received(&services).saturating_sub(self.received) >= ENOUGH;
-                self.pair(enough.then_some(rate));
+                let services = services(watch);
+                let rate = self.data_rate(&services, now);
+                self.pair(rate);
                 watch.open_window();
                 self.count += 1;
                 let state = if watch.has_windows() { State::Open } else { State::Whole };
                 self.enter(state, &services, now);
             }
             State::Open if now >= self.until => {
-                let services = services();
+                let services = services(watch);
                 self.open += now - self.since;
-                let came = received(&services).saturating_sub(self.received);
-                self.within = (came >= ENOUGH).then(|| self.rate(received(&services), self.received, now));
+                self.within = self.data_rate(&services, now);
                 let rate = self.rate(turns(&services), self.turns, now);
                 if rate < ENDS * PAYABLE {
-                    return self.enter(State::Whole, &services, now);
+                    self.enter(State::Whole, &services, now);
+                    return Missing::new();
                 }
                 self.one_in = (rate / PAYABLE).ceil().clamp(2.0, LARGEST);
                 watch.close_window();
@@ -150,6 +182,13 @@ impl Windows {
             }
             _ => {}
         }
+        Missing::new()
+    }
+
+    /// Data received a second since the state began; `None`: too little of it.
+    fn data_rate(&self, services: &[ServiceCounts], now: Instant) -> Option<f64> {
+        let received = received(services);
+        (received.saturating_sub(self.received) >= ENOUGH).then(|| self.rate(received, self.received, now))
     }
 
     /// What was counted a second since the state began.
@@ -164,6 +203,9 @@ impl Windows {
         {
             self.kept.push(within / ((before + after) / 2.0));
         }
+        if let (Some(before), Some(bare), Some(after)) = (self.idle.take(), self.bare.take(), after) {
+            self.kept_idle.push((before + after) / 2.0 / bare);
+        }
         self.before = after;
     }
 
@@ -173,6 +215,7 @@ impl Windows {
             State::Whole => Duration::ZERO,
             State::Open => length,
             State::Closing => FOLLOWED_TO_ITS_END,
+            State::Bare => BARE_LENGTH,
             // Of changing length: what comes in beats of its own is not always met, or always missed.
             State::Shut => length.mul_f64((self.one_in - 1.0).max(1.0)).mul_f64(0.5 + self.draw()),
         };
@@ -200,6 +243,7 @@ impl Windows {
             of_ns: (now - first).as_nanos() as u64,
             followed_ns: FOLLOWED_TO_ITS_END.as_nanos() as u64,
             kept: self.kept,
+            kept_idle: self.kept_idle,
         })
     }
 }
@@ -245,6 +289,9 @@ mod tests {
         windows.within = Some(72.0);
         windows.pair(Some(100.0));
         assert_eq!(windows.kept, [1.0]);
+        (windows.idle, windows.bare) = (Some(98.0), Some(200.0));
+        windows.pair(Some(94.0));
+        assert_eq!((&windows.kept_idle[..], windows.bare), (&[0.48][..], None));
         assert_eq!(windows.finish(Instant::now()), None);
     }
 }
