@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use msgpath_core::plan::Family;
 use msgpath_core::{Exit, Problem};
-use msgpath_sys::{address, socket};
+use msgpath_sys::{address, ports, socket};
 
 /// What a name means here, each address once, in the order in which they are tried: the resolver's (RFC 6724), with the families in
 /// turn (RFC 8305).
@@ -80,6 +80,17 @@ pub fn answering(addresses: &[SocketAddr], timeout: Duration, stop: &AtomicBool)
     // The number of a device is not part of what the kernel says of a peer that is no address of a link.
     let same = |address: &&SocketAddr| (address.ip(), address.port()) == (answers.ip(), answers.port());
     Ok(addresses.iter().find(same).copied().unwrap_or(answers))
+}
+
+/// E01 where no connection can be made because this machine has no local port left; nothing of another error.
+pub fn no_port(error: &io::Error) -> Option<Problem> {
+    let what = ports::used_up(error)?;
+    let problem = Problem::new("E01", Exit::CannotStart, what);
+    Some(
+        problem
+            .why("this machine cannot make one more connection, whatever the server does")
+            .hint("60 s later, or a larger net.ipv4.ip_local_port_range: ss -s counts, ss -tan state time-wait lists"),
+    )
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use rustix::io::Errno;
 
 /// Where the ports of connections come from (ip(7)).
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+/// How the sentence begins.
+const NONE_LEFT: &str = "no local port is left";
 /// Sockets of this network namespace by protocol (proc(5)).
 const SOCKETS: [&str; 2] = ["/proc/net/sockstat", "/proc/net/sockstat6"];
 
@@ -22,6 +24,11 @@ pub fn explained(error: Errno) -> io::Error {
     }
 }
 
+/// What [`explained`] says where all local ports are taken; nothing of another error.
+pub fn used_up(error: &io::Error) -> Option<String> {
+    error.get_ref().map(ToString::to_string).filter(|text| text.starts_with(NONE_LEFT))
+}
+
 /// The sentence, if so many connections are there. Each takes a port, if they lead to one address; with fewer than half of the ports
 /// taken the address is what is wrong.
 fn exhausted(range: &str, sockets: &str) -> Option<String> {
@@ -35,7 +42,7 @@ fn exhausted(range: &str, sockets: &str) -> Option<String> {
     let (open, waiting) = (count("inuse"), count("tw"));
     (open + waiting >= u64::from(most.saturating_sub(least)) / 2).then(|| {
         format!(
-            "no local port is left: {least} to {most} (net.ipv4.ip_local_port_range), {open} TCP sockets are \
+            "{NONE_LEFT}: {least} to {most} (net.ipv4.ip_local_port_range), {open} TCP sockets are \
              open and {waiting} in TIME_WAIT"
         )
     })

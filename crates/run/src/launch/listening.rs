@@ -138,6 +138,9 @@ fn check_user(stream: &UnixStream, target: &Target) -> Result<(), Problem> {
 }
 
 fn nobody(place: &str, error: &io::Error, serve: &str) -> Problem {
+    if let Some(problem) = names::no_port(error) {
+        return problem;
+    }
     let why = match error.kind() {
         io::ErrorKind::ConnectionRefused => "the machine is up; no program listens there",
         io::ErrorKind::NotFound => "there is no such socket",

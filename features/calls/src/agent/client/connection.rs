@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use msgpath_agent::names;
 use msgpath_core::counts::CallCounts;
 use msgpath_core::schema::TcpInfo;
 use msgpath_core::{Exit, Problem};
@@ -396,6 +397,9 @@ fn parted(stream: &Stream, watch: &Watch) -> Broken {
 }
 
 fn nobody(address: &Endpoint, error: &io::Error) -> Problem {
+    if let Some(problem) = names::no_port(error) {
+        return problem;
+    }
     let (why, hint) = match (address, error.kind()) {
         (Endpoint::Unix(_), io::ErrorKind::ConnectionRefused) => {
             ("no program listens at that socket", "start the server")

@@ -210,6 +210,9 @@ fn resolve(request: &RpcRequest, stop: &AtomicBool) -> Result<(Endpoint, usize),
     all.sort_by_key(SocketAddr::is_ipv6);
     let timeout = Duration::from_nanos(request.connect_timeout_ns);
     let answers = names::answering(&all, timeout, stop).map_err(|error| {
+        if let Some(problem) = names::no_port(&error) {
+            return problem;
+        }
         let tried: Vec<String> = all.iter().map(|address| shown(*address)).collect();
         let what = format!("nobody answers at {}, port {} ({error})", target.host, target.port());
         Problem::new("E01", Exit::CannotStart, what).why(format!("tried at {}", tried.join(", ")))
