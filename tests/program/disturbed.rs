@@ -140,6 +140,15 @@ impl Cpuset {
     }
 }
 
+/// A control group that is removed at the end.
+struct Folder(std::path::PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
 impl Drop for Cpuset {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir(&self.0);
@@ -166,6 +175,47 @@ fn a_cpu_that_is_taken_away_ends_no_run_and_is_named() {
     assert_eq!(found.len(), 1, "{}", value["warnings"]);
     assert!(found[0].starts_with("CPU 1 could not be used by both ends any more"), "{found:?}");
     assert!(found[0].ends_with("threads that were pinned there ran elsewhere"), "{found:?}");
+}
+
+#[test]
+fn a_quota_of_a_parent_that_is_set_during_the_run_is_named_with_its_group() {
+    let two = std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    let (parent, quota, limit, pass_on) = match two {
+        true => ("/sys/fs/cgroup", "cpu.max", "20000 100000", "+cpu"),
+        false => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000", ""),
+    };
+    let outer = std::path::PathBuf::from(format!("{parent}/msgpath-outer-{}", std::process::id()));
+    let inner = outer.join("inner");
+    let _gone = (Folder(inner.clone()), Folder(outer.clone()));
+    let made = std::fs::create_dir(&outer)
+        .and_then(|()| if two { std::fs::write(outer.join("cgroup.subtree_control"), pass_on) } else { Ok(()) })
+        .and_then(|()| std::fs::create_dir(&inner));
+    if made.is_err() || !outer.join(quota).exists() {
+        return eprintln!("skipped: no CPU quota of our own in {parent}");
+    }
+    let home = Home::new();
+    let words = "echo -x shm:ring/spin -t 6s -r 20 -w 0 -o extend=no,what-ifs=no --name slowed -J";
+    let own = home.command(&[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ >\"$0/cgroup.procs\"; exec \"$@\""]).arg(&inner);
+    command.arg(env!("CARGO_BIN_EXE_msgpath")).args(words.split(' ')).current_dir(home.path()).stdin(Stdio::null());
+    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut running = Running::new(command);
+    assert!(running.meets(&home.runs().join("slowed"), 1), "a round is recorded");
+    std::fs::write(outer.join(quota), limit).unwrap();
+    let value = running.finish(LIMIT).ends_with(0).json();
+    let warnings = value["warnings"].as_array().unwrap().iter();
+    let found: Vec<&str> = warnings.filter(|one| one["code"] == "W41").filter_map(|one| one["text"].as_str()).collect();
+    let group = format!("(the quota of {}: 20.0 ms of CPU time every 100 ms)", outer.display());
+    assert!(found.iter().any(|text| text.contains(&group)), "{group}: {found:?}");
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_named_with_those_that_are() {
+    let home = Home::new();
+    for line in ["echo --cpu 0,4000 -c 100 -r 2 -w 0 --no-save", "rpc here --cpu 4000 -k 10 ping --no-save"] {
+        home.run(line).ends_with(3).says(&["cpu 4000 is not there", "it may use 0"]);
+    }
 }
 
 #[test]

@@ -126,7 +126,13 @@ fn too_large_messages_are_named_with_a_size_that_passes_and_smaller_ones_are_mea
         value["cases"].as_array().unwrap().iter().map(|case| case["case"]["size_bytes"].as_u64().unwrap()).collect();
     assert_eq!(sizes, [64, 1000]);
     let why = value["unavailable"][0]["reason"]["why"].as_str().unwrap();
-    for part in ["too large", "messages of 1208 bytes pass", "retransmitted", "MTU here 1500", "path MTU black hole"] {
+    for part in [
+        "too large",
+        "messages of 1208 bytes pass",
+        "retransmitted",
+        "MTU here 1500, there 1500",
+        "path MTU black hole",
+    ] {
         assert!(why.contains(part), "{part:?} is not in {why}");
     }
 }
@@ -523,4 +529,184 @@ fn an_address_in_a_vrf_is_measured_through_its_device() {
         let value = run(&format!("-o device={device}")).ends_with(0).json();
         assert_eq!(value["ends"][0]["device"]["name"], device);
     }
+}
+
+/// Packets of the way from the router to a host, `r0` to this one, `r1` to `b`, have at most 1300 bytes, and no ICMP says so.
+fn hole(device: &str) -> String {
+    format!("ip -n r rule add iif lo ipproto icmp blackhole; ip -n r link set {device} mtu 1300\n")
+}
+
+/// Why a case of a result was not measured.
+fn reason(value: &crate::printed::Value, at: usize) -> &str {
+    value["unavailable"][at]["reason"]["why"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn replies_that_are_too_large_on_their_way_back_are_named() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let text = format!(
+        "{ROUTER}{}serve\n\"$0\" echo 10.8.2.2 -l 64,4K {SHORT}; \"$0\" show one --json; \"$0\" show one >shown
+        \"$0\" stream 10.8.2.2 -R -l 64 -t 1s --no-save -qq",
+        hole("r0")
+    );
+    let output = in_namespaces(&home, &text).ends_with(3);
+    let output =
+        output.says(&["error[E72]: tcp to 10.8.2.2: too large: messages of 1208 bytes pass", "path MTU black hole"]);
+    let value = output.json();
+    assert_eq!(value["cases"].as_array().unwrap().len(), 1);
+    for part in ["messages of 1208 bytes pass", "MTU here 1500, there 1500", "retransmitted 3 times"] {
+        assert!(reason(&value, 0).contains(part), "{part:?} is not in {}", reason(&value, 0));
+    }
+    let shown = std::fs::read_to_string(home.path().join("shown")).unwrap();
+    assert!(shown.contains("tcp:send, 4 KiB  tcp to 10.8.2.2: too large: messages of 1208 bytes pass"), "{shown}");
+}
+
+#[test]
+fn a_black_hole_that_opens_during_a_run_costs_its_size_and_resume_measures_it() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = format!(
+        "{ROUTER}serve
+        (until [ $(stat -c %s data/msgpath/one/rounds.mpl 2>/dev/null || echo 0) -gt 12000 ]; do sleep 0.1; done
+         {}) &
+        \"$0\" echo 10.8.2.2 -x tcp:send -l 64,4K -t 3s -r 15 -w 0 -o extend=no,what-ifs=no --name one -qq || [ $? = 4 ]
+        \"$0\" show one --json
+        ip -n r link set r1 mtu 1500
+        \"$0\" resume one -qq; \"$0\" show one --json",
+        hole("r1").trim_end()
+    );
+    let output = in_namespaces(&Home::new(), &text).ends_with(0);
+    let begin = "error[E05]: tcp:send, 4 KiB: tcp to 10.8.2.2: too large: messages of 1208 bytes pass";
+    let output = output.says(&[begin, "the rest of the run went on", "msgpath resume one"]);
+    let values = serde_json::Deserializer::from_str(&output.out).into_iter::<crate::printed::Value>();
+    let values: Vec<_> = values.map(Result::unwrap).collect();
+    let rounds = |value: &crate::printed::Value| [0, 1].map(|at| value["cases"][at]["rounds"].as_u64().unwrap());
+    let [whole, cut] = rounds(&values[0]);
+    assert!(whole == 15 && (1..15).contains(&cut), "{whole} {cut}");
+    assert_eq!(rounds(&values[1]), [15, 15]);
+}
+
+#[test]
+fn large_datagrams_and_streams_that_are_dropped_are_named_before_the_first_case() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let text = format!(
+        "{ROUTER}{}serve\n\"$0\" echo 10.8.2.2 -x udp:send -l 64,4K {SHORT}; \"$0\" show one --json
+        \"$0\" stream 10.8.2.2 -l 64 -t 1s --no-save -qq",
+        hole("r1")
+    );
+    let output = in_namespaces(&home, &text).ends_with(3);
+    let value = output.json();
+    assert_eq!(value["cases"].as_array().unwrap().len(), 1);
+    let why = reason(&value, 0);
+    assert!(why.starts_with("udp to 10.8.2.2: too large: messages of 1208 bytes pass"), "{why}");
+    // Small messages of a stream share its segments.
+    output.says(&["error[E72]: tcp to 10.8.2.2: too large", "mend the MTU"]);
+}
+
+#[test]
+fn doctor_names_packets_that_are_too_large() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let output = in_namespaces(&Home::new(), &format!("{ROUTER}{}serve\n\"$0\" doctor 10.8.2.2 -v", hole("r1")));
+    let output = output.ends_with(0);
+    let plain = output.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in
+        ["23 WARN data connections", "tcp to 10.8.2.2: too large: messages of 1208 bytes pass", "udp to 10.8.2.2"]
+    {
+        assert!(plain.contains(part), "{part:?} is not in {plain}");
+    }
+    let output = in_namespaces(&Home::new(), &format!("{ROUTER}serve\n\"$0\" doctor 10.8.2.2 -v")).ends_with(0);
+    let plain = output.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(plain.contains("23 OK data connections messages of 9000 bytes go there and back"), "{plain}");
+}
+
+#[test]
+fn data_ports_that_a_firewall_rejects_are_named() {
+    if !may_have_namespaces() {
+        return;
+    }
+    // `prohibit` answers as firewalls do that reject (ICMP 3, 13).
+    let text = format!(
+        "{ROUTER}ip -n r rule add iif r0 ipproto tcp dport 5211-65534 prohibit\nserve\n\"$0\" echo 10.8.2.2 {SHORT}"
+    );
+    let output = in_namespaces(&Home::new(), &text).ends_with(3);
+    output.says(&["error[E72]: data connection to 10.8.2.2, port ", ": rejected (No route to host)", "(5210 passes)"]);
+}
+
+#[test]
+fn a_name_that_is_served_on_one_of_its_families_is_measured_there() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = format!(
+        "ip link set lo up; printf '127.0.0.1 localhost\\n::1 localhost\\n' >hosts; mount --bind hosts /etc/hosts
+        \"$0\" serve -B ::1 -q & until ss -Hltn sport = 5210 | grep -q .; do kill -0 $!; sleep 0.1; done
+        for verb in 'echo -x tcp:send' 'echo -x udp:send' stream connect; do
+            \"$0\" $verb localhost -c 200 -r 2 -w 0 -o extend=no --no-save
+        done
+        \"$0\" echo localhost -o ip=4 {SHORT}"
+    );
+    let output = in_namespaces(&Home::new(), &text).ends_with(3);
+    assert_eq!(output.out.matches("localhost:5210 at ::1 (the name has 1 more)").count(), 4, "{}", output.out);
+    // The family that was asked for is not served, and no other one is taken for it.
+    output.says(&["error[E01]", "localhost:5210"]);
+}
+
+#[test]
+fn a_traffic_class_that_a_router_clears_is_named() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = format!(
+        "{ROUTER}ip netns exec r tc qdisc add dev r1 clsact && ip netns exec r tc filter add dev r1 egress protocol ip u32 \
+            match u32 0 0 action pedit ex munge ip tos set 0 pipe csum ip4h || {{ echo no tc >&2; exit 77; }}
+        serve\n\"$0\" compare 10.8.2.2 -l 64 -x tcp:send,udp:send -o tos=ef {SHORT}; \"$0\" show one --json"
+    );
+    let output = in_namespaces(&Home::new(), &text);
+    if output.code == Some(77) {
+        return eprintln!("skipped: {}", output.err.trim());
+    }
+    let said = warnings(&output.ends_with(0).json(), "W22");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("traffic class on arrival") && said[0].contains("asked for 0xb8, got 0x00"), "{said:?}");
+}
+
+#[test]
+fn calls_that_find_no_local_port_blame_this_machine() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text = "ip link set lo up; echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range
+        \"$0\" serve --rpc -q & until ss -Hltn sport = 12345 | grep -q .; do kill -0 $!; sleep 0.1; done
+        \"$0\" rpc 127.0.0.1 -P 30 -k 100 ping --no-save";
+    let output = in_namespaces(&Home::new(), text).ends_with(3);
+    let output = output.says(&["error[E01]: no local port is left: 40000 to 40009", "in TIME_WAIT", "this machine"]);
+    assert!(!output.err.contains("nobody answers"), "{}", output.err);
+}
+
+#[test]
+fn a_stream_of_datagrams_between_hosts_has_a_size_that_needs_no_fragments() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let text =
+        format!("{ROUTER}serve\n\"$0\" stream 10.8.2.2 -x udp:send -o rcvbuf=4M {SHORT}; \"$0\" show one --json");
+    let value = in_namespaces(&Home::new(), &text).ends_with(0).json();
+    assert_eq!(value["cases"][0]["case"]["size_bytes"], 1400);
+    assert!(warnings(&value, "W189").is_empty(), "{}", value["warnings"]);
+}
+
+#[test]
+fn largest_datagrams_are_those_of_their_family() {
+    let home = Home::new();
+    home.run("echo -x udp:send -l 65508 -c 10 --no-save").ends_with(2).says(&["error[E07]", "65507 bytes over IPv4"]);
+    home.run("echo -x udp:send -o ip=6 -l 65528 -c 10 --no-save").ends_with(2).says(&["error[E07]", "65527 bytes"]);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::sync::OnceLock;
 
-use msgpath_core::schema::{Environment, LIMITED_GROUP, TIME_NAMESPACE};
+use msgpath_core::schema::{Environment, LIMITED_GROUP, QUOTA_FACT, TIME_NAMESPACE};
 use msgpath_sys::affinity;
 
 use crate::confine;
@@ -71,8 +71,7 @@ pub fn read() -> Environment {
         let link = fs::read_link(path).map(|link| link.to_string_lossy().into_owned());
         facts.insert(name.into(), link.unwrap_or_else(|error| format!("n/a: {}", error.kind())));
     }
-    let (quota, group) = cgroup::fact();
-    facts.extend([("cgroup cpu.max".into(), quota), (LIMITED_GROUP.into(), group)]);
+    facts.extend(quota());
     facts.insert("binary".into(), binary());
     facts.extend(confine::state().map(|state| ("confinement".into(), state.into())));
     Environment {
@@ -83,6 +82,12 @@ pub fn read() -> Environment {
         boot_id: boot_id(),
         facts,
     }
+}
+
+/// The least CPU quota of the groups of this process, and its group: facts of an [`Environment`].
+pub fn quota() -> [(String, String); 2] {
+    let (quota, group) = cgroup::fact();
+    [(QUOTA_FACT.into(), quota), (LIMITED_GROUP.into(), group)]
 }
 
 /// What tells this machine since its start from all others.

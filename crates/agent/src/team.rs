@@ -245,7 +245,7 @@ impl Team {
         self.breakers.iter().for_each(Breaker::reset);
         let (bytes, times, mtu) = (info.snd_mss, info.retransmits, info.pmtu);
         let why =
-            format!("{UNANSWERED} {bytes} bytes was retransmitted {times} times without an answer (MTU here {mtu})");
+            format!("{UNANSWERED} {bytes} bytes was retransmitted {times} times without an answer (path MTU {mtu})");
         Some(Unavailable::new(why, "smaller messages (-l), or mend the MTU on the way: ping -M do -s SIZE shows it"))
     }
 

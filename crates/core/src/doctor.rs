@@ -40,7 +40,7 @@ impl CheckState {
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[schemars(rename = "DoctorCheck")]
 pub struct Check {
-    /// Its number, 1 to 22: a stable reference.
+    /// Its number, 1 to 23: a stable reference.
     pub number: u8,
     /// A few words: `clock source`, `OS jitter`.
     pub name: String,
@@ -91,7 +91,7 @@ pub struct Observation {
 }
 
 /// Names of the checks by number, from 1.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "clock",
     "time namespace",
     "cpu speed",
@@ -114,6 +114,7 @@ const NAMES: [&str; 22] = [
     "own build",
     "A/A resolution",
     "who answers",
+    "data connections",
 ];
 
 /// Checks that one end makes alone: numbers from 1.

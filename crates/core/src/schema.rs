@@ -681,6 +681,8 @@ impl Environment {
 
 /// The fact that names an end's time namespace.
 pub const TIME_NAMESPACE: &str = "time namespace";
+/// The fact that has the least CPU quota of an end's control groups as `cpu.max` has it; `max`: none.
+pub const QUOTA_FACT: &str = "cgroup cpu.max";
 /// The fact of a machine that names the control group whose CPU quota is the least.
 pub const LIMITED_GROUP: &str = "cgroup with the least quota";
 

@@ -5,10 +5,10 @@ use msgpath_analyse::summary::{CaseSummary, Comparison, Ratio, Winner};
 use msgpath_core::Workload;
 use msgpath_core::calm::out_of_reach;
 use msgpath_core::plan::Load;
-use msgpath_core::schema::{FAR, NEAR, Status};
+use msgpath_core::schema::{FAR, NEAR, Status, UnavailableCase};
 use msgpath_core::units::{self, Glyphs, Pieces};
 use msgpath_core::workload::Duration;
-use msgpath_core::{CaseRole, PathName};
+use msgpath_core::{Case, CaseRole, PathName, Unavailable};
 use msgpath_record::Run;
 
 use crate::words;
@@ -134,13 +134,25 @@ pub fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-/// Cases that were not measured: path, why, what helps, each said once.
+/// Cases that were not measured: path, why, what helps, each said once. Where other sizes of the path were measured the sizes stand
+/// behind it.
 pub fn unavailable(summary: &Summary) -> Vec<(String, String, String)> {
-    let mut rows = Vec::new();
-    for case in &summary.unavailable {
-        push_new(&mut rows, (case.case.path.to_string(), case.reason.why.clone(), case.reason.hint.clone()));
+    let mut rows: Vec<(&Case, Vec<String>, &Unavailable)> = Vec::new();
+    for UnavailableCase { case, reason } in &summary.unavailable {
+        let mut same_path = summary.cases.iter().filter(|one| one.case.path == case.path && one.rounds > 0).peekable();
+        let by_size = same_path.peek().is_some() && same_path.all(|one| one.case.size != case.size);
+        let size = by_size.then(|| units::size(case.size));
+        match rows.iter_mut().find(|(first, _, known)| first.path == case.path && *known == reason) {
+            Some((_, sizes, _)) => size.into_iter().for_each(|size| push_new(sizes, size)),
+            None => rows.push((case, Vec::from_iter(size), reason)),
+        }
     }
-    rows
+    let label = |case: &Case, sizes: Vec<String>| match sizes.is_empty() {
+        true => case.path.to_string(),
+        false => format!("{}, {}", case.path, sizes.join(", ")),
+    };
+    let rows = rows.into_iter();
+    rows.map(|(case, sizes, reason)| (label(case, sizes), reason.why.clone(), reason.hint.clone())).collect()
 }
 
 /// Conditions that did not hold throughout, with the number of rounds, all cases together.
@@ -162,7 +174,7 @@ pub fn incomplete(run: &Run, summary: &Summary) -> Option<String> {
             parts.push("The record is not as it was written.".to_owned());
         }
         Status::Partial => parts.push("The run was cut short; what is shown are the rounds that are whole.".to_owned()),
-        Status::Failed => parts.push("The run ended with an error; what is shown are the rounds before it.".to_owned()),
+        Status::Failed => parts.push("The run ended with an error; all that was measured is shown.".to_owned()),
     }
     if let Some(problem) = run.end.as_ref().and_then(|end| end.problem.as_ref()) {
         parts.push(format!("{}: {}.", problem.code, problem.what));

@@ -53,7 +53,9 @@ pub fn examine(request: &DoctorRequest, stop: &AtomicBool) -> Result<Examination
     }
     let mut pair = Pair::open(&request.target, &request.options)?;
     let chosen = placement(&pair.near.cpus, &pair.far.cpus, pair.one_machine(), 1);
-    let examination = examine_pair(&mut pair, &chosen, request.full, request.spin)?;
+    let mut examination = examine_pair(&mut pair, &chosen, request.full, request.spin)?;
+    let passes = crate::reach::check(&mut pair, &request.target, &request.options, stop)?;
+    examination.doctor.checks.extend(passes.map(|observation| Check::new("both", observation)));
     if stop.load(Ordering::Relaxed) {
         return Err(Problem::new("E15", Exit::Interrupted, "interrupted before both ends were examined"));
     }

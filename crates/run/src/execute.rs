@@ -14,11 +14,11 @@ use msgpath_core::plan::{
 };
 use msgpath_core::resume::{PassRecord, Pilot};
 use msgpath_core::schema::{
-    EventFacts, FAR, Granted, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader, UnavailableCase,
+    EventFacts, FAR, Granted, MessageRow, NEAR, QUOTA_FACT, RoundRecord, RunEnd, RunHeader, UnavailableCase,
 };
 use msgpath_core::settling::Settling;
 use msgpath_core::shuffle::order_in_blocks;
-use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable};
+use msgpath_core::{Case, Exit, Plan, Problem, Target, Unavailable, units};
 use msgpath_paths::meta::Family;
 use msgpath_paths::registry::traits;
 use msgpath_record::RunWriter;
@@ -32,11 +32,12 @@ use crate::orders::Orders;
 use crate::others::Others;
 use crate::pilot::{Pace, Sought, is_a_replica, model, pilot};
 use crate::placement::{concerns, placement};
+use crate::reach::{self, Blocked};
 use crate::resume::Before;
 use crate::round::{Kept, Round, RoundError};
 use crate::settling::kind;
 use crate::written::{self, carrier, flags, held, leave_out, renumber};
-use crate::{budget, capacity, clients, places, program, reach, replicas, simulate, suspects, traces};
+use crate::{budget, capacity, clients, places, program, replicas, simulate, suspects, traces};
 
 /// What to execute.
 #[derive(Clone, Debug)]
@@ -192,6 +193,8 @@ pub fn execute(
         tracer: None,
         before: Before::default(),
         unused: false,
+        blocked: Vec::new(),
+        lost: None,
     };
     let between = run.header.plan.options.between.clone();
     let explain = |problem| places::explain(between.as_ref(), problem);
@@ -225,15 +228,20 @@ pub(crate) fn carry_out(
     run.begin = clock::now();
     let result = run.phases(&mut writer, progress, next_phase, stop).map_err(explain);
     if result.is_ok() {
+        if run.pair.near.is_here() && run.header.host(NEAR).facts.get(QUOTA_FACT).is_some_and(|quota| quota == "max") {
+            // One that was set meanwhile is what stopped the ends.
+            run.header.host_mut(NEAR).facts.extend(msgpath_agent::environment::quota());
+        }
         (run.header.others, run.header.others_unseen) = run.others.finish();
         writer.replace_header(&run.header).map_err(Problem::from)?;
     }
     // The ends of the run would wait for orders for longer than they may: they leave before anything is simulated.
-    let Run { mut header, paces, target, .. } = run;
+    let Run { mut header, paces, target, lost, .. } = run;
     if matches!(result, Ok(true)) && simulate::is_asked(&header.plan) {
         header.simulated = simulate::cases(&header.plan, target, stop);
         writer.replace_header(&header).map_err(Problem::from)?;
     }
+    let result = lost.filter(|_| matches!(result, Ok(true))).map_or(result, Err);
     let granted: BTreeMap<u32, Vec<Granted>> =
         header.plan.cases.iter().zip(paces).map(|(case, pace)| (case.id, pace.granted)).collect();
     let end = written::ended(&mut writer, &result, granted)?;
@@ -387,6 +395,18 @@ pub(crate) struct Run<'a> {
     pub(crate) before: Before,
     /// The far end is a fresh process of which no round was asked yet.
     unused: bool,
+    /// Cases whose messages the network has begun to drop.
+    blocked: Vec<Blocked>,
+    /// What the run ends with, though it went on.
+    lost: Option<Problem>,
+}
+
+/// What became of a round that was due.
+enum Went {
+    Recorded(Box<RoundRecord>),
+    /// Its case is no longer measured.
+    LeftOut,
+    Interrupted,
 }
 
 impl<'a> Run<'a> {
@@ -411,6 +431,8 @@ impl<'a> Run<'a> {
             tracer: None,
             before,
             unused: true,
+            blocked: Vec::new(),
+            lost: None,
         }
     }
 
@@ -658,11 +680,23 @@ impl<'a> Run<'a> {
                 // A far end that was started to go on is one more fresh process.
                 let place = Place { pass, restart: restart + self.before.times, position: position as u32 };
                 let own = self.header.plan.cases[case].clone();
+                if self.is_blocked(&own) {
+                    of -= 1;
+                    continue;
+                }
                 if !self.attended(|alive| progress.before(&own, alive))? {
                     return Ok(false);
                 }
-                let Some(record) = self.round(case, place, writer, stop)? else { return Ok(false) };
+                let went = self.round(case, place, writer, stop)?;
                 progress.after(&own, Some(pass))?;
+                let record = match went {
+                    Went::Recorded(record) => record,
+                    Went::LeftOut => {
+                        of -= 1;
+                        continue;
+                    }
+                    Went::Interrupted => return Ok(false),
+                };
                 if measured(&self.header.plan.cases[case]) {
                     seen.push(watch.conditions(&record));
                 }
@@ -690,14 +724,30 @@ impl<'a> Run<'a> {
         there.and(done)
     }
 
-    /// Measures and records one round; `None`: interrupted.
-    fn round(
-        &mut self,
-        case: usize,
-        place: Place,
-        writer: &mut RunWriter,
-        stop: &AtomicBool,
-    ) -> Result<Option<RoundRecord>, Problem> {
+    /// A case that could be measured before. Where the network has begun to drop messages of its size the others go on, and the run
+    /// ends with why.
+    fn lost(&mut self, case: &Case, seen: Unavailable, stop: &AtomicBool) -> Result<Went, Problem> {
+        let fell = reach::fell(&mut self.pair, self.target, &self.header.plan, (case, &seen), stop)?;
+        let reason = fell.as_ref().map_or(&seen, Blocked::why);
+        let what = format!("{}, {}: {}", case.path, units::size(case.size), reason.why);
+        let problem =
+            Problem::new("E05", Exit::Unfinished, what).why("it could be measured before").hint(reason.hint.clone());
+        let Some(fell) = fell else { return Err(problem) };
+        self.blocked.push(fell);
+        let rest = self.header.plan.cases.iter().filter(|case| case.role == CaseRole::Measured);
+        if rest.clone().all(|case| self.is_blocked(case)) {
+            return Err(problem);
+        }
+        self.lost.get_or_insert(problem.why("it could be measured before, and the rest of the run went on"));
+        Ok(Went::LeftOut)
+    }
+
+    fn is_blocked(&self, case: &Case) -> bool {
+        self.blocked.iter().any(|blocked| blocked.reason(case).is_some())
+    }
+
+    /// Measures and records one round.
+    fn round(&mut self, case: usize, place: Place, writer: &mut RunWriter, stop: &AtomicBool) -> Result<Went, Problem> {
         let plan = &self.header.plan;
         let (case, pace) = (&plan.cases[case], &self.paces[case]);
         let messages = pace.messages(plan, case, place.pass);
@@ -730,12 +780,11 @@ impl<'a> Run<'a> {
         let tracer = self.tracer.as_mut().filter(|_| round_order.traced);
         let mut measured = match orders.measure(&mut self.pair, &round_order, &own, tracer) {
             Ok(measured) => measured,
-            Err(RoundError::Stopped) => return Ok(None),
+            Err(RoundError::Stopped) => return Ok(Went::Interrupted),
             Err(RoundError::Problem(problem)) => return Err(problem),
             Err(RoundError::Unavailable(reason)) => {
-                return Err(Problem::new("E05", Exit::Unfinished, format!("{}: {}", case.path, reason.why))
-                    .why("it could be measured before")
-                    .hint(reason.hint));
+                let case = case.clone();
+                return self.lost(&case, reason, stop);
             }
         };
         let near_kernel = &mut measured.ends[NEAR].kernel.0;
@@ -797,7 +846,7 @@ impl<'a> Run<'a> {
         self.debts.insert(record.case, measured.debts);
         // The pace follows the machine only in what was granted; the number of messages stays as planned.
         self.paces[record.case as usize].granted = measured.granted;
-        Ok(Some(record))
+        Ok(Went::Recorded(Box::new(record)))
     }
 
     fn message_rows(

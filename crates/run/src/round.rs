@@ -24,6 +24,11 @@ use crate::{between, clients, program, reach};
 
 /// Bytes differ from what they must be.
 const DIFFERENT: &str = "E06";
+/// Nothing came for so long that a round was given up.
+pub(crate) const STALLED: &str = "E18";
+/// Why, where the far end goes on all the same.
+pub(crate) const ANSWERS_ORDERS: &str =
+    "the server answers orders: the network drops what one of the two sends, or both wait for each other";
 /// Two clocks of CLOCK_MONOTONIC are less apart, ns: 73 years.
 const FURTHEST_NS: u64 = 1 << 61;
 /// An interrupted round that has lasted this long is given up, ns.
@@ -436,7 +441,13 @@ fn go(pair: &mut Pair, sides: &[Side], until: Option<Instant>, stop: &AtomicBool
                 going.pop_back();
                 None
             }
-            Ok(Some((FromEnd::Failed(failure), _))) => Some(failure.into()),
+            Ok(Some((FromEnd::Failed(failure), _))) => {
+                let problem = Problem::from(failure);
+                if problem.code == STALLED && sides.len() == 1 && pair.programs.is_empty() {
+                    return Err(stalled(pair, problem));
+                }
+                Some(problem)
+            }
             Ok(Some((FromEnd::Unavailable(reason), _))) => {
                 finish_far(pair)?;
                 return Err(reason.into());
@@ -458,6 +469,21 @@ fn go(pair: &mut Pair, sides: &[Side], until: Option<Instant>, stop: &AtomicBool
                 pair.far.end_child();
             }
             return Err(problem.into());
+        }
+    }
+}
+
+/// Why the near end waits in vain, as the far end knows it: what it sends may be lost on the way.
+fn stalled(pair: &mut Pair, problem: Problem) -> RoundError {
+    /// A far end that runs has answered by then.
+    const SOON: Duration = Duration::from_secs(1);
+    let asked = pair.far.send(&ToEnd::Finish);
+    match asked.and_then(|()| pair.far.hear(SOON)) {
+        Ok(Some((FromEnd::Unavailable(reason), _))) => reason.into(),
+        Ok(Some(_)) => problem.why(ANSWERS_ORDERS).into(),
+        _ => {
+            pair.far.end_child();
+            problem.into()
         }
     }
 }

@@ -17,6 +17,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use msgpath_core::Unavailable;
 use msgpath_core::doctor::Examine;
 use msgpath_core::schema::ClockFacts;
 use msgpath_core::target::PortRange;
@@ -124,6 +125,8 @@ pub fn session(
             role: None,
             tracer: None,
             going: None,
+            dropped: None,
+            looked: Instant::now(),
             told_device: false,
         };
         let result = session.converse();
@@ -164,6 +167,10 @@ struct Session<'s, 'c, F, W> {
     tracer: Option<Tracer>,
     /// The round that has threads.
     going: Option<Started>,
+    /// Why a round was given up whose end was not asked for yet.
+    dropped: Option<Unavailable>,
+    /// When threads were last looked at that wait for the client.
+    looked: Instant,
     /// The coordinator was told by which device this end's data leaves.
     told_device: bool,
 }
@@ -257,6 +264,14 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
                 }
             }
         }
+        if let Some(started) = self.going.as_mut().filter(|started| started.stall.is_none())
+            && self.looked.elapsed() > WATCH
+        {
+            self.looked = Instant::now();
+            if started.team.still_for() > UNANSWERED {
+                self.give_up_unanswered();
+            }
+        }
         if let Some(prepared) = &mut self.prepared
             && let Some(admission) = prepared.offer.admission()
             && let Some(door) = admission.door()
@@ -267,6 +282,15 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
             look = Duration::ZERO;
         }
         Ok(look)
+    }
+
+    /// Ends the server's part of a round whose replies the network drops: the reset tells the client, and the next answer why.
+    fn give_up_unanswered(&mut self) {
+        let served = self.going.as_ref().filter(|started| started.stall.is_none());
+        if let Some(reason) = served.and_then(|started| started.team.unanswered()) {
+            self.abandon();
+            self.dropped = Some(reason);
+        }
     }
 
     fn cut_long_round(&self) {
@@ -342,7 +366,7 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
     }
 
     fn prepare(&mut self, order: RoundOrder) -> FromEnd {
-        (self.prepared, self.watched) = (None, None);
+        (self.prepared, self.watched, self.dropped) = (None, None, None);
         if order.program.is_some() {
             let ready = programs::watch(order, self.peer, &mut self.programs, self.control.presence.flag());
             self.control.lease.renew(); // a program takes its time to start
@@ -480,6 +504,11 @@ impl<F: Read + AsFd, W: Write> Session<'_, '_, F, W> {
                 true => Ok(Answer::Nothing),
                 false => out_of_turn("the end of a round that was not begun"),
             };
+        }
+        // Threads that send what is lost on the way would wait for minutes.
+        self.give_up_unanswered();
+        if let Some(reason) = self.dropped.take() {
+            return Ok(Answer::Say(FromEnd::Unavailable(reason)));
         }
         let Some(mut started) = self.going.take() else { return out_of_turn("the end of a round that was not begun") };
         let counted = kernel().read().since(&started.before);

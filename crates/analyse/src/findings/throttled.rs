@@ -1,6 +1,6 @@
 //! Of W41: a CPU quota stopped the run.
 
-use msgpath_core::schema::{LIMITED_GROUP, QUOTA, RoundRecord};
+use msgpath_core::schema::{LIMITED_GROUP, QUOTA, QUOTA_FACT, RoundRecord};
 use msgpath_core::units::Glyphs;
 
 use super::conditions::{End, contrast, ends, measured_rounds, of_rounds, one_machine};
@@ -66,7 +66,7 @@ fn often(times: u64) -> String {
 }
 
 fn quota_of(end: &End) -> Option<(u64, u64)> {
-    end.machine.facts.get("cgroup cpu.max").and_then(|text| quota(text))
+    end.machine.facts.get(QUOTA_FACT).and_then(|text| quota(text))
 }
 
 /// ` (the quota of /sys/fs/cgroup/a: 50 ms of CPU time every 100 ms)`; empty where it is not known.

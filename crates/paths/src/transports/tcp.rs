@@ -170,6 +170,11 @@ fn no_connection(address: SocketAddr, error: Errno, waited: Duration) -> io::Err
         Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => return ports::explained(error),
         Errno::INPROGRESS | Errno::TIMEDOUT => format!("dropped, no answer within {:.1} s", waited.as_secs_f64()),
         Errno::CONNREFUSED => "refused".to_owned(),
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::ACCESS | Errno::PERM => {
+            let said = io::Error::from(error).to_string();
+            let said = said.split(" (os error").next().unwrap_or_default();
+            format!("rejected ({said}), as firewalls do")
+        }
         error => io::Error::from(error).to_string(),
     };
     let kind = if error == Errno::INPROGRESS { io::ErrorKind::TimedOut } else { io::Error::from(error).kind() };

@@ -156,6 +156,7 @@ fn add_resolution(
     doctor.took_ns += begin.elapsed().as_nanos() as u64;
     let resolution = measured.as_ref().ok().and_then(|(_, resolution)| *resolution);
     doctor.checks.push(check(measured));
+    doctor.checks.sort_by_key(|check| check.number);
     Ok(resolution)
 }
 
