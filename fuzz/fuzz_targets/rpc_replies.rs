@@ -3,7 +3,7 @@
 
 use client::http::Http;
 use client::postgres::{Hello, Postgres};
-use client::redis;
+use client::redis::Redis;
 use client::wire::{Frame, MAX_REPLY, Reply};
 use libfuzzer_sys::fuzz_target;
 
@@ -73,12 +73,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = http.unchunked(bytes);
-    if let Some(whole) = framed(bytes, piece, redis::frame) {
-        assert_eq!(redis::frame(bytes), Ok(Frame::Whole(whole)));
-        if let Ok(reply) = redis::reply(&bytes[..whole]) {
+    let all = bytes::Bytes::copy_from_slice(bytes);
+    let mut redis = Redis::default();
+    if let Some(whole) = framed(bytes, piece, |bytes| redis.frame(&all.slice(..bytes.len()))) {
+        assert_eq!(Redis::default().frame(&all), Ok(Frame::Whole(whole)));
+        if let Ok(reply) = redis.reply(&bytes[..whole]) {
             inside(&reply, &bytes[..whole]);
         }
     }
-    let _ = redis::reply(bytes);
+    let _ = redis.reply(bytes);
     postgres(bytes, piece);
 });

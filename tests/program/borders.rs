@@ -195,8 +195,9 @@ fn names_of_parts_stand_in_their_files() {
 /// Most packages that the program is built from, its own among them, and most instances of the loop in which both sending and
 /// waiting are measured. More of either is paid for in every build: it wants a reason, and a new number here. One for each send
 /// method of a family, and for each bell of shared memory, where nothing enters the kernel; 153 when every wait had its own. Two are
-/// the families that receive from a device out of shared memory, with one method each.
-const MOST: (usize, usize) = (132, 39);
+/// the families that receive from a device out of shared memory, with one method each. The last package that was added reads replies of
+/// Redis: protocols are read by the parsers that others use.
+const MOST: (usize, usize) = (133, 39);
 
 #[test]
 fn what_is_built_is_bounded() {

@@ -1,4 +1,5 @@
-//! RESP 2 and 3, the protocol of Redis: what the first line of a value says of the bytes after it.
+//! RESP 2 and 3, the protocol of Redis: what the first line of a value says of the bytes after it. That is enough for who follows a stream
+//! without keeping it (`watch`), and to go into a list that is not whole; values are read by `resp-rs`.
 
 /// Values of one array, or bytes of one string, at most.
 const MOST: u64 = 1 << 32;

@@ -25,6 +25,7 @@ use super::loops::{Line, Shared};
 use super::maker::Draws;
 use super::orders::{Answer, Batch, CallOrder, Called, CallsOrder, Endpoint, Login, Order, ROLE, Speaks};
 use super::part::Part;
+use super::redis::Redis;
 use super::team::Team;
 use super::tls::Tls;
 use super::wire::Wire;
@@ -58,7 +59,7 @@ fn wire(order: &CallOrder) -> Wire {
             server_port: address.map_or(0, |address| address.port()),
             pad: *pad,
         },
-        Speaks::Redis(_) => Wire::Redis,
+        Speaks::Redis(_) => Wire::Redis(Redis::default()),
         Speaks::Http { host, path, fields, body, closes, .. } => {
             let http = Http::new(host.clone(), path.clone()).with(fields).with_body(body.clone());
             Wire::Http(if *closes { http.closing() } else { http })

@@ -3,8 +3,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use bytes::Bytes;
 use msgpath_core::foreign::shown_bytes;
-use msgpath_rpc::resp::{self, Follows};
+use msgpath_rpc::resp;
+use resp_rs::resp3::{Frame as Value, parse_frame};
 
 use super::redis::array;
 
@@ -14,9 +16,6 @@ const SLOTS: usize = 16_384;
 pub const MOST_NODES: usize = 64;
 /// Bytes of the longest list of slots.
 pub const MOST_LIST: usize = 1 << 20;
-/// How deep lists are in each other, and how many values the list of slots has, at most.
-const DEEPEST: usize = 6;
-const MOST_VALUES: usize = 200_000;
 
 /// Which node has a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,17 +50,17 @@ impl Cluster {
     ///
     /// # Errors
     /// Not a list of slots, or more nodes than are called.
-    pub fn of(reply: &[u8], seed: SocketAddr) -> Result<Self, String> {
-        if reply.first() == Some(&b'-') {
-            return Err(format!("it says: {}", shown_bytes(reply.trim_ascii_end(), 160)));
-        }
-        let mut left = MOST_VALUES;
-        let (Value::List(ranges), _) = value(reply, 0, &mut left).ok_or("its list of slots cannot be read")? else {
-            return Err("its list of slots is none".into());
+    pub fn of(reply: Bytes, seed: SocketAddr) -> Result<Self, String> {
+        let read = parse_frame(reply).map_err(|error| format!("its list of slots cannot be read: {error}"))?;
+        let ranges = match read.0 {
+            Value::Array(Some(ranges)) => ranges,
+            Value::Error(text) | Value::BlobError(text) => return Err(format!("it says: {}", shown_bytes(&text, 160))),
+            _ => return Err("its list of slots is none".into()),
         };
         let mut cluster = Self { nodes: vec![seed], slots: vec![0; SLOTS] };
         for range in ranges {
-            let (first, last, address) = range.range(seed.ip()).ok_or("its list of slots has a range that is none")?;
+            let (first, last, address) =
+                range_of(&range, seed.ip()).ok_or("its list of slots has a range that is none")?;
             let node = match cluster.nodes.iter().position(|node| *node == address) {
                 Some(node) => node,
                 None if cluster.nodes.len() >= MOST_NODES => {
@@ -115,59 +114,18 @@ fn slot(key: &[u8]) -> usize {
     usize::from(crc) % SLOTS
 }
 
-/// A value of RESP, as far as a list of slots needs it.
-enum Value<'a> {
-    Text(&'a [u8]),
-    List(Vec<Value<'a>>),
-}
-
-impl Value<'_> {
-    fn number(&self) -> Option<usize> {
-        match self {
-            Value::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
-            Value::List(_) => None,
-        }
-    }
-
-    /// A range of slots, and its master; one that does not know its own address is where the list came from.
-    fn range(&self, seed: IpAddr) -> Option<(usize, usize, SocketAddr)> {
-        let Value::List(parts) = self else { return None };
-        let [first, last, Value::List(master), ..] = &parts[..] else { return None };
-        let [Value::Text(ip), port, ..] = &master[..] else { return None };
-        let ip = if ip.is_empty() || *ip == b"?" { seed } else { std::str::from_utf8(ip).ok()?.parse().ok()? };
-        let port = u16::try_from(port.number()?).ok().filter(|port| *port > 0)?;
-        let (first, last) = (first.number()?, last.number()?);
-        (first <= last && last < SLOTS).then_some((first, last, SocketAddr::new(ip, port)))
-    }
-}
-
-/// The value that `bytes` begin with, and its length; `left`: how many there may be.
-fn value<'a>(bytes: &'a [u8], depth: usize, left: &mut usize) -> Option<(Value<'a>, usize)> {
-    *left = left.checked_sub(1)?;
-    let (line, mut at) = resp::line(bytes)?;
-    let read = match resp::follows(line)? {
-        Follows::Nothing => Value::Text(&line[1..]),
-        Follows::Null => Value::Text(b""),
-        Follows::Bytes(size) => {
-            let end = at.checked_add(usize::try_from(size).ok()?)?;
-            let text = bytes.get(at..end)?;
-            at = end + 2;
-            Value::Text(text)
-        }
-        Follows::Values(count) => {
-            let mut values = Vec::new();
-            for _ in 0..count {
-                if depth >= DEEPEST {
-                    return None;
-                }
-                let (next, length) = value(bytes.get(at..)?, depth + 1, left)?;
-                values.push(next);
-                at += length;
-            }
-            Value::List(values)
-        }
+/// A range of slots, and its master; one that does not know its own address is where the list came from.
+fn range_of(range: &Value, seed: IpAddr) -> Option<(usize, usize, SocketAddr)> {
+    let [first, last, master, ..] = range.as_array()? else { return None };
+    let [ip, port, ..] = master.as_array()? else { return None };
+    let ip = match ip.as_bytes().map_or(&b""[..], |ip| ip) {
+        b"" | b"?" => seed,
+        ip => std::str::from_utf8(ip).ok()?.parse().ok()?,
     };
-    Some((read, at))
+    let slot = |value: &Value| usize::try_from(value.as_integer()?).ok().filter(|slot| *slot < SLOTS);
+    let port = u16::try_from(port.as_integer()?).ok().filter(|port| *port > 0)?;
+    let (first, last) = (slot(first)?, slot(last)?);
+    (first <= last).then_some((first, last, SocketAddr::new(ip, port)))
 }
 
 #[cfg(test)]
@@ -180,7 +138,7 @@ mod tests {
         *4\r\n:8192\r\n:16383\r\n*3\r\n$0\r\n\r\n:7001\r\n$2\r\nid\r\n*3\r\n$8\r\n10.0.0.9\r\n:7002\r\n$2\r\nid\r\n";
 
     fn two() -> Cluster {
-        Cluster::of(TWO.as_bytes(), SEED.parse().unwrap()).unwrap()
+        Cluster::of(Bytes::from(TWO), SEED.parse().unwrap()).unwrap()
     }
 
     #[test]
@@ -222,7 +180,7 @@ mod tests {
 
     #[test]
     fn lists_that_are_none_are_refused() {
-        let of = |text: &str| Cluster::of(text.as_bytes(), SEED.parse().unwrap()).unwrap_err();
+        let of = |text: &str| Cluster::of(Bytes::copy_from_slice(text.as_bytes()), SEED.parse().unwrap()).unwrap_err();
         assert!(of("-ERR This instance has cluster support disabled\r\n").contains("cluster support disabled"));
         let many: String =
             (0..70).map(|at| format!("*3\r\n:{at}\r\n:{at}\r\n*2\r\n$8\r\n10.0.0.2\r\n:{}\r\n", at + 1)).collect();
@@ -243,7 +201,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(prop::sample::select(b"*$:-+0123456789\r\nab".to_vec()), 0..80)) {
-            let _ = Cluster::of(&bytes, SEED.parse().unwrap());
+            let _ = Cluster::of(Bytes::copy_from_slice(&bytes), SEED.parse().unwrap());
             let _ = two().redirect(&bytes);
         }
     }

@@ -120,8 +120,8 @@ impl Inbox {
     }
 
     /// Whether the next reply is whole already.
-    pub fn has_reply(&self, wire: &mut Wire) -> bool {
-        self.have > 0 && matches!(wire.frame(&self.bytes[..self.have]), Ok(Frame::Whole(_)))
+    pub fn has_reply(&mut self, wire: &mut Wire) -> bool {
+        self.have > 0 && matches!(wire.frame_in(&mut self.bytes, self.have), Ok(Frame::Whole(_)))
     }
 
     /// Forgets a reply; what follows it stays.
@@ -171,7 +171,7 @@ impl Inbox {
         let mut first = 0;
         if self.have > 0 {
             first = self.read_at;
-            if let Frame::Whole(whole) = wire.frame(&self.bytes[..self.have]).map_err(Broken::Foreign)? {
+            if let Frame::Whole(whole) = wire.frame_in(&mut self.bytes, self.have).map_err(Broken::Foreign)? {
                 return Ok(Some((whole, first)));
             }
         }
@@ -210,7 +210,7 @@ impl Inbox {
                 return reply.ok_or_else(|| watch.reason(self.have));
             }
             self.have += got;
-            match wire.frame(&self.bytes[..self.have]).map_err(Broken::Foreign)? {
+            match wire.frame_in(&mut self.bytes, self.have).map_err(Broken::Foreign)? {
                 Frame::Whole(whole) => {
                     calls.recv_full += 1;
                     return Ok(Some((whole, first)));

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use bytes::Bytes;
 use msgpath_core::counts::CallCounts;
 use msgpath_core::foreign::shown;
 use msgpath_core::{Exit, Problem};
@@ -11,7 +12,7 @@ use msgpath_sys::poll::{Interest, poll};
 
 use super::cluster::{self, Cluster};
 use super::orders::{CallOrder, Login, Secret, Speaks};
-use super::redis;
+use super::redis::{self, Redis};
 use super::stream::Stream;
 use super::wire::Frame;
 
@@ -200,7 +201,7 @@ impl Login {
 /// E65: it does not say.
 pub fn cluster(stream: &Stream, seed: std::net::SocketAddr, patience: Duration) -> Result<Cluster, Problem> {
     let reply = answer(stream, &cluster::question(), patience);
-    reply.and_then(|bytes| Cluster::of(&bytes, seed)).map_err(|why| {
+    reply.and_then(|(bytes, _)| Cluster::of(bytes, seed)).map_err(|why| {
         Problem::new("E65", Exit::CannotStart, "the server does not say which nodes its cluster has")
             .why(why)
             .hint("leave out --cluster")
@@ -209,20 +210,22 @@ pub fn cluster(stream: &Stream, seed: std::net::SocketAddr, patience: Duration) 
 
 /// A request and what is to be said of its reply.
 fn ask(stream: &Stream, request: &[u8], patience: Duration) -> Result<Option<super::wire::Remark>, String> {
-    Ok(redis::reply(&answer(stream, request, patience)?)?.remark)
+    let (bytes, redis) = answer(stream, request, patience)?;
+    Ok(redis.reply(&bytes)?.remark)
 }
 
 /// A request and its reply.
-fn answer(stream: &Stream, request: &[u8], patience: Duration) -> Result<Vec<u8>, String> {
+fn answer(stream: &Stream, request: &[u8], patience: Duration) -> Result<(Bytes, Redis), String> {
     send(stream, request)?;
-    let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+    let (mut bytes, mut part, mut redis) = (Vec::new(), [0; 4096], Redis::default());
     loop {
         let got = receive(stream, &mut part, patience)?;
         bytes.extend_from_slice(&part[..got]);
-        if let Frame::Whole(whole) = redis::frame(&bytes)? {
-            bytes.truncate(whole);
-            return Ok(bytes);
+        let all = Bytes::from(bytes);
+        if let Frame::Whole(whole) = redis.frame(&all)? {
+            return Ok((all.slice(..whole), redis));
         }
+        bytes = all.into();
         if bytes.len() > cluster::MOST_LIST {
             return Err("it answers with more than 1 MiB".into());
         }

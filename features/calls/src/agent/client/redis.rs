@@ -1,7 +1,11 @@
 //! Redis by its own protocol (RESP 2 and 3): PING, SET, GET, DEL and plain commands of a key and a value.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use msgpath_core::foreign::shown_bytes;
 use msgpath_rpc::resp::{self, Follows};
+use resp_rs::resp3::{Frame as Value, ParseError, parse_frame};
 
 use super::maker::{Draws, Maker};
 use super::wire::{Frame, MAX_REPLY, Remark, Reply, Sent};
@@ -47,92 +51,157 @@ pub fn build(method: &str, maker: &mut Maker, draws: &mut Draws, out: &mut Vec<u
     Sent { bytes: out.len(), ..sent }
 }
 
-/// Where a value ends that begins at `from`.
-///
-/// # Errors
-/// Not RESP, or more than is taken.
-fn end(bytes: &[u8], from: usize) -> Result<Frame, String> {
-    const LONGEST_LINE: usize = 64 << 10;
-    let (mut at, mut left) = (from, 1);
-    while left > 0 {
-        let rest = &bytes[at..];
-        let Some((line, length)) = resp::line(rest) else {
-            return match rest.first().is_none_or(|kind| KINDS.contains(kind)) && rest.len() < LONGEST_LINE {
-                true => Ok(Frame::More(0)),
-                false => Err(format!("no value of RESP begins with \"{}\"", shown_bytes(rest, 64))),
-            };
-        };
-        let follows = resp::follows(line).filter(|_| rest[..length].ends_with(b"\r\n"));
-        let follows = follows.ok_or_else(|| format!("no value of RESP begins with \"{}\"", shown_bytes(line, 64)))?;
-        at += length;
-        left -= 1;
-        match follows {
-            Follows::Nothing | Follows::Null => {}
-            Follows::Values(values) => left += values,
-            Follows::Bytes(size) => {
-                at = at.saturating_add(size as usize).saturating_add(2);
-                if at <= bytes.len() && !bytes[..at].ends_with(b"\r\n") {
-                    return Err("a string that does not end where it must".into());
+/// Where more bytes than these are there, a list is read value by value: what was read of it is not read again, and what is held of it
+/// is one value. What the server says unasked has no more.
+const LONG: usize = 64 << 10;
+
+/// One connection's Redis: how far the reply in progress is, and what the last whole one was.
+#[derive(Clone, Debug, Default)]
+pub struct Redis {
+    /// Where it begins, behind what the server says unasked.
+    from: usize,
+    /// Bytes of it that are read.
+    at: usize,
+    /// Values of a long list that are still to come.
+    left: u64,
+    found: Found,
+}
+
+/// A whole reply.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    failed: bool,
+    /// There is no value.
+    null: bool,
+    body: Range<usize>,
+}
+
+impl Redis {
+    /// How far the reply is that `bytes` begin with, as `resp-rs` reads it: that bounds depth, lines and lengths.
+    ///
+    /// # Errors
+    /// Not RESP, or more than is taken.
+    pub fn frame(&mut self, bytes: &Bytes) -> Result<Frame, String> {
+        let frame = self.go_on(bytes);
+        if !matches!(frame, Ok(Frame::More(_))) {
+            (self.from, self.at, self.left) = (0, 0, 0);
+        }
+        frame
+    }
+
+    fn go_on(&mut self, bytes: &Bytes) -> Result<Frame, String> {
+        loop {
+            let mut rest = bytes.slice(self.at..);
+            let is_long = rest.len() > LONG;
+            if is_long && let Some((length, values)) = list(&rest)? {
+                self.at += length;
+                self.left = self.left.saturating_sub(1) + values;
+                continue;
+            }
+            let unasked = is_long && matches!(rest[0], b'>' | b'|');
+            if unasked {
+                rest.truncate(LONG);
+            }
+            let there = rest.len();
+            match parse_frame(rest) {
+                Ok((value, behind)) => {
+                    self.at += there - behind.len();
+                    if self.take(&value, bytes)? {
+                        return Ok(Frame::Whole(self.at));
+                    }
+                }
+                Err(ParseError::Incomplete) if unasked => {
+                    return Err(format!("more than {LONG} bytes that nobody asked for"));
+                }
+                Err(ParseError::Incomplete) if bytes.len() > MAX_REPLY => return Err(too_long()),
+                Err(ParseError::Incomplete) => return Ok(Frame::More(0)),
+                Err(error) => {
+                    let begin = shown_bytes(&bytes[self.at..], 64);
+                    return Err(format!("no value of RESP begins with \"{begin}\" ({error})"));
                 }
             }
         }
-        if at.saturating_add(left as usize) > MAX_REPLY {
-            return Err(format!("a reply of more than {MAX_REPLY} bytes"));
-        }
-        if at > bytes.len() {
-            return Ok(Frame::More(at));
-        }
     }
-    Ok(Frame::Whole(at))
+
+    /// Takes a value that ends at `self.at`. Whether the reply does too.
+    fn take(&mut self, value: &Value, bytes: &[u8]) -> Result<bool, String> {
+        let end = self.at;
+        match value {
+            Value::Attribute(_) if self.left > 0 => return Ok(false),
+            Value::Attribute(_) | Value::Push(_) if self.left == 0 => {
+                self.from = end;
+                return Ok(false);
+            }
+            _ if self.left > 1 => {
+                self.left -= 1;
+                return Ok(false);
+            }
+            _ => {}
+        }
+        let body = match value {
+            _ if self.left == 1 => behind_line(bytes, self.from)..end,
+            Value::Array(Some(_)) | Value::Set(_) | Value::Map(_) => behind_line(bytes, self.from)..end,
+            Value::BulkString(Some(text)) | Value::BlobError(text) | Value::VerbatimString { payload: text } => {
+                end - 2 - text.len()..end - 2
+            }
+            Value::Null | Value::BulkString(None) | Value::Array(None) => end..end,
+            Value::SimpleString(_)
+            | Value::Error(_)
+            | Value::Integer(_)
+            | Value::Double(_)
+            | Value::SpecialFloat(_)
+            | Value::Boolean(_)
+            | Value::BigNumber(_) => self.from + 1..end - 2,
+            _ => return Err("a value whose length is not said, which no Redis sends".into()),
+        };
+        let alone = self.left == 0;
+        self.found = Found {
+            failed: alone && matches!(value, Value::Error(_) | Value::BlobError(_)),
+            null: alone && matches!(value, Value::Null | Value::BulkString(None) | Value::Array(None)),
+            body,
+        };
+        Ok(true)
+    }
+
+    /// Takes the reply apart that was whole last. Status 1: an error. No value under a key is an answer, not an error.
+    ///
+    /// # Errors
+    /// These bytes are another reply.
+    pub fn reply(&self, bytes: &[u8]) -> Result<Reply, String> {
+        let Found { failed, null, ref body } = self.found;
+        let text = bytes.get(body.clone()).ok_or("a reply that is not whole")?;
+        let remark = match (failed, null) {
+            (true, _) => Some(Remark { text: error(text), failed: true }),
+            (_, true) => Some(Remark { text: MISS.into(), failed: false }),
+            _ => None,
+        };
+        Ok(Reply { status: u32::from(failed), body: body.clone(), remark, ..Reply::default() })
+    }
 }
 
-/// What a value may begin with.
-const KINDS: &[u8] = b"+-:$*_#,(!=~%|>";
-
-/// Where the reply begins, behind what the server pushes unasked, and how far it is.
-fn reply_at(bytes: &[u8]) -> Result<(usize, Frame), String> {
-    let mut from = 0;
-    loop {
-        match end(bytes, from)? {
-            Frame::Whole(whole) if bytes[from] == b'>' => from = whole,
-            frame => return Ok((from, frame)),
-        }
-    }
+/// Where the first line ends of what begins at `from`.
+fn behind_line(bytes: &[u8], from: usize) -> usize {
+    from + resp::line(&bytes[from..]).map_or(0, |(_, length)| length)
 }
 
-/// How far the reply is.
+/// The length of the first line of a list, and how many values it has, where `bytes` begin with one that is not empty.
 ///
 /// # Errors
-/// Not RESP, or more than is taken.
-pub fn frame(bytes: &[u8]) -> Result<Frame, String> {
-    reply_at(bytes).map(|(_, frame)| frame)
-}
-
-/// Takes a whole reply apart. Status 1: an error. No value under a key is an answer, not an error.
-///
-/// # Errors
-/// Not RESP.
-pub fn reply(bytes: &[u8]) -> Result<Reply, String> {
-    let (from, frame) = reply_at(bytes)?;
-    let Frame::Whole(whole) = frame else { return Err("a reply that is not whole".into()) };
-    let (line, length) = resp::line(&bytes[from..]).ok_or("a reply without a line")?;
-    let body = match resp::follows(line) {
-        Some(Follows::Bytes(_)) => from + length..whole - 2,
-        Some(Follows::Values(_)) => from + length..whole,
-        Some(Follows::Null) => whole..whole,
-        _ => from + 1..from + line.len(),
+/// It has more than fit.
+fn list(bytes: &[u8]) -> Result<Option<(usize, u64)>, String> {
+    let Some((line, length)) = resp::line(bytes).filter(|(line, _)| matches!(line.first(), Some(b'*' | b'~' | b'%')))
+    else {
+        return Ok(None);
     };
-    match line[0] {
-        b'-' | b'!' => {
-            let remark = Some(Remark { text: error(&bytes[body.clone()]), failed: true });
-            Ok(Reply { status: 1, body, remark, ..Reply::default() })
-        }
-        _ => {
-            let empty = resp::follows(line) == Some(Follows::Null);
-            let remark = empty.then(|| Remark { text: MISS.into(), failed: false });
-            Ok(Reply { body, remark, ..Reply::default() })
-        }
+    match resp::follows(line) {
+        Some(Follows::Values(values)) if values > MAX_REPLY as u64 / 3 => Err(too_long()),
+        Some(Follows::Values(values)) if values > 0 => Ok(Some((length, values))),
+        _ => Ok(None),
     }
+}
+
+fn too_long() -> String {
+    format!("a reply of more than {MAX_REPLY} bytes")
 }
 
 /// What is said of a key that has no value.
@@ -178,6 +247,10 @@ mod tests {
     use msgpath_rpc::command::parse;
     use proptest::prelude::*;
 
+    fn frame(redis: &mut Redis, bytes: &[u8]) -> Result<Frame, String> {
+        redis.frame(&Bytes::copy_from_slice(bytes))
+    }
+
     #[test]
     fn requests_are_arrays_of_strings() {
         let made = |line: &str| {
@@ -220,19 +293,66 @@ mod tests {
             (">2\r\n+invalidate\r\n*1\r\n+k\r\n$2\r\nhi\r\n", 0, "hi", None),
         ] {
             let bytes = text.as_bytes();
+            let mut redis = Redis::default();
             for cut in 0..bytes.len() {
-                assert!(matches!(frame(&bytes[..cut]), Ok(Frame::More(_))), "{text:?} {cut}");
+                assert!(matches!(frame(&mut redis, &bytes[..cut]), Ok(Frame::More(_))), "{text:?} {cut}");
             }
-            assert_eq!(frame(bytes), Ok(Frame::Whole(bytes.len())), "{text:?}");
-            let reply = reply(bytes).unwrap();
+            assert_eq!(frame(&mut redis, bytes), Ok(Frame::Whole(bytes.len())), "{text:?}");
+            let reply = redis.reply(bytes).unwrap();
             assert_eq!((reply.status, &bytes[reply.body]), (status, body.as_bytes()), "{text:?}");
             assert_eq!(reply.remark.map(|remark| remark.text).as_deref(), remark, "{text:?}");
         }
         let many = format!("*{}\r\n", 1_u64 << 31);
-        for bad in ["HTTP/1.1 200", "$-2\r\n", "$99999999999\r\n", "$x\r\n", "+a\n", "$1\r\nabc", "$1\r\nab\r\n", &many]
-        {
-            assert!(frame(bad.as_bytes()).is_err(), "{bad:?}");
+        let deep = "*1\r\n".repeat(10_000);
+        for bad in [
+            "HTTP/1.1 200",
+            "$-2\r\n",
+            "$99999999999\r\n",
+            "$x\r\n",
+            "$1\r\nabc",
+            "$1\r\nab\r\n",
+            "#x\r\n",
+            ":1a\r\n",
+            "*?\r\n",
+            &many,
+            &deep,
+        ] {
+            assert!(frame(&mut Redis::default(), bad.as_bytes()).is_err(), "{bad:?}");
         }
+    }
+
+    /// In pieces of the size of a read each value is taken once, whatever the list is in.
+    #[test]
+    fn long_lists_are_read_once() {
+        let values = 20_000;
+        let list: String =
+            (0..values).map(|at| format!("*2\r\n:{at}\r\n|1\r\n+ttl\r\n:1\r\n$5\r\nvalue\r\n")).collect();
+        let text = format!(">1\r\n+first\r\n*1\r\n%{}\r\n{list}+PONG\r\n", values / 2);
+        let whole = text.len() - "+PONG\r\n".len();
+        let all = Bytes::from(text);
+        let mut redis = Redis::default();
+        let mut seen = 0;
+        loop {
+            let before = redis.at;
+            seen = (seen + LONG).min(all.len());
+            match redis.frame(&all.slice(..seen)).unwrap() {
+                Frame::Whole(end) => {
+                    assert_eq!((end, seen), (whole, all.len()));
+                    break;
+                }
+                _ => assert!(redis.at > before || seen <= 2 * LONG, "{before}: nothing of {seen} bytes was taken"),
+            }
+        }
+        let reply = redis.reply(&all[..whole]).unwrap();
+        assert_eq!((reply.status, &all[reply.body.start..reply.body.start + 8]), (0, &b"%10000\r\n"[..]));
+        assert_eq!((reply.body.end, reply.remark), (whole, None));
+        assert_eq!(frame(&mut redis, b"+PONG\r\n"), Ok(Frame::Whole(7)));
+        // What never ends is given up.
+        let value = format!("$9991\r\n{}\r\n", "v".repeat(9991));
+        let endless = Bytes::from(format!("*20000000\r\n{}", value.repeat(MAX_REPLY / 10_000 + 1)));
+        assert!(redis.frame(&endless).unwrap_err().contains("a reply of more than"));
+        let pushed = Bytes::from(format!(">100000\r\n{}", ":1\r\n".repeat(LONG / 4)));
+        assert!(redis.frame(&pushed).unwrap_err().contains("nobody asked for"));
     }
 
     #[test]
@@ -246,9 +366,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            if let Ok(Frame::Whole(whole)) = frame(&bytes) {
+            let mut redis = Redis::default();
+            if let Ok(Frame::Whole(whole)) = frame(&mut redis, &bytes) {
                 prop_assert!(whole <= bytes.len());
-                let _ = reply(&bytes[..whole]);
+                prop_assert!(redis.reply(&bytes[..whole]).unwrap().body.end <= whole);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use msgpath_rpc::seed::Lfsr;
 use msgpath_rpc::tenlg::tenlg;
 use msgpath_rpc::{Header, Kind, MARKER_BYTES, MAX_BODY, Marker, Method, RPC_HEADER_BYTES, Telling, take_string};
@@ -10,7 +11,7 @@ use super::http::Http;
 use super::maker::{Drawn, Draws, Maker};
 #[cfg(feature = "postgres")]
 use super::postgres::Postgres;
-use super::redis;
+use super::redis::{self, Redis};
 
 /// Marker and header of a request.
 pub const LAB_HEAD: usize = MARKER_BYTES + RPC_HEADER_BYTES;
@@ -97,7 +98,7 @@ pub enum Wire {
         /// `pad` of a request.
         pad: u32,
     },
-    Redis,
+    Redis(Redis),
     Http(Http),
     #[cfg(feature = "postgres")]
     Postgres(Postgres),
@@ -203,7 +204,7 @@ impl Wire {
                 out[MARKER_BYTES..LAB_HEAD].copy_from_slice(&header.to_bytes());
                 Sent { bytes: out.len(), body: LAB_HEAD..out.len(), ..sent }
             }
-            Wire::Redis => redis::build(method, maker, draws, out),
+            Wire::Redis(_) => redis::build(method, maker, draws, out),
             Wire::Http(http) => http.build(method, maker, draws, out),
             #[cfg(feature = "postgres")]
             Wire::Postgres(postgres) => postgres.build(maker, draws, out),
@@ -231,11 +232,24 @@ impl Wire {
                 let whole = MARKER_BYTES + marker.header as usize + marker.body as usize;
                 Ok(if bytes.len() >= whole { Frame::Whole(whole) } else { Frame::More(whole) })
             }
-            Wire::Redis => redis::frame(bytes),
+            Wire::Redis(redis) => redis.frame(&Bytes::copy_from_slice(bytes)),
             Wire::Http(http) => http.frame(bytes),
             #[cfg(feature = "postgres")]
             Wire::Postgres(postgres) => postgres.frame(bytes),
         }
+    }
+
+    /// The same of the first `have` bytes of a buffer, which is lent to whoever reads it and not copied.
+    ///
+    /// # Errors
+    /// Why this is not a reply.
+    #[inline(always)]
+    pub fn frame_in(&mut self, buffer: &mut Vec<u8>, have: usize) -> Result<Frame, String> {
+        let Wire::Redis(redis) = self else { return self.frame(&buffer[..have]) };
+        let lent = Bytes::from(std::mem::take(buffer));
+        let frame = redis.frame(&lent.slice(..have));
+        *buffer = lent.into();
+        frame
     }
 
     /// Takes a whole reply apart.
@@ -258,7 +272,7 @@ impl Wire {
                     ..Reply::default()
                 })
             }
-            Wire::Redis => redis::reply(bytes),
+            Wire::Redis(redis) => redis.reply(bytes),
             Wire::Http(http) => http.reply(bytes),
             #[cfg(feature = "postgres")]
             Wire::Postgres(postgres) => postgres.reply(bytes),
