@@ -890,7 +890,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         plain: arguments.legacy,
         records: verbose || arguments.lab_log.is_some(),
         wire: arguments.wire.filter(|bits| *bits > 0),
-        duration_ns: arguments.duration.filter(|_| arguments.rate.is_none()),
+        duration_ns: arguments.duration,
         rounds: arguments.rounds,
         gates: arguments.fail_if.clone(),
         seed: arguments.seed.unwrap_or_else(random_seed),

@@ -176,7 +176,7 @@ pub(super) fn share(order: &CallsOrder, index: u32, connections: u32) -> u64 {
     below(order.calls.end) - below(order.calls.start)
 }
 
-/// When a round of a closed loop begins no call any more, ns.
+/// When a round begins no call any more, ns.
 pub(super) fn until(order: &CallsOrder) -> u64 {
     order.until_ns.map_or(u64::MAX, |ns| clock::now().saturating_add(ns))
 }
@@ -584,9 +584,13 @@ fn paced(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, pa
     let (step, index) = (&shared.order.steps[order.step], line.connection.index);
     let mut arrived = Vec::with_capacity(flow.count() as usize);
     let mut generator = Generator::new(&flow);
+    let until = until(order);
     generator.begin();
     for sequence in 0..flow.count() {
         let due = flow.due(sequence);
+        if clock::now() >= until {
+            break;
+        }
         let over = || match shared.is_over() {
             true => Err(std::io::Error::from(std::io::ErrorKind::Interrupted)),
             false => Ok(()),
@@ -638,6 +642,7 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
         let receive = || replies.take(count);
         let receiver = Builder::new().spawn_scoped(scope, receive).map_err(|error| thread_problem(&error))?;
         let mut generator = Generator::new(flow);
+        let until = until(order);
         generator.begin();
         let mut ended = None;
         let calls = &mut part.report.calls;
@@ -658,6 +663,11 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
                 break;
             }
             let t1 = clock::now();
+            let is_last = t1 >= until;
+            if is_last {
+                // Told before it goes: its reply ends the receiver.
+                last.store(sequence + 1, Ordering::Release);
+            }
             flow.goes(sequence, t1, 0);
             let mut one = Gone { unix_us: shared.unix_us(t1), t1, due: Some(due), ..Gone::default() };
             wire.stamp(out, one.unix_us);
@@ -671,6 +681,8 @@ fn open(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place, par
             gone.push(one);
             if let Err(broken) = result {
                 ended = Some(broken);
+            }
+            if is_last || ended.is_some() {
                 break;
             }
         }

@@ -318,7 +318,7 @@ pub struct CallsOrder {
     pub pass: u32,
     /// Rows that are kept.
     pub keep: usize,
-    /// In a closed loop: no call begins so long after the first, ns; `None`: all are made.
+    /// No call begins so long after the begin of the round, ns; `None`: all are made.
     pub until_ns: Option<u64>,
 }
 

@@ -45,7 +45,7 @@ pub fn round(line: &mut Line, order: &CallsOrder, shared: &Shared, place: &Place
     let mut round = Round { line, step, shared, place, part, done, again, batch, spare, arrived };
     let ended = match (shared.order.load, &flow) {
         (Load::Closed, _) => round.closed(share(order, index, shared.order.connections), until(order)),
-        (Load::Open { .. }, Some(flow)) => round.by_schedule(flow),
+        (Load::Open { .. }, Some(flow)) => round.by_schedule(flow, until(order)),
         (Load::Open { .. }, None) => Ok(()),
     };
     round.without_answer();
@@ -94,9 +94,10 @@ impl Round<'_> {
         }
     }
 
-    /// Each call when it is due, or as soon as there is room.
-    fn by_schedule(&mut self, flow: &Flow) -> Result<(), Broken> {
-        self.arrived = vec![0; flow.count() as usize];
+    /// Each call when it is due, or as soon as there is room, and none any more at this time, ns.
+    fn by_schedule(&mut self, flow: &Flow, until: u64) -> Result<(), Broken> {
+        let mut count = flow.count();
+        self.arrived = vec![0; count as usize];
         let lost = |error: std::io::Error| Broken::Foreign(error.to_string());
         let mut generator = Generator::new(flow);
         generator.begin();
@@ -106,8 +107,11 @@ impl Round<'_> {
             if self.shared.is_over() {
                 break Err(Broken::Stopped);
             }
+            if clock::now() >= until {
+                (next, count) = (None, sequence);
+            }
             while self.http2()?.room() > 0 {
-                if next.is_none() && sequence < flow.count() {
+                if next.is_none() && sequence < count {
                     next = Some(self.make(sequence, Some(flow.due(sequence))));
                     sequence += 1;
                 }
@@ -130,7 +134,7 @@ impl Round<'_> {
                 break Err(broken);
             }
             let in_flight = self.http2()?.in_flight();
-            if in_flight == 0 && self.again.is_empty() && next.is_none() && sequence == flow.count() {
+            if in_flight == 0 && self.again.is_empty() && next.is_none() && sequence == count {
                 break Ok(());
             }
             if self.http2()?.is_over() || in_flight == 0 && !self.again.is_empty() {

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::agent::client::orders::{
-    Answer, Broken, CallOrder, Called, CallsOrder, Checks, Endpoint, Identity, Order, ROLE, Speaks, TlsOrder,
-    goes_together,
+    Answer, Broken, CallOrder, Called, CallsOrder, Checks, Endpoint, Identity, MOST_CALLS_A_ROUND, Order, ROLE, Speaks,
+    TlsOrder, goes_together,
 };
 use crate::agent::client::wire::random_seed;
 use crate::record::{RpcFacts, RpcPair, RpcRemark, RpcRow, Wire};
@@ -42,7 +42,7 @@ use msgpath_sys::address::{canonical, shown};
 use msgpath_sys::clock;
 
 use collected::Collected;
-use plan::{plan, rounds_of};
+use plan::{plan, rounds_of, time_of_round};
 
 use super::spent::{Watched, who_listens};
 use msgpath_run::Link;
@@ -90,7 +90,8 @@ pub struct RpcRequest {
     pub records: bool,
     /// Speed of the wire as the user says, bits per second.
     pub wire: Option<u64>,
-    /// In a closed loop: how long each command is called, ns, in place of a number of calls.
+    /// How long each command is called, ns: in a closed loop in place of a number of calls, in an open one what is not sent by then is not
+    /// sent any more.
     pub duration_ns: Option<u64>,
     /// Rounds of each command; `None`: [`ROUNDS`], or fewer for few calls.
     pub rounds: Option<u32>,
@@ -119,6 +120,11 @@ impl RpcRequest {
         let shared = |threads: &u32| self.connections.is_multiple_of(*threads);
         let most = if several { (cpus as u32).clamp(1, self.connections.max(1)) } else { self.connections };
         self.own_threads.or_else(|| (1..=most).rev().find(shared)).unwrap_or(1)
+    }
+
+    /// Rounds end by the clock alone.
+    fn ends_by_time(&self) -> bool {
+        self.duration_ns.is_some() && self.load == Load::Closed
     }
 
     fn goes_together(&self, speaks: &Speaks, step: &Step) -> bool {
@@ -341,6 +347,7 @@ pub fn call(
         outcome: Outcome::default(),
         kept: 0,
         done: 0,
+        measured_ns: 0,
     };
     run.others.sample();
     let whole = run.steps(stop);
@@ -436,6 +443,8 @@ struct Run<'a> {
     kept: u64,
     /// Rounds recorded.
     done: u64,
+    /// Time of the rounds so far, ns.
+    measured_ns: u64,
 }
 
 impl Run<'_> {
@@ -445,14 +454,23 @@ impl Run<'_> {
         let of = rounds.iter().map(|rounds| u64::from(*rounds)).sum();
         for (step, rounds) in rounds.into_iter().enumerate() {
             let calls = self.request.script.steps[step].calls();
+            let (spent, sent) = (self.measured_ns, self.outcome.sent);
             for pass in 0..rounds {
                 if stop.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
                 let part = |pass: u32| calls * u64::from(pass) / u64::from(rounds);
                 let room = DEFAULT_MESSAGE_LOG.saturating_sub(self.kept);
-                let until_ns = self.request.duration_ns.map(|ns| ns / u64::from(rounds));
-                let calls = if until_ns.is_some() { 0..calls } else { part(pass)..part(pass + 1) };
+                let (calls, until_ns) = match (self.request.duration_ns, self.request.load) {
+                    (None, _) => (part(pass)..part(pass + 1), None),
+                    (Some(ns), load) => {
+                        let Some(until) = time_of_round(ns, rounds, load, self.measured_ns - spent) else { break };
+                        // A schedule goes on with what the rounds before did not come to.
+                        let made = self.outcome.sent - sent;
+                        let by_schedule = made..part(pass + 1).min(made + MOST_CALLS_A_ROUND);
+                        (if load == Load::Closed { 0..calls } else { by_schedule }, Some(until))
+                    }
+                };
                 let order = CallsOrder { step, calls, pass, keep: room as usize, until_ns };
                 if !self.round(&order, of, stop)? {
                     return Ok(false);
@@ -468,8 +486,10 @@ impl Run<'_> {
         let FromEnd::Ready { .. } = had(self.near.answer()?.0)? else { return Err(out_of_turn()) };
         let steal = environment::steal_ticks();
         self.processes.iter_mut().for_each(Watched::begin);
+        let begin = clock::now();
         self.near.send(&ToEnd::Go)?;
         let whole = msgpath_run::until_over(std::slice::from_mut(self.near), None, stop)?;
+        self.measured_ns += clock::now() - begin;
         let spent = self.processes.each_ref().map(Watched::end);
         let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
         if whole {
@@ -506,7 +526,7 @@ impl Run<'_> {
         spent: [Option<ProcessSpent>; 2],
         steal_ticks: Option<u64>,
     ) -> Result<(RoundRecord, Vec<RpcRow>), Problem> {
-        let Called { mut near, open, start_ns, not_kept, failed, connect_ns, .. } = called;
+        let Called { mut near, mut open, start_ns, not_kept, failed, connect_ns, .. } = called;
         let Called { remarks, waits_known, server, reply_bytes, mut handshakes, .. } = called;
         if let Some(handshakes) = &mut handshakes {
             handshakes.unchecked = self.request.checks == Checks::Nothing && self.request.target.tls;
@@ -534,6 +554,10 @@ impl Run<'_> {
             self.listener.records(&records)?;
         }
         let delivery = near.report.delivery;
+        // What a round did not come to the next one offers.
+        if let Some(open) = open.as_mut().filter(|_| order.until_ns.is_some()) {
+            open.offered = open.offered.min(delivery.sent);
+        }
         self.outcome.sent += delivery.sent;
         self.outcome.answered += delivery.received;
         self.outcome.failed += failed;

@@ -3,7 +3,7 @@
 use crate::agent::client::orders::MOST_CALLS_A_ROUND;
 use crate::agent::client::wire::LAB_HEAD;
 use crate::agent::client::{http, redis};
-use msgpath_core::plan::{Dispatch, Extent};
+use msgpath_core::plan::{Dispatch, Extent, Load};
 use msgpath_core::schema::NEAR;
 use msgpath_core::units::Pieces;
 use msgpath_core::{Case, PathName, Plan, Problem};
@@ -24,13 +24,29 @@ const SHORTEST_NS: u64 = 50_000_000;
 /// Rounds of a command: as many calls in each, or as long.
 pub(super) fn rounds_of(step: &Step, request: &RpcRequest) -> u32 {
     let asked = request.rounds;
-    if let Some(ns) = request.duration_ns {
+    if let Some(ns) = request.duration_ns.filter(|_| request.ends_by_time()) {
         let usual = (ns / LONGEST_NS).max(ROUNDS.min(ns / SHORTEST_NS));
         return asked.map_or(usual, u64::from).clamp(1, 100_000) as u32;
     }
     let usual = (step.calls() / CALLS_A_ROUND).clamp(1, ROUNDS);
     let least = step.calls().div_ceil(MOST_CALLS_A_ROUND);
     asked.map_or(usual, u64::from).min(step.calls()).max(least) as u32
+}
+
+/// How long the next round of a command takes at most, ns, where `spent` ns of its time are over; `None`: it has had its time. No round is
+/// begun with less than half of the time of the others, so that each holds about as much and has its weight rightly.
+///
+/// A schedule has some room beyond its time: arrivals are drawn, and the last call of each round is sent when it is due. What goes beyond it the
+/// server has made.
+pub(super) fn time_of_round(ns: u64, rounds: u32, load: Load, spent: u64) -> Option<u64> {
+    const ROOM_NS: u64 = 100_000_000;
+    let each = ns / u64::from(rounds);
+    let (each, all) = match load {
+        Load::Closed => (each, ns),
+        Load::Open { .. } => (each + each / 10 + ROOM_NS / 10, ns + ns / 50 + ROOM_NS),
+    };
+    let left = all.saturating_sub(spent);
+    (spent == 0 || left >= each / 2).then(|| each.min(left.max(1)))
 }
 
 /// Bytes of a request, and of its reply as far as it can be known before.
@@ -74,7 +90,7 @@ pub(super) fn plan(request: &RpcRequest) -> Result<Plan, Problem> {
     let steps = &request.script.steps;
     let mut plan = Plan {
         rounds: steps.iter().map(|step| rounds_of(step, request)).max().unwrap_or(1),
-        extent: match request.duration_ns {
+        extent: match request.duration_ns.filter(|_| request.ends_by_time()) {
             Some(ns) => Extent::Time(ns),
             None => Extent::Count(steps.iter().map(Step::calls).max().unwrap_or(1)),
         },
@@ -101,6 +117,37 @@ fn label(protocol: Protocol, method: &str) -> String {
         Protocol::Postgres => {
             let words: Vec<&str> = method.split_whitespace().collect();
             words.join(" ").chars().take(64).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use msgpath_core::schedule::Arrivals;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    proptest! {
+        /// Every round has the same weight in a headline: none is begun that can hold less than half of what the first one held, and the
+        /// time that was asked for is kept, but for what the server takes of the last round.
+        #[test]
+        fn rounds_hold_about_as_much_and_end_in_time(
+            ns in 50 * MS..20_000 * MS, rounds in 1_u32..60, slow in prop::collection::vec(0_u64..400 * MS, 60), open in any::<bool>()
+        ) {
+            let rate = serde_json::from_str("100").unwrap();
+            let load = if open { Load::Open { rate, arrivals: Arrivals::Poisson } } else { Load::Closed };
+            let most = if open { ns + ns / 50 + 100 * MS } else { ns };
+            let (mut spent, mut first) = (0, None);
+            for late in slow.iter().take(rounds as usize) {
+                let Some(time) = time_of_round(ns, rounds, load, spent) else { break };
+                prop_assert!(spent + time <= most, "{spent} + {time} of {ns}");
+                prop_assert!(2 * time + 1 >= *first.get_or_insert(time), "{time} of {first:?}");
+                spent += time + late;
+            }
+            prop_assert!(open || spent > ns - ns / u64::from(rounds), "{spent} of {ns}");
         }
     }
 }
