@@ -687,6 +687,63 @@ fn web_server_that_stands_still_delays_every_call_that_was_due() {
     stall_is_seen(&output.ends_with(0));
 }
 
+/// A server that takes so long for each request, whoever sends it.
+fn slow(each: Duration, reply: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            while stream.read(&mut [0; 4096]).is_ok_and(|got| got > 0) {
+                std::thread::sleep(each);
+                let _ = stream.write_all(reply.as_bytes());
+            }
+        }
+    });
+    port
+}
+
+/// However slow the machine is, the server answers no faster than it does: what ran on past its time would make all calls.
+#[test]
+fn a_run_ends_at_its_time_where_the_server_cannot_follow() {
+    const HI: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    let late = Duration::from_millis(20);
+    let own = || {
+        let mut served = lab();
+        server(move |at, asked| {
+            std::thread::sleep(late);
+            served(at, asked)
+        })
+    };
+    let (web, redis) = (slow(late, HI), slow(late, "+PONG\r\n"));
+    let ((one, _first), (several, _second)) = (own(), own());
+    for line in [
+        format!("http://127.0.0.1:{web}/ GET --inflight 1"),
+        format!("redis://127.0.0.1:{redis} ping --inflight 1"),
+        format!("127.0.0.1:{one} ping --inflight 1"),
+        format!("127.0.0.1:{several} ping --inflight 8"),
+    ] {
+        let output = rpc_of(&format!("{line} --rate 1k --duration 1s"));
+        let case = &output["cases"][0];
+        let [sent, received] = ["sent", "received"].map(|name| case["delivery"][name].as_u64().unwrap());
+        assert!(sent > 0 && sent < 200 && received == sent, "{line}: {case}");
+        // What was due and not sent is no call, and in no time; that the server cannot follow is said.
+        assert_eq!(case["open"]["sustained"], false, "{line}: {}", case["open"]);
+    }
+    // A closed loop: 20 rounds of 50 ms, each of which one call outlasts.
+    let (web, redis) = (slow(10 * late, HI), slow(10 * late, "+PONG\r\n"));
+    for line in [format!("http://127.0.0.1:{web}/ GET"), format!("redis://127.0.0.1:{redis} ping")] {
+        let output = rpc_of(&format!("{line} --duration 1s"));
+        let delivery = &output["cases"][0]["delivery"];
+        assert!(delivery["sent"].as_u64().is_some_and(|sent| (1..=6).contains(&sent)), "{line}: {delivery}");
+    }
+}
+
+/// The JSON of calls that are not kept.
+fn rpc_of(line: &str) -> Value {
+    Home::new().run(&format!("rpc {line} --no-save --json")).ends_with(0).json()
+}
+
 #[test]
 fn an_interruption_keeps_what_was_measured() {
     let mut served = lab();
