@@ -49,19 +49,6 @@ fn the_far_end_can_send() {
     }
 }
 
-/// Rounds that the buffers swallow whole: by its own clock a receiver took them in in no time.
-#[test]
-fn what_lay_in_the_buffers_was_not_received_in_no_time() {
-    let short = "-c 100 -r 10 -o what-ifs=no";
-    for options in ["-l 128K -R", "-x unix:send -l 16K", "-x pipe:write,shm:ring/futex -l 4K"] {
-        for case in cases(&format!("{short} {options}")) {
-            let bits = |end: &str| case["throughput"][end]["value"].as_f64().unwrap();
-            let (receiver, sender) = (bits("receiver_bits_per_s"), bits("sender_bits_per_s"));
-            assert!(receiver <= 1.01 * sender, "{options}: {receiver} and {sender}: {case}");
-        }
-    }
-}
-
 #[test]
 fn write_shapes_count_reads_and_segments_beside_a_reference() {
     let home = Home::new();

@@ -113,7 +113,7 @@ fn calls_over_a_shaped_link_are_said_to_cross_it() {
     assert!(!output.out.contains("no network was measured") && !output.out.contains("no wire"), "{}", output.out);
     let kind = home.run("show ns --json").ends_with(0).json()["rpc"]["kinds"][0].clone();
     // 100 kB at 100 Mbit/s; what the shaper lets through at once takes less.
-    let request = kind["wire_ns"]["request"].as_f64().unwrap();
+    let request = kind["wire_estimate_ns"]["request"].as_f64().unwrap();
     assert!(request > 4e6 && request < 8.2e6, "{kind}");
 }
 
