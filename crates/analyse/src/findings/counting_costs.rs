@@ -70,7 +70,7 @@ mod tests {
     fn speaks_where_counted_rounds_are_slower_and_counting_was_asked_for() {
         let texts = sentences(&run(1.2, true), &super::DETECTOR);
         assert_eq!(texts.len(), 1, "{texts:?}");
-        assert!(texts[0].contains("the 10 counted rounds had "), "{texts:?}");
+        assert!(texts[0].contains("the 8 counted rounds had "), "{texts:?}");
         assert!(sentences(&run(1.2, false), &super::DETECTOR).is_empty());
     }
 
