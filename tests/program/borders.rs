@@ -114,10 +114,11 @@ pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Files that name parts of paths, and why they may. Whoever else must know something of a path asks its traits.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 25] = [
     ("crates/paths/", "parts name themselves"),
     ("features/layers/", "layers name themselves, and what they stand on"),
     ("crates/rpc/", "methods of the RPC lab"),
+    ("crates/run/src/reach.rs", "what doctor tries between two hosts"),
     ("features/calls/", "methods of the RPC lab"),
     ("features/periodic/", "programs of courses"),
     ("features/connect/", "the paths that connect(2) makes"),

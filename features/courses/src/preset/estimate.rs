@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn rounds_pilots_and_the_start_are_counted() {
-        // A quarter of a second of messages, 40 rounds of 40 ms around them; the pilot has 5 growing rounds (0.21 s), three slices
-        // that are longer than the 0.1 s of warm-up (0.15 s), and one round (0.04625 s); the run 0.5 s.
-        assert!((seconds(&plan(1)) - (0.5 + 1.85 + 0.40625)).abs() < 1e-9);
-        assert!((seconds(&plan(10)) - (0.5 + 18.5 + 4.0625)).abs() < 1e-9);
+        // Half a second of messages, 40 rounds of 40 ms around them; the pilot has 5 growing rounds (0.21 s), three slices
+        // that are longer than the 0.1 s of warm-up (0.15 s), and one round (0.0525 s); the run 0.5 s.
+        assert!((seconds(&plan(1)) - (0.5 + 2.1 + 0.4125)).abs() < 1e-9);
+        assert!((seconds(&plan(10)) - (0.5 + 21.0 + 4.125)).abs() < 1e-9);
         let long = Plan { extent: Extent::Time(10 * SECOND), ..plan(1) };
         assert!((seconds(&long) - 10.5).abs() < 1e-9, "the time that was asked for");
         let warm = Plan { warmup_ns: SECOND, ..plan(1) };
@@ -161,11 +161,11 @@ mod tests {
     fn a_control_has_no_pilot_and_an_ablation_short_rounds() {
         let mut with = plan(2);
         with.cases[1].role = CaseRole::Control;
-        assert!((seconds(&with) - seconds(&plan(1)) - 1.85).abs() < 1e-9);
+        assert!((seconds(&with) - seconds(&plan(1)) - 2.1).abs() < 1e-9);
         let ablations = Plan { try_causes: true, ..plan(1) };
-        assert!((seconds(&ablations) - seconds(&plan(1)) - 2.0 * (0.40625 + 40.0 * 0.04625)).abs() < 1e-9);
+        assert!((seconds(&ablations) - seconds(&plan(1)) - 2.0 * (0.4125 + 40.0 * 0.05)).abs() < 1e-9);
         let traced = Plan { stages: Some(StageSet::Light), ..plan(1) };
-        assert!((seconds(&traced) - seconds(&plan(1)) - 40.0 * 0.04625).abs() < 1e-9, "no more than untraced");
+        assert!((seconds(&traced) - seconds(&plan(1)) - 40.0 * 0.0525).abs() < 1e-9, "no more than untraced");
     }
 
     #[test]
@@ -174,12 +174,12 @@ mod tests {
         let at = |rate: f64| Load::Open { rate: Rate::per_second(rate).unwrap(), arrivals: Arrivals::Constant };
         open.cases[0].load = at(1_000.0);
         assert!(
-            (seconds(&open) - seconds(&plan(1)) - (40.0 * (0.02 + 0.01875) - 0.04625)).abs() < 1e-9,
+            (seconds(&open) - seconds(&plan(1)) - (40.0 * (0.02 + 0.0125) - 0.0525)).abs() < 1e-9,
             "100 messages would be 100 ms"
         );
         open.cases[0].load = at(100_000.0);
         assert!(
-            (seconds(&open) - seconds(&plan(1)) - (40.0 * (0.0025 + 0.01875) - 0.04625)).abs() < 1e-9,
+            (seconds(&open) - seconds(&plan(1)) - (40.0 * (0.0025 + 0.0125) - 0.0525)).abs() < 1e-9,
             "a tenth of 25 ms"
         );
     }

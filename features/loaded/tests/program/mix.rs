@@ -63,7 +63,10 @@ fn messages_by_a_clock_are_switched_off_as_others_are() {
         ("stream", "periodic", "throughput"),
     ] {
         let effect = effect(&run, on, by);
-        assert!(effect["passes"] == 5 && effect["metric"] == metric && effect["ratio"]["low"].is_number(), "{effect}");
+        // A pass in which nothing of one of them came is left out, as the machine wants it.
+        let passes = effect["passes"].as_u64().unwrap();
+        assert!((1..=5).contains(&passes) && effect["metric"] == metric, "{effect}");
+        assert!(effect["ratio"]["value"].as_f64().is_some_and(|ratio| ratio > 0.0), "{effect}");
     }
     let other = &run["mix"]["besides"][0];
     assert!(other["text"] == "periodic -n 3 --period 5ms" && other["off"]["rounds"] == 5, "{other}");

@@ -585,7 +585,7 @@ fn the_cost_is_that_of_the_load() {
     skip_without_bpf!();
     let listener = listening();
     let port = listener.local_addr().expect("it is bound").port();
-    let ((), result) = watch(port, move || {
+    let ((), result) = watch_with("--all", port, move || {
         let server = named("planted", move || serve(&listener, 1, || {}));
         let mut stream = connect(port);
         let begin = Instant::now();
