@@ -228,10 +228,13 @@ pub(crate) fn carry_out(
     run.begin = clock::now();
     let result = run.phases(&mut writer, progress, next_phase, stop).map_err(explain);
     if result.is_ok() {
-        if run.pair.near.is_here() && run.header.host(NEAR).facts.get(QUOTA_FACT).is_some_and(|quota| quota == "max") {
-            // One that was set meanwhile is what stopped the ends, all that are on this host.
-            let host = run.header.end(NEAR).host;
-            run.header.hosts[host].facts.extend(msgpath_agent::environment::quota());
+        for (end, link) in [(NEAR, &run.pair.near), (FAR, &run.pair.far)] {
+            let host = run.header.end(end).host;
+            let facts = &mut run.header.hosts[host].facts;
+            // One that was set meanwhile is what stopped the ends that were started here, in the groups of this process.
+            if link.is_here() && facts.get(QUOTA_FACT).is_some_and(|quota| quota == "max") {
+                facts.extend(msgpath_agent::environment::quota());
+            }
         }
         (run.header.others, run.header.others_unseen) = run.others.finish();
         writer.replace_header(&run.header).map_err(Problem::from)?;

@@ -154,18 +154,11 @@ pub fn round(
     if let Some(tracer) = tracer.as_deref_mut()
         && let Err(error) = tracer.begin(&near_threads, traced_here, observe::least_packet(order))
     {
-        for side in sides {
-            pair.link(side).send(&ToEnd::Leave)?;
-            pair.answer(side)?;
-        }
-        finish_far(pair)?;
+        give_up(pair, sides)?;
         return Err(observe::refused(&error).into());
     }
-    let stood_still = between::stood_still(made_ns, usual_ns);
-    if stood_still > 0 && own.load.is_some() {
-        for side in &sides {
-            pair.link(*side).send(&ToEnd::Owes { ns: stood_still })?;
-        }
+    if own.load.is_some() {
+        owe(pair, &sides, between::stood_still(made_ns, usual_ns))?;
     }
     let start = clock::now();
     let went = go(pair, &sides, None, stop);
@@ -416,6 +409,23 @@ fn far_report(pair: &mut Pair) -> Result<Reported, Problem> {
             far => return Ok(Reported { far, far_trace }),
         }
     }
+}
+
+/// All ends leave a round that was made ready and does not take place.
+fn give_up(pair: &mut Pair, sides: Vec<Side>) -> Result<(), RoundError> {
+    for side in sides {
+        pair.link(side).send(&ToEnd::Leave)?;
+        pair.answer(side)?;
+    }
+    finish_far(pair)
+}
+
+/// The schedules of a round are behind by what the far end stood still while it was made ready, ns.
+fn owe(pair: &mut Pair, sides: &[Side], ns: u64) -> Result<(), Problem> {
+    for side in sides.iter().filter(|_| ns > 0) {
+        pair.link(*side).send(&ToEnd::Owes { ns })?;
+    }
+    Ok(())
 }
 
 /// The far end's part of a round that does not take place.

@@ -315,7 +315,7 @@ fn added(idle: &Series, loaded: &Series) -> Series {
 
 /// The mean of a value over rounds; `None`: no round has it.
 fn over(rounds: &BTreeMap<u32, LoadedRound>, value: impl Fn(&LoadedRound) -> Option<f64>) -> Option<Estimate> {
-    mean_estimate(&rounds.values().filter_map(|round| value(round)).collect::<Vec<f64>>())
+    mean_estimate(&rounds.values().filter_map(value).collect::<Vec<f64>>())
 }
 
 /// Round trips a minute, from the trimmed mean of each round.
