@@ -576,7 +576,7 @@ fn a_black_hole_that_opens_during_a_run_costs_its_size_and_resume_measures_it() 
         \"$0\" echo 10.8.2.2 -x tcp:send -l 64,4K -t 3s -r 15 -w 0 -o extend=no,what-ifs=no --name one -qq || [ $? = 4 ]
         \"$0\" show one --json
         ip -n r link set r1 mtu 1500
-        \"$0\" resume one -qq; \"$0\" show one --json",
+        \"$0\" resume one --target 10.8.2.2:5210 -qq; \"$0\" show one --json",
         hole("r1").trim_end()
     );
     let output = in_namespaces(&Home::new(), &text).ends_with(0);

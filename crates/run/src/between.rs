@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-/// So many rounds tell how long one takes to make ready, and to end.
-const KNOWN_FROM: usize = 3;
-/// Of so many the last.
+/// How long a round takes to make ready, and to end, is known from so many, the last ones.
 const REMEMBERED: usize = 32;
 /// What takes so many times as long as usual, ...
 const TIMES: u64 = 4;
@@ -17,11 +15,11 @@ const STALL: Duration = Duration::from_millis(100);
 pub struct Took(Vec<u64>);
 
 impl Took {
-    /// How long it usually takes, ns; `None`: that is not known yet.
+    /// How long it usually takes, ns; `None`: it was not done yet.
     pub fn usual_ns(&self) -> Option<u64> {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied().filter(|_| sorted.len() >= KNOWN_FROM)
+        sorted.get(sorted.len() / 2).copied()
     }
 
     /// It took so long once more.
@@ -49,10 +47,8 @@ mod tests {
     #[test]
     fn a_stall_is_what_takes_much_longer_than_usual() {
         let mut took = Took::default();
-        for ms in [5, 900, 6] {
-            assert_eq!(stood_still(2_000 * MS, took.usual_ns()), 0, "nothing is known yet");
-            took.add(ms * MS);
-        }
+        assert_eq!(stood_still(2_000 * MS, took.usual_ns()), 0, "nothing is known yet");
+        [5, 900, 6].map(|ms| took.add(ms * MS));
         assert_eq!(took.usual_ns(), Some(6 * MS), "one slow round is not usual");
         let stalls = [6, 105, 107, 1_706].map(|ms| stood_still(ms * MS, took.usual_ns()) / MS);
         assert_eq!(stalls, [0, 0, 101, 1_700]);
