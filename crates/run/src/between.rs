@@ -48,7 +48,7 @@ mod tests {
     fn a_stall_is_what_takes_much_longer_than_usual() {
         let mut took = Took::default();
         assert_eq!(stood_still(2_000 * MS, took.usual_ns()), 0, "nothing is known yet");
-        [5, 900, 6].map(|ms| took.add(ms * MS));
+        [5, 900, 6].into_iter().for_each(|ms| took.add(ms * MS));
         assert_eq!(took.usual_ns(), Some(6 * MS), "one slow round is not usual");
         let stalls = [6, 105, 107, 1_706].map(|ms| stood_still(ms * MS, took.usual_ns()) / MS);
         assert_eq!(stalls, [0, 0, 101, 1_700]);
