@@ -46,7 +46,8 @@ of_netperf() {
 }
 
 of_neper() {
-    local control data both
+    local control data both here=$PWD
+    cd "$folder" # where neper leaves its logs
     control=$(free_port) data=$(free_port)
     both=(-C "$control" -P "$data" -F "$1" -T 1 -l "$seconds" -Q 1 -R 1)
     taskset -c "$server" tcp_crr "${both[@]}" >"$folder/server" 2>&1 &
@@ -55,6 +56,7 @@ of_neper() {
     taskset -c "$client" tcp_crr -c -H 127.0.0.1 "${both[@]}" >"$folder/neper" 2>"$folder/log" || { cat "$folder/log" >&2; exit 1; }
     wait "$running" || true
     running=
+    cd "$here"
     rate=$(sed -n 's/^throughput=//p' "$folder/neper" | tail -1)
 }
 
