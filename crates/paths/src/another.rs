@@ -3,13 +3,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::ports;
 use msgpath_sys::socket::TcpInfo;
 use rustix::io::Errno;
-use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, sockopt};
 
 use crate::AnyChannel;
@@ -44,19 +42,14 @@ impl Destination {
         self.family != AddressFamily::UNIX
     }
 
-    /// Begins to make a connection. The calls of its socket wait at most so long, or not at all; it can be written to when the connection
-    /// is there.
+    /// Begins to make a connection. The socket does not block; it can be written to when the connection is there.
     ///
     /// # Errors
     /// As socket(2), bind(2) and connect(2), at once: `AddrNotAvailable` where no local port is left, with their numbers; `WouldBlock` where
     /// the queue of a Unix socket is full.
-    pub fn begin(&self, waits: Option<Duration>) -> io::Result<OwnedFd> {
-        let blocks = if waits.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
-        let fd = net::socket_with(self.family, SocketType::STREAM, SocketFlags::CLOEXEC | blocks, self.protocol)?;
-        if waits.is_some() {
-            sockopt::set_socket_timeout(&fd, Timeout::Recv, waits)?;
-            sockopt::set_socket_timeout(&fd, Timeout::Send, waits)?;
-        }
+    pub fn begin(&self) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(self.family, SocketType::STREAM, flags, self.protocol)?;
         if self.is_inet() {
             mark(fd.as_fd(), &self.options, true)?;
         }
@@ -98,7 +91,7 @@ pub fn outcome(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Closes a connection at once, by a reset: neither end keeps anything of it, such as TIME_WAIT.
 pub fn reset(fd: OwnedFd) {
-    let _ = sockopt::set_socket_linger(&fd, Some(Duration::ZERO));
+    let _ = sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO));
 }
 
 /// TCP_INFO of a connection, where it has it.

@@ -166,7 +166,7 @@ fn connects(job: &Job, channels: &[AnyChannel]) -> Result<Outcome, ThreadError> 
         }
         if over_since.is_none() && now >= next && made.len() < MOST {
             next = now + EVERY_NS;
-            let fd = to.begin(None).and_then(|fd| set.add(fd.as_fd(), made.len() as u64).map(|()| fd));
+            let fd = to.begin().and_then(|fd| set.add(fd.as_fd(), made.len() as u64).map(|()| fd));
             // That no connection could be begun is one that was not answered.
             made.push(Made { fd: fd.ok(), begun: now, connected: None, replied: None });
         }

@@ -1,10 +1,8 @@
-//! The client: makes connections, as many at a time as there are slots, at once or by a schedule. Where there is one at a time its calls
-//! wait, as those of a plain program do; more are told apart by epoll.
+//! The client: makes connections, as many at a time as there are slots, at once or by a schedule.
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use msgpath_agent::loops::{LOST, LoopError, Row};
 use msgpath_agent::meter::Meter;
@@ -88,8 +86,6 @@ struct Client<'a> {
     /// How TLS begins, where it was asked for.
     begins: Option<Begin>,
     set: ReadySet,
-    /// How long the calls of the only connection wait; `None`: there are several.
-    waits: Option<Duration>,
     /// Lent to whoever goes through them.
     events: Option<Events>,
     slots: Vec<Option<Slot>>,
@@ -147,12 +143,9 @@ impl<'a> Client<'a> {
     fn new(job: &Job, round: &'a dyn Channel, (to, set): (Destination, ReadySet), flow: Option<&Flow>) -> Self {
         let order = &*job.order;
         let slots = flow.map_or(u64::from(order.inflight), Flow::most).clamp(1, 4096) as usize;
-        let asked = order.parts.get::<Asked>().copied().unwrap_or_default();
-        let alone = flow.is_none() && slots == 1 && to.is_inet() && !asked.tls;
         Self {
             round,
-            asked,
-            waits: alone.then_some(Duration::from_millis(LOOK_MS)),
+            asked: order.parts.get::<Asked>().copied().unwrap_or_default(),
             to,
             begins: None,
             set,
@@ -230,7 +223,7 @@ impl<'a> Client<'a> {
                 next = numbers.end;
             }
             while next < numbers.end && !self.free.is_empty() && !self.starved {
-                self.begin(next, until)?;
+                self.begin(next)?;
                 next += 1;
             }
             if self.is_busy() {
@@ -265,18 +258,18 @@ impl<'a> Client<'a> {
                 return Ok(());
             }
             flow.goes(number, now, 0);
-            self.begin(number, until)?;
+            self.begin(number)?;
             generator.pacer.sent(due, now);
         }
         Ok(())
     }
 
-    /// Begins a connection in a free slot; the only one comes to its end.
-    fn begin(&mut self, number: u64, until: Until) -> io::Result<()> {
+    /// Begins a connection in a free slot.
+    fn begin(&mut self, number: u64) -> io::Result<()> {
         let begun = clock::now();
         self.delivery.sent += u64::from(number >= self.trim);
         self.calls.other_calls += 2;
-        match self.to.begin(self.waits) {
+        match self.to.begin() {
             Ok(fd) => {
                 let Some(at) = self.free.pop() else { return Ok(()) };
                 let more = self.asked.requests.max(1) - 1;
@@ -294,9 +287,6 @@ impl<'a> Client<'a> {
                 if let Err(error) = self.send_at_once(&mut slot) {
                     self.broke(at, &slot, &error);
                     return Ok(());
-                }
-                if self.waits.is_some() && slot.stage == Stage::Waiting {
-                    return self.finish(at, slot, until.over);
                 }
                 match slot.stage == Stage::Waiting && more == 0 {
                     // Nothing else is sent on it.
@@ -399,25 +389,6 @@ impl<'a> Client<'a> {
         self.free.push(at);
     }
 
-    /// Goes on with a connection whose calls wait.
-    fn finish(&mut self, at: usize, mut slot: Slot, over: u64) -> io::Result<()> {
-        while clock::now() < over {
-            match self.talk(&mut slot) {
-                Ok(true) => self.round.limits().look()?,
-                Ok(false) => {
-                    self.close(at, slot);
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.broke(at, &slot, &error);
-                    return Ok(());
-                }
-            }
-        }
-        self.slots[at] = Some(slot);
-        Ok(())
-    }
-
     /// Whatever is possible on a connection now; `false`: it has brought all its replies, and ended.
     fn go_on(&mut self, slot: &mut Slot, event: Event) -> io::Result<bool> {
         if slot.stage == Stage::Connecting {
@@ -429,11 +400,6 @@ impl<'a> Client<'a> {
             }
             self.connected(slot, clock::now())?;
         }
-        self.talk(slot)
-    }
-
-    /// What is said on a connection that is there, as far as it goes; as [`Self::go_on`].
-    fn talk(&mut self, slot: &mut Slot) -> io::Result<bool> {
         loop {
             if slot.stage == Stage::Shaking && !self.shake(slot)? {
                 return Ok(true);
