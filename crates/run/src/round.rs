@@ -133,7 +133,8 @@ impl From<Unavailable> for RoundError {
 }
 
 /// Measures one round. `same_clock`: both ends read one CLOCK_MONOTONIC, so that their stamps can be compared; else they are
-/// kept as both clocks had them. `usual_ns`: how long an open loop takes to make ready ([`between`]). `tracer` listens to the kernel meanwhile: for both ends by one clock, else for the near end alone.
+/// kept as both clocks had them. `usual_ns`: how long an open loop takes to make ready ([`between`]). `tracer` listens to the kernel
+/// meanwhile: for both ends by one clock, else for the near end alone.
 ///
 /// # Errors
 /// [`RoundError`]. No end measures any more, or it ends with its link.

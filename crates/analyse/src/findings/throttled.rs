@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn speaks_with_quota_and_the_stalls_it_made() {
         let mut run = run(2);
-        let facts = [("cgroup cpu.max", "50000 100000"), (super::LIMITED_GROUP, "/sys/fs/cgroup/a")];
+        let facts = [(super::QUOTA_FACT, "50000 100000"), (super::LIMITED_GROUP, "/sys/fs/cgroup/a")];
         run.header.host_mut(NEAR).facts.extend(facts.map(|(name, value)| (name.into(), value.into())));
         let texts = sentences(&run, &super::DETECTOR);
         assert_eq!(texts.len(), 1);
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_limit_that_was_never_reached_is_not_mentioned() {
         let mut run = run(0);
-        run.header.host_mut(NEAR).facts.insert("cgroup cpu.max".into(), "200000 100000".into());
+        run.header.host_mut(NEAR).facts.insert(super::QUOTA_FACT.into(), "200000 100000".into());
         assert!(sentences(&run, &super::DETECTOR).is_empty());
         assert_eq!((super::quota("max 100000"), super::quota("n/a: no such file")), (None, None));
     }

@@ -15,7 +15,7 @@ use crate::verb::{Asked, Group};
 
 /// Paths × sizes × threads, crossover
 ///
-/// Without -x the usual carriers of this machine, in under a minute
+/// Without -x the usual carriers of this machine, in about a minute
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Where the far end is [default: started here, on another CPU]

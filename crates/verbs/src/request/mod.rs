@@ -37,7 +37,7 @@ const COMPARED: [&str; 5] = ["tcp:send", "tcp:zerocopy", "unix:send", "pipe:writ
 const COMPARED_SIZES: [u64; 4] = [64, 1 << 10, 8 << 10, 64 << 10];
 /// Those of a quick one.
 const QUICK_SIZES: [u64; 2] = [64, 64 << 10];
-/// Time of `compare` without arguments, all cases together: the command stays under a minute.
+/// Time of `compare` without arguments, all cases together.
 const COMPARE_BUDGET: u64 = 60 * SECOND;
 /// The same of `--quick`: with warm-up and pilots the command takes about 3 s.
 const QUICK_BUDGET: u64 = 3 * SECOND;

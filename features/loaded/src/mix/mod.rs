@@ -1,5 +1,5 @@
-//! A mix: echoes, streams and messages by a clock that go on beside the cases of a run, each switched off in turn, and what each does to the other
-//! (docs/method/mix.md). `--beside` of `echo` and `stream`, `--under-load` of `compare`.
+//! A mix: echoes, streams and messages by a clock that go on beside the cases of a run, each switched off in turn, and what each does
+//! to the other (docs/method/mix.md). `--beside` of `echo` and `stream`, `--under-load` of `compare`.
 //!
 //! | module | what |
 //! |---|---|

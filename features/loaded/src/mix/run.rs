@@ -1,5 +1,5 @@
-//! Begins what goes on beside a round ([`msgpath_run::traffic`]), waits until its streams are steady, looks at what it does while the round lasts, and ends it.
-//! Once in each pass, before a round that chance chooses, it goes on without any.
+//! Begins what goes on beside a round ([`msgpath_run::traffic`]), waits until its streams are steady, looks at what it does while the
+//! round lasts, and ends it. Once in each pass, before a round that chance chooses, it goes on without any.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -34,7 +34,7 @@ const COMPARED_TIME: u64 = 15_000_000_000;
 /// As `echo` and `stream` have it.
 #[derive(Args)]
 struct Beside {
-    /// What goes on beside this one, as it would be typed: 'stream -l 128K -P 2', 'periodic -x shm -n 3', 'echo -l 64 -o ...'; each is
+    /// What goes on beside, as it would be typed: 'echo -l 64 --rate 1k', 'stream -l 128K -P 2', 'periodic -x shm -n 3'; each is
     /// switched off in turn, and what it does to the others said; repeatable
     #[arg(long, value_name = "VERB ...", value_parser = one, help_heading = "Evidence")]
     beside: Vec<One>,

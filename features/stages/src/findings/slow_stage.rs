@@ -250,7 +250,7 @@ mod tests {
         for end in [0, 1] {
             traced.run.header.ends[end].counters = vec!["cgroup.nr_throttled".into()];
         }
-        traced.run.header.host_mut(0).facts.insert("cgroup cpu.max".into(), "20000 100000".into());
+        traced.run.header.host_mut(0).facts.insert(msgpath_core::schema::QUOTA_FACT.into(), "20000 100000".into());
         for round in &mut traced.run.rounds {
             round.end_mut(0).kernel.0.insert("cgroup.nr_throttled".into(), 3);
         }
