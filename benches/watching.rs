@@ -33,8 +33,12 @@ const COUNTED: Duration = Duration::from_millis(500);
 /// How long a process may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What is typed after `redis-benchmark`.
-const LOADS: [(&str, &[&str]); 3] =
-    [("-c 1", &["-c", "1"]), ("-c 8", &["-c", "8"]), ("-c 1 -P 16", &["-c", "1", "-P", "16"])];
+const LOADS: [(&str, &[&str]); 4] = [
+    ("-c 1", &["-c", "1"]),
+    ("-c 8", &["-c", "8"]),
+    ("-c 1 -P 16", &["-c", "1", "-P", "16"]),
+    ("-c 8 -P 16", &["-c", "8", "-P", "16"]),
+];
 /// What is typed after `msgpath watch`.
 const WAYS: [(&str, &[&str]); 2] = [("watch", &[]), ("watch --no-payload", &["--no-payload"])];
 

@@ -196,11 +196,12 @@ fn an_address_of_the_network_that_stays_here_is_named() {
 
 #[test]
 fn a_quota_that_stops_the_run_is_named() {
-    // A cgroup of our own with a fifth of a CPU, in either version.
+    // A cgroup of our own with a tenth of a CPU, in either version. Its weight sees to it that it gets as much, whoever else wants CPUs:
+    // a group that does not use up its quota is never stopped.
     let two = std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
-    let (parent, quota, limit) = match two {
-        true => ("/sys/fs/cgroup", "cpu.max", "20000 100000"),
-        false => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
+    let (parent, quota, limit, weight, heaviest) = match two {
+        true => ("/sys/fs/cgroup", "cpu.max", "10000 100000", "cpu.weight", "10000"),
+        false => ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "10000", "cpu.shares", "262144"),
     };
     let folder = std::path::PathBuf::from(format!("{parent}/msgpath-test-spoken-{}", std::process::id()));
     if let Err(error) = std::fs::create_dir(&folder) {
@@ -211,6 +212,7 @@ fn a_quota_that_stops_the_run_is_named() {
         let _ = std::fs::remove_dir(&folder);
         return eprintln!("skipped: no CPU quota in {parent}");
     }
+    std::fs::write(folder.join(weight), heaviest).expect("a weight beside a quota");
     let home = Home::new();
     let script = format!(
         "echo $$ > {}/cgroup.procs && exec \"$MSGPATH\" echo -x shm:ring/spin -w 0 -o what-ifs=no -t 2s -r 5 --no-save --json",

@@ -13,7 +13,8 @@ use crate::watch::{CPU, Program, ask, connect, is_caused_by, sentence, server, s
 /// A program that is started with a port, and listens there. `None`: it cannot be had here.
 fn started(program: &str, arguments: &[&str], folder: &Path, port: u16) -> Option<Program> {
     let mut command = Command::new(program);
-    command.args(arguments).arg(port.to_string()).current_dir(folder).stdout(Stdio::null());
+    // Node makes a pipe that it is given non-blocking, and so that of all tests: libtest then gives up in the middle of its list.
+    command.args(arguments).arg(port.to_string()).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
     let server = Program(command.spawn().ok()?);
     within(Duration::from_secs(60), || TcpStream::connect(("127.0.0.1", port)).is_ok()).then_some(server)
 }
