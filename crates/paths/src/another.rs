@@ -3,11 +3,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
 use msgpath_sys::ports;
 use msgpath_sys::socket::TcpInfo;
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, sockopt};
 
 use crate::AnyChannel;
@@ -42,16 +44,20 @@ impl Destination {
         self.family != AddressFamily::UNIX
     }
 
-    /// Begins to make a connection. The socket does not block; it can be written to when the connection is there.
+    /// Begins to make a connection. The calls of its socket wait at most so long, or not at all; it can be written to when the connection
+    /// is there.
     ///
     /// # Errors
     /// As socket(2), bind(2) and connect(2), at once: `AddrNotAvailable` where no local port is left, with their numbers; `WouldBlock` where
     /// the queue of a Unix socket is full.
-    pub fn begin(&self) -> io::Result<OwnedFd> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = net::socket_with(self.family, SocketType::STREAM, flags, self.protocol)?;
+    pub fn begin(&self, waits: Option<Duration>) -> io::Result<OwnedFd> {
+        let blocks = if waits.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
+        let fd = net::socket_with(self.family, SocketType::STREAM, SocketFlags::CLOEXEC | blocks, self.protocol)?;
+        wait_at_most(fd.as_fd(), waits)?;
         if self.is_inet() {
             mark(fd.as_fd(), &self.options, true)?;
+            // Else the request of a connection waits behind the end of its TLS handshake, for as long as the server delays an ACK.
+            sockopt::set_tcp_nodelay(&fd, self.options.nodelay)?;
         }
         if let Some(local) = self.bind {
             // The port is chosen with the connection: one that another connection has may be taken.
@@ -65,19 +71,46 @@ impl Destination {
     }
 }
 
-/// Takes a connection that has come; its socket does not block. `None`: none has come. Those that went again before they were taken are
-/// passed over.
+/// Takes a connection that has come; its calls, and those of the listening socket, wait at most so long, or not at all, which the latter
+/// was told before. `None`: none has come. Those that went again before they were taken are passed over.
 ///
 /// # Errors
-/// As accept4(2).
-pub fn take(listening: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+/// As accept4(2) and setsockopt(2).
+pub fn take(listening: BorrowedFd<'_>, waits: Option<Duration>) -> io::Result<Option<OwnedFd>> {
+    let blocks = if waits.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
     loop {
-        match net::accept_with(listening, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(fd) => return Ok(Some(fd)),
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::CONNABORTED | Errno::INTR) => {}
+        match net::accept_with(listening, SocketFlags::CLOEXEC | blocks) {
+            Ok(fd) => {
+                wait_at_most(fd.as_fd(), waits)?;
+                return Ok(Some(fd));
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(Errno::CONNABORTED) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Calls of a socket that blocks wait at most so long.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn wait_at_most(fd: BorrowedFd<'_>, waits: Option<Duration>) -> io::Result<()> {
+    if waits.is_some() {
+        sockopt::set_socket_timeout(fd, Timeout::Recv, waits)?;
+        sockopt::set_socket_timeout(fd, Timeout::Send, waits)?;
+    }
+    Ok(())
+}
+
+/// Gives the connections that a listening socket takes what those of the near end have.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn offer(listening: BorrowedFd<'_>, options: &ChannelOptions) -> io::Result<()> {
+    match net::getsockname(listening)?.address_family() {
+        AddressFamily::UNIX => Ok(()),
+        _ => Ok(sockopt::set_tcp_nodelay(listening, options.nodelay)?),
     }
 }
 
@@ -91,7 +124,7 @@ pub fn outcome(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Closes a connection at once, by a reset: neither end keeps anything of it, such as TIME_WAIT.
 pub fn reset(fd: OwnedFd) {
-    let _ = sockopt::set_socket_linger(&fd, Some(std::time::Duration::ZERO));
+    let _ = sockopt::set_socket_linger(&fd, Some(Duration::ZERO));
 }
 
 /// TCP_INFO of a connection, where it has it.

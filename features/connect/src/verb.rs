@@ -15,6 +15,7 @@ use msgpath_verbs::request::{Request, Verb, request};
 use msgpath_verbs::typed::{self, List};
 use msgpath_verbs::verb::{Asked, Group};
 
+use crate::agent::BLOCK;
 use crate::record::{self, Close, MOST_REQUESTS};
 use crate::workload::CONNECT;
 
@@ -58,8 +59,12 @@ impl Arguments {
     fn options(&self) -> Options {
         let mut options = self.common.options();
         options.timed = TimedOptions { reply: self.reply, rate: self.rate.clone(), ..TimedOptions::default() };
-        options.server = ServerOptions { event_loop: true, ..ServerOptions::default() };
-        options.settings.wait = Some("epoll".into());
+        // One after the other, each call waits, as those of a plain program do. More are told apart by epoll.
+        let one = options.message.connections.is_none_or(|connections| connections == 1)
+            && options.message.threads.as_ref().is_none_or(|threads| threads.0 == [1]);
+        let blocks = one && self.rate.is_none() && !self.tls;
+        options.server = ServerOptions { event_loop: !blocks, ..ServerOptions::default() };
+        options.settings.wait = Some(if blocks { BLOCK } else { "epoll" }.into());
         options.message.len.get_or_insert_with(|| List(vec![1]));
         options
     }
@@ -78,7 +83,11 @@ impl Arguments {
                 .hint("cargo build --release --features tls"));
         }
         options.settings.only("connect", &KEYS)?;
-        let mut request = request(VERB, &options, self.target.as_ref())?;
+        let mut request =
+            request(VERB, &options, self.target.as_ref()).map_err(|problem| match problem.code.as_str() {
+                "E45" => problem.hint("no wait in -x: several connections under way have epoll"),
+                _ => problem,
+            })?;
         let plan = &mut request.plan;
         if let Some(case) = plan.cases.iter().find(|case| !is_made_by_connect(&case.path)) {
             return Err(usage(format!("connect makes connections of TCP and Unix sockets, not of {}", case.path))
@@ -101,11 +110,12 @@ impl Arguments {
     }
 }
 
-/// Whether connect(2) makes a stream of it, which is written by send(2) and awaited in a set.
+/// Whether connect(2) makes a stream of it, which is written by send(2) and awaited in a set or a call.
 fn is_made_by_connect(path: &PathName) -> bool {
     let kind = traits(path);
-    let parts = (path.method.as_str(), path.wait.as_str()) == ("send", "epoll") && path.setting.is_none();
+    let parts = path.method == "send" && ["epoll", BLOCK].contains(&path.wait.as_str());
     parts
+        && path.setting.is_none()
         && kind.connects
         && !kind.framed
         && !kind.lossy

@@ -166,7 +166,7 @@ fn connects(job: &Job, channels: &[AnyChannel]) -> Result<Outcome, ThreadError> 
         }
         if over_since.is_none() && now >= next && made.len() < MOST {
             next = now + EVERY_NS;
-            let fd = to.begin().and_then(|fd| set.add(fd.as_fd(), made.len() as u64).map(|()| fd));
+            let fd = to.begin(None).and_then(|fd| set.add(fd.as_fd(), made.len() as u64).map(|()| fd));
             // That no connection could be begun is one that was not answered.
             made.push(Made { fd: fd.ok(), begun: now, connected: None, replied: None });
         }
@@ -229,7 +229,7 @@ fn answers(job: &Job, channels: &[AnyChannel]) -> Result<Outcome, ThreadError> {
 
 /// Takes what has come, in the place of one that has ended.
 fn accept(listening: BorrowedFd<'_>, set: &ReadySet, served: &mut Vec<Served>) -> io::Result<()> {
-    while let Some(fd) = another::take(listening)? {
+    while let Some(fd) = another::take(listening, None)? {
         let free = served.iter().position(Option::is_none).unwrap_or(served.len());
         if free >= MOST_SERVED {
             continue; // more than any near end of ours has

@@ -1,8 +1,10 @@
-//! The client: makes connections, as many at a time as there are slots, at once or by a schedule.
+//! The client: makes connections, as many at a time as there are slots, at once or by a schedule. Where there is one at a time its calls
+//! wait, as those of a plain program do; more are told apart by epoll.
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use msgpath_agent::loops::{LOST, LoopError, Row};
 use msgpath_agent::meter::Meter;
@@ -17,7 +19,7 @@ use msgpath_sys::ready::{Direction, Event, Events, ReadySet};
 use msgpath_sys::{clock, ports};
 
 use super::tls::{Begin, Tls};
-use super::{CERTIFICATE, COUNTED, LAST, LOOK_MS, NoEnds, recv, send, unavailable};
+use super::{CERTIFICATE, COUNTED, LAST, LOOK_MS, NoEnds, OVER, recv, send, unavailable, waits};
 use crate::record::{Asked, Close, Made};
 
 /// Reports of one wait.
@@ -86,6 +88,8 @@ struct Client<'a> {
     /// How TLS begins, where it was asked for.
     begins: Option<Begin>,
     set: ReadySet,
+    /// How long the calls of the only connection wait; `None`: there are several.
+    waits: Option<Duration>,
     /// Lent to whoever goes through them.
     events: Option<Events>,
     slots: Vec<Option<Slot>>,
@@ -95,6 +99,8 @@ struct Client<'a> {
     inbox: Vec<u8>,
     /// Connections of a smaller number are not measured.
     trim: u64,
+    /// The number of the last connection.
+    last: u64,
     made: Made,
     connect: Histogram,
     handshake: Histogram,
@@ -146,6 +152,7 @@ impl<'a> Client<'a> {
         Self {
             round,
             asked: order.parts.get::<Asked>().copied().unwrap_or_default(),
+            waits: waits(order),
             to,
             begins: None,
             set,
@@ -156,6 +163,7 @@ impl<'a> Client<'a> {
             reply: order.reply as usize,
             inbox: vec![0; (order.reply as usize).clamp(1, 64 << 10)],
             trim: order.trim,
+            last: flow.map_or(order.trim + order.messages, Flow::count).saturating_sub(1),
             made: Made::default(),
             connect: Histogram::new(),
             handshake: Histogram::new(),
@@ -223,7 +231,7 @@ impl<'a> Client<'a> {
                 next = numbers.end;
             }
             while next < numbers.end && !self.free.is_empty() && !self.starved {
-                self.begin(next)?;
+                self.begin(next, until)?;
                 next += 1;
             }
             if self.is_busy() {
@@ -258,18 +266,18 @@ impl<'a> Client<'a> {
                 return Ok(());
             }
             flow.goes(number, now, 0);
-            self.begin(number)?;
+            self.begin(number, until)?;
             generator.pacer.sent(due, now);
         }
         Ok(())
     }
 
-    /// Begins a connection in a free slot.
-    fn begin(&mut self, number: u64) -> io::Result<()> {
+    /// Begins a connection in a free slot; the only one comes to its end.
+    fn begin(&mut self, number: u64, until: Until) -> io::Result<()> {
         let begun = clock::now();
         self.delivery.sent += u64::from(number >= self.trim);
         self.calls.other_calls += 2;
-        match self.to.begin() {
+        match self.to.begin(self.waits) {
             Ok(fd) => {
                 let Some(at) = self.free.pop() else { return Ok(()) };
                 let more = self.asked.requests.max(1) - 1;
@@ -287,6 +295,9 @@ impl<'a> Client<'a> {
                 if let Err(error) = self.send_at_once(&mut slot) {
                     self.broke(at, &slot, &error);
                     return Ok(());
+                }
+                if self.waits.is_some() && slot.stage == Stage::Waiting {
+                    return self.finish(at, slot, until.over);
                 }
                 match slot.stage == Stage::Waiting && more == 0 {
                     // Nothing else is sent on it.
@@ -389,6 +400,25 @@ impl<'a> Client<'a> {
         self.free.push(at);
     }
 
+    /// Goes on with a connection whose calls wait.
+    fn finish(&mut self, at: usize, mut slot: Slot, over: u64) -> io::Result<()> {
+        while clock::now() < over {
+            match self.talk(&mut slot) {
+                Ok(true) => self.round.limits().look()?,
+                Ok(false) => {
+                    self.close(at, slot);
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.broke(at, &slot, &error);
+                    return Ok(());
+                }
+            }
+        }
+        self.slots[at] = Some(slot);
+        Ok(())
+    }
+
     /// Whatever is possible on a connection now; `false`: it has brought all its replies, and ended.
     fn go_on(&mut self, slot: &mut Slot, event: Event) -> io::Result<bool> {
         if slot.stage == Stage::Connecting {
@@ -400,6 +430,11 @@ impl<'a> Client<'a> {
             }
             self.connected(slot, clock::now())?;
         }
+        self.talk(slot)
+    }
+
+    /// What is said on a connection that is there, as far as it goes; as [`Self::go_on`].
+    fn talk(&mut self, slot: &mut Slot) -> io::Result<bool> {
         loop {
             if slot.stage == Stage::Shaking && !self.shake(slot)? {
                 return Ok(true);
@@ -530,7 +565,7 @@ impl<'a> Client<'a> {
     fn request_byte(&self, slot: &Slot) -> u8 {
         let last = slot.more == 0 && self.asked.close == Close::Server;
         let counted = slot.number >= self.trim && slot.sent == 0;
-        let marks = [(last, LAST), (counted, COUNTED)];
+        let marks = [(last, LAST), (counted, COUNTED), (slot.more == 0 && slot.number == self.last, OVER)];
         marks.iter().filter(|(is, _)| *is).map(|(_, mark)| mark).sum::<u8>()
     }
 

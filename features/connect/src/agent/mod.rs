@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use msgpath_agent::ends::{AnyEnd, Ends};
 use msgpath_agent::thread::{Job, Outcome, ThreadError};
+use msgpath_agent::wire::RoundOrder;
 use msgpath_agent::works::Work;
 use msgpath_core::{CallCounts, Unavailable, Workload};
 use msgpath_paths::AnyChannel;
@@ -23,8 +24,13 @@ use tls::Tls;
 const LAST: u8 = 1;
 /// The same: it is the first request of a connection that is measured.
 const COUNTED: u8 = 2;
+/// The same: no other connection follows in this round.
+const OVER: u8 = 4;
 /// Between two looks whether the round was given up, ms.
 const LOOK_MS: u64 = 100;
+
+/// The wait of a path whose calls block.
+pub(crate) const BLOCK: &str = "block";
 
 /// The work of the threads.
 pub static CONNECTIONS: Connections = Connections;
@@ -51,6 +57,11 @@ impl Work for Connections {
 
 /// How long the certificate of a server is waited for, which it says as soon as it is ready.
 const CERTIFICATE: Duration = Duration::from_secs(5);
+
+/// How long the calls of both ends wait between two looks, where connections are made one after the other; `None`: epoll waits for all.
+fn waits(order: &RoundOrder) -> Option<Duration> {
+    (order.path.wait == BLOCK).then_some(Duration::from_millis(LOOK_MS))
+}
 
 /// As send(2), over TLS where there is some.
 fn send(tls: &mut Option<Box<Tls>>, fd: BorrowedFd<'_>, bytes: &[u8], calls: &mut CallCounts) -> io::Result<usize> {

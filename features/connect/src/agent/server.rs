@@ -1,7 +1,9 @@
-//! The server: takes whatever connections come, and answers each request.
+//! The server: takes whatever connections come, and answers each request. Where they come one after the other its calls wait, as those
+//! of a plain program do; more are told apart by epoll.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use msgpath_agent::loops::{LoopError, Service};
 use msgpath_agent::meter::Meter;
@@ -13,7 +15,7 @@ use msgpath_sys::ready::{Direction, Event, Events, ReadySet};
 use msgpath_sys::{clock, set_nonblocking, socket};
 
 use super::tls::{Begin, Tls};
-use super::{COUNTED, LAST, LOOK_MS, NoEnds, recv, send, unavailable};
+use super::{COUNTED, LAST, LOOK_MS, NoEnds, OVER, recv, send, unavailable, waits};
 use crate::record::Asked;
 
 /// Tokens beyond those of connections.
@@ -53,17 +55,22 @@ struct Server {
     calls: CallCounts,
     /// How TLS begins, where it was asked for.
     begins: Option<Begin>,
+    /// How long calls wait, where connections come one after the other; `None`: not at all.
+    waits: Option<Duration>,
 }
 
 /// A thread's part of a round.
 pub(super) fn run(job: Job, mut channels: Vec<AnyChannel>) -> Result<Outcome, ThreadError> {
     let order = &*job.order;
     let asked = order.parts.get::<Asked>().copied().unwrap_or_default();
+    let waits = waits(order);
     let ready = |listening: BorrowedFd<'_>, round: BorrowedFd<'_>| {
         if let Some(backlog) = asked.backlog {
             socket::set_backlog(listening, backlog.min(i32::MAX as u32) as i32)?;
         }
-        set_nonblocking(listening, true)?;
+        set_nonblocking(listening, waits.is_none())?;
+        another::wait_at_most(listening, waits)?;
+        another::offer(listening, &order.options)?;
         let set = ReadySet::new()?;
         set.watch(listening, Direction::Input, LISTENING)?;
         set.add(round, ROUND)?;
@@ -77,6 +84,7 @@ pub(super) fn run(job: Job, mut channels: Vec<AnyChannel>) -> Result<Outcome, Th
     let mut server = Server {
         begins: begins.map_err(|error| unavailable("TLS", &error))?,
         set,
+        waits,
         served: Vec::new(),
         free: Vec::new(),
         request: order.pieces.total() as usize,
@@ -88,7 +96,11 @@ pub(super) fn run(job: Job, mut channels: Vec<AnyChannel>) -> Result<Outcome, Th
     };
     job.wait_for_go(round.granted("far", &order.options), None, Vec::new())?;
     let meter = Meter::start(&job.counting, &mut NoEnds, Delivery::default());
-    match server.serve(listening.as_fd(), round) {
+    let served = match server.waits.is_some() {
+        true => server.serve_one_by_one(listening.as_fd(), round),
+        false => server.serve(listening.as_fd(), round),
+    };
+    match served {
         // The client has given up what this answers.
         Err(LoopError::Io(error)) if order.patience_ns > 0 && error.kind() == io::ErrorKind::ConnectionAborted => {}
         served => served?,
@@ -124,10 +136,34 @@ impl Server {
         }
     }
 
+    /// Until the last connection that the client said is over, or the client closes the connection of the round.
+    fn serve_one_by_one(&mut self, listening: BorrowedFd<'_>, round: &Socket) -> Result<(), LoopError> {
+        loop {
+            let Some(fd) = another::take(listening, self.waits)? else {
+                round.limits().look()?;
+                if is_closed(round.fd())? {
+                    return Ok(());
+                }
+                continue;
+            };
+            let mut served = Served { fd, tls: None, agreed: true, got: 0, left: 0, said: 0 };
+            // What broke is closed: the client counts what became of it.
+            while let Ok(true) = self.go_on(&mut served) {
+                round.limits().look()?;
+                if is_closed(round.fd())? {
+                    return Ok(());
+                }
+            }
+            if served.said & OVER != 0 {
+                return Ok(());
+            }
+        }
+    }
+
     /// Takes what has come. One that comes alone is mostly the only one: whether others are there the next wait tells.
     fn accept(&mut self, listening: BorrowedFd<'_>) -> io::Result<()> {
         let alone = self.served.len() == self.free.len();
-        while let Some(fd) = another::take(listening)? {
+        while let Some(fd) = another::take(listening, None)? {
             if self.served.len() - self.free.len() >= MOST {
                 continue; // more than any client of ours has under way
             }

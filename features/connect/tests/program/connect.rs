@@ -28,6 +28,26 @@ fn connections_are_timed_shown_kept_and_compared() {
 }
 
 #[test]
+fn one_after_the_other_calls_wait_and_several_are_awaited_together() {
+    let home = Home::new();
+    let said = |typed: &str, wait: &str| {
+        for path in ["tcp", "unix"] {
+            let line = format!("connect -x {path} {typed} -t 300ms -r 5 -w 0 --no-save");
+            home.run(&line).ends_with(0).shows(&[wait, "none lost"]);
+        }
+    };
+    for typed in ["", "-P 1 --requests 3", "--close reset", "-l 100K --reply 100K"] {
+        said(typed, "wait block");
+    }
+    for typed in ["-P 2", "-T 2", "--rate 100"] {
+        said(typed, "wait epoll");
+    }
+    // Who names a wait has it.
+    home.run("connect -x unix/epoll -t 300ms -r 5 -w 0 --no-save").ends_with(0).shows(&["wait epoll", "none lost"]);
+    home.run("connect -x tcp/block -P 2").ends_with(2).says(&["no wait in -x"]);
+}
+
+#[test]
 fn a_schedule_times_connections_from_their_intended_start() {
     let home = Home::new();
     let value = home.run("connect --rate 200 -t 1s -r 5 -w 0 --no-save --json").ends_with(0).json();
