@@ -181,6 +181,9 @@ mod watch_ends;
 #[path = "../features/watch/tests/program/watch_namespaces.rs"]
 mod watch_namespaces;
 #[cfg(feature = "watch")]
+#[path = "../features/watch/tests/program/watch_protocols.rs"]
+mod watch_protocols;
+#[cfg(feature = "watch")]
 #[path = "../features/watch/tests/program/watch_runtimes.rs"]
 mod watch_runtimes;
 #[cfg(feature = "watch")]

@@ -222,11 +222,25 @@ pub struct ServiceCounts {
     /// The same while none was: there were too many (windows of time).
     #[serde(default)]
     pub missed: u64,
+    /// Connections that speak TLS.
+    #[serde(default)]
+    pub tls: u64,
+    /// Turns of them that are no requests: flights of handshakes, and ends.
+    #[serde(default)]
+    pub handshakes: u64,
     /// Times of all requests that were split.
     pub times: Times,
 }
 
 impl ServiceCounts {
+    /// Whether at most one turn in twenty was on a connection on which several requests were in flight and not told apart.
+    pub fn is_told_apart(&self) -> bool {
+        let turns = [self.requests, self.incomplete, self.in_flight, self.torn]
+            .iter()
+            .fold(0, |sum: u64, n| sum.saturating_add(*n));
+        self.in_flight.saturating_mul(20) <= turns
+    }
+
     /// Requests that were not followed: as many for each time that the server received data as those that were. 0: all were followed.
     pub fn not_followed(&self) -> u64 {
         if self.followed == 0 {

@@ -43,6 +43,12 @@ INLINE int send_begins(u64 *ctx, int payload)
 	if (!payload || !c->payload)
 		return 0;
 	struct msghdr *msg = (void *)ctx[1];
+	if (c->payload & RECOGNISES && (conn->tls || !conn->turns) && looks_at(conn, role, idle, msg)) {
+		/* Behind a handshake the first request, in the same turn. */
+		over(conn);
+		request_begins(conn, c, now, 0);
+		idle = 1;
+	}
 	if (idle)
 		copy_head(conn, msg);
 	if (conn->logged)

@@ -92,6 +92,8 @@ const CALLS: usize = 512;
 const HOLES: usize = CALL_KINDS + CALLS + 8;
 const UNDER_WAY: usize = HOLES + 8;
 const CONTROL_SIZE: usize = UNDER_WAY + 8;
+/// A bit of `payload`.
+const RECOGNISES: u32 = 2;
 /// Bits of `follow`.
 const PROCESSES: u32 = 1;
 const CGROUPS: u32 = 2;
@@ -103,7 +105,7 @@ pub const SERVICES: usize = 32;
 const SLOW: usize = 0;
 const EVERY: usize = 8;
 const COUNTS: usize = 16;
-const HISTOGRAM: usize = 80;
+const HISTOGRAM: usize = 88;
 const SERVICE_SIZE: usize = HISTOGRAM + Times::BUCKETS * 8;
 
 const PORTS_SIZE: usize = (1 << 16) / 8;
@@ -434,7 +436,8 @@ impl Watch {
         let (port, process, host) = server(key);
         let datagrams = key[2] >> 32 != 0;
         let times = (0..Times::BUCKETS).map(|n| (n as u16, bucket(n))).filter(|(_, count)| *count > 0).collect();
-        let [requests, torn, incomplete, in_flight, unasked, followed, missed] = [0, 1, 2, 3, 4, 5, 6].map(count);
+        let [requests, torn, incomplete, in_flight, unasked, followed, missed, tls, handshakes] =
+            [0, 1, 2, 3, 4, 5, 6, 7, 8].map(count);
         let times = Times(times);
         ServiceCounts {
             service: number,
@@ -450,6 +453,8 @@ impl Watch {
             framed: 0,
             followed,
             missed,
+            tls,
+            handshakes,
             times,
         }
     }
@@ -496,6 +501,12 @@ impl Watch {
             let Some(item) = self.events.next() else { return };
             events.extend(event::parse(&item));
         }
+    }
+
+    /// TLS and HTTP/2 are recognised by their first bytes: handshakes are counted apart, and turns of HTTP/2 are left to who reads the log.
+    pub fn recognise(&self) {
+        let copies = u32::from(self.copies());
+        self.control.u32_at(PAYLOAD).store(copies * (1 | RECOGNISES), Ordering::Relaxed);
     }
 
     /// Whether the first bytes of what is sent can be had: not asked for, or this kernel does not give them.

@@ -91,8 +91,8 @@ pub(crate) struct Arguments {
     /// Stop when N requests have a row
     #[arg(long, value_name = "N", value_parser = units::parse_count, default_value_t = MOST_ROWS)]
     rows: u64,
-    /// How messages are told apart: auto, http, resp, postgres, rpc, line, or a length in front of each: u32be, 2:u16le-4. auto
-    /// recognises the first four, and goes by turns elsewhere
+    /// How messages are told apart: auto, http, http2, resp, postgres, rpc, line, or a length in front of each: u32be, 2:u16le-4.
+    /// auto recognises the first five, and goes by turns elsewhere
     #[arg(long, value_name = "FRAMING", default_value = "auto", conflicts_with = "no_payload")]
     framing: Framing,
     /// Read nothing of what is sent: messages are turns, and have no names

@@ -25,7 +25,7 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 	int first = !conn->begun;
 	conn->begun = 1;
 	/* Of a connection to another host one half is missing; datagrams are messages as they are. */
-	if (!looks_into || !c->payload || conn->far || conn->datagrams)
+	if (!looks_into || !c->payload || conn->far || conn->datagrams || conn->tls)
 		return;
 	/* It is seldom looked for, because that is a call; nothing is lost where it is found a few turns later. */
 	int asks = conn->logged || conn->clean == CLEAN || conn->turns % 16 == 0;

@@ -7,6 +7,7 @@
 #pragma once
 #include "log.h"
 #include "sockets.h"
+#include "tls.h"
 
 INLINE u32 bucket_of(u64 ns)
 {
@@ -57,6 +58,8 @@ APART int finish_turn(u64 id)
 	if (!s || conn->paired)
 		return 0;
 	struct row *row = &conn->row;
+	if (conn->tls && speaks_tls(conn, s, 1))
+		return 0;
 	/* Evidence that several requests are in flight: what is paired by turns is then not to be believed. */
 	if (conn->out_of_turn > 2 && conn->out_of_turn * 50 > conn->turns) {
 		COUNT(s->in_flight);
@@ -114,7 +117,7 @@ INLINE void incomplete(struct conn *conn)
 {
 	u32 number = conn->service - 1;
 	struct service *s = map_lookup(&services, &number);
-	if (s && !conn->paired)
+	if (s && !conn->paired && !(conn->tls && speaks_tls(conn, s, 0)))
 		COUNT(s->incomplete);
 	conn->phase = IDLE;
 	struct control *c = alive();
@@ -156,6 +159,7 @@ INLINE void request_begins(struct conn *conn, struct control *c, u64 now, int bo
 	conn->phase = SENT;
 	conn->t_sent = now;
 	conn->nagled = conn->joined = 0;
+	conn->tls &= ~(FLIGHT | ALERT | CLOSED);
 	is_under_way(conn, c);
 	UNROLL for (int i = 0; i < HEAD / 8; i++)
 		((u64 *)conn->row.head)[i] = 0;
@@ -361,6 +365,9 @@ INLINE void reply_ready(struct conn *conn, u64 now)
 INLINE void reply_read(struct conn *conn, struct thread *t, u64 now, u32 bytes)
 {
 	struct row *row = &conn->row;
+	/* The server has closed what it has long answered. */
+	if (conn->tls & CLOSED)
+		return;
 	if (conn->phase == ANSWERED) {
 		conn->reader[CLIENT] = t->pid;
 		row->rest = until(conn->t_first, now, row);

@@ -192,6 +192,7 @@ struct conn {
 	u64 t_early, t_client;   /* of datagrams: a reply of another host came before a request was known; the client did something last */
 	u64 net[2];              /* of datagrams: the network namespaces of both ends; 0: not known yet */
 	u32 excused;      /* of datagrams: what the client reads next answers a request that was not seen */
+	u32 tls;                 /* bits of what is known of its records (tls.h); 0: it has none */
 	struct row row __attribute__((aligned(64)));
 } __attribute__((aligned(64)));
 
@@ -279,7 +280,7 @@ struct service {
 	u64 every;               /* and one in so many of the others */
 	u64 requests, torn, incomplete, in_flight, unasked;
 	u64 followed, missed;    /* times that it received data: while requests were followed, and while they were not */
-	u64 unused;
+	u64 tls, handshakes;     /* connections that speak TLS; turns of them that are no requests */
 	u64 histogram[BUCKETS];
 };
 #define SERVICES 32
@@ -304,7 +305,7 @@ struct control {
 	u32 on;
 	u32 follow;              /* processes, and cgroups, are watched */
 	u32 epoch;               /* changes whenever a socket may have become interesting */
-	u32 payload;             /* requests are looked into: their first bytes, and the log */
+	u32 payload;             /* requests are looked into: their first bytes, and the log; 2: TLS and HTTP/2 are recognised */
 	u64 connections;
 	u32 services;
 	u32 silent;              /* nothing tells when a TCP send begins (before kernel 6.16) */

@@ -134,8 +134,9 @@ pub struct WatchedServer {
     pub requests: u64,
     /// Requests that came when none was followed, estimated from how often the server received data.
     pub not_followed: u64,
-    /// Requests a second, those that were not followed among them.
-    pub per_second: f64,
+    /// Requests a second, those that were not followed among them; none: several in flight are not told apart, so nobody knows how
+    /// many there were.
+    pub per_second: Option<f64>,
     /// Requests that were not seen from beginning to end.
     pub incomplete: u64,
     /// Requests whose copies of a thread's totals did not fit together.
@@ -148,7 +149,11 @@ pub struct WatchedServer {
     pub framed: u64,
     /// Share of the turns that were split.
     pub complete: f64,
-    /// Half of all requests that were split take at most so long, ns.
+    /// Connections that speak TLS: their requests are turns of encrypted records.
+    pub tls: u64,
+    /// Turns of them that are no requests: flights of handshakes, and ends.
+    pub handshakes: u64,
+    /// Half of all requests that were split take at most so long, ns; none, as below: several in flight are not told apart.
     pub p50_ns: Option<f64>,
     /// 90 % take at most so long, ns; none, as below: too few requests.
     pub p90_ns: Option<f64>,
@@ -285,7 +290,9 @@ pub fn summarise(watched: &Watched, choice: Choice) -> WatchSummary {
             let server = server(counts, &rows, seconds, choice, begin, &known);
             (counts.service, server)
         })
-        .filter(|(_, server)| server.requests + server.incomplete + server.in_flight + server.torn > 0)
+        .filter(|(_, server)| {
+            server.requests + server.incomplete + server.in_flight + server.torn + server.handshakes > 0
+        })
         .collect();
     servers.sort_by(|(_, a), (_, b)| b.requests.cmp(&a.requests).then(a.name.cmp(&b.name)));
     let numbered: Vec<(u32, &WatchedServer)> = servers.iter().map(|(number, server)| (*number, server)).collect();
@@ -396,6 +403,9 @@ fn server(
 ) -> WatchedServer {
     let turns = counts.requests + counts.incomplete + counts.in_flight + counts.torn;
     let complete = counts.requests as f64 / turns.max(1) as f64;
+    // No number from what is not all.
+    let quantile = |p| counts.is_told_apart().then(|| bands::of_times(&counts.times, p)).flatten();
+    let rate = (counts.requests + counts.not_followed()) as f64 / seconds;
     let mut server = WatchedServer {
         name: most(rows.iter().map(|row| &row.server_name), 1)
             .pop()
@@ -407,20 +417,22 @@ fn server(
         clients: most(rows.iter().map(|row| &row.client_name), CLIENTS).into_iter().map(client).collect(),
         requests: counts.requests,
         not_followed: counts.not_followed(),
-        per_second: if seconds > 0.0 { (counts.requests + counts.not_followed()) as f64 / seconds } else { 0.0 },
+        per_second: counts.is_told_apart().then_some(if seconds > 0.0 { rate } else { 0.0 }),
         incomplete: counts.incomplete,
         torn: counts.torn,
         in_flight: counts.in_flight,
         unasked: counts.unasked,
         framed: counts.framed,
+        tls: counts.tls,
+        handshakes: counts.handshakes,
         complete,
-        p50_ns: bands::of_times(&counts.times, 0.5),
-        p90_ns: bands::of_times(&counts.times, 0.9),
-        p99_ns: bands::of_times(&counts.times, 0.99),
-        p999_ns: bands::of_times(&counts.times, 0.999),
+        p50_ns: quantile(0.5),
+        p90_ns: quantile(0.9),
+        p99_ns: quantile(0.99),
+        p999_ns: quantile(0.999),
         ..WatchedServer::default()
     };
-    if turns > 0 && counts.in_flight * 20 > turns {
+    if !counts.is_told_apart() {
         let share = (100.0 * counts.in_flight as f64 / turns as f64).round();
         server.not_split =
             Some(format!("can't tell: several requests in flight on connections with {share} % of the turns"));

@@ -81,7 +81,9 @@ fn head(server: &WatchedServer) -> String {
     let process =
         if server.host.is_empty() { format!("(process {})", server.process) } else { "(another host)".to_owned() };
     let all = server.requests + server.not_followed;
-    let requests = if server.not_followed == 0 {
+    let requests = if server.per_second.is_none() {
+        format!("{} exchanges, not told apart", server.in_flight)
+    } else if server.not_followed == 0 {
         format!("{all} requests")
     } else {
         format!(
@@ -91,9 +93,9 @@ fn head(server: &WatchedServer) -> String {
         )
     };
     format!(
-        "{} {process}, {port}: {requests}, {}{clients}",
+        "{} {process}, {port}: {requests}{}{clients}",
         if server.name.is_empty() { "?" } else { &server.name },
-        per_second(server.per_second),
+        server.per_second.map_or_else(String::new, |rate| format!(", {}", per_second(rate))),
     )
 }
 
@@ -101,6 +103,16 @@ fn head(server: &WatchedServer) -> String {
 fn rounded(count: u64) -> u64 {
     let unit = 10_u64.pow(count.checked_ilog10().unwrap_or(0).saturating_sub(2));
     count.saturating_add(unit / 2) / unit * unit
+}
+
+/// What is known of requests that nobody can read.
+fn tls(server: &WatchedServer) -> String {
+    let count = |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
+    let apart = match server.handshakes {
+        0 => String::new(),
+        n => format!("; {} of handshakes and ends are no requests", count(n, "exchange")),
+    };
+    format!("TLS on {}: requests are told apart by size and direction alone{apart}", count(server.tls, "connection"))
 }
 
 fn in_full(page: &mut Page, server: &WatchedServer) {
@@ -116,6 +128,9 @@ fn in_full(page: &mut Page, server: &WatchedServer) {
         time(server.p999_ns)
     )
     .into()]);
+    if server.tls > 0 {
+        page.text(2, &tls(server), Paint::Dim);
+    }
     page.gap();
     for finding in &server.findings {
         page.finding(finding);
@@ -364,7 +379,13 @@ pub(crate) fn watching(seconds: f64, services: &[ServiceCounts], rows: &[Request
         let own: Vec<&RequestRow> = rows.iter().filter(|row| row.service == service.service).collect();
         let name = own.last().map_or_else(|| "?".into(), |row| named(service, &row.server_name));
         let port = if service.port > 0 { format!(":{}", service.port) } else { String::new() };
-        let time = |p| service.times.quantile(p).map_or_else(|| "n/a".into(), |ns| glyphs.time(ns));
+        let time = |p| {
+            service
+                .times
+                .quantile(p)
+                .filter(|_| service.is_told_apart())
+                .map_or_else(|| "n/a".into(), |ns| glyphs.time(ns))
+        };
         let slowest = own.iter().max_by_key(|row| row.total_ns).map(|row| {
             let stage = Stage::ALL.into_iter().max_by_key(|stage| row.stage(*stage)).expect("there are stages");
             format!("   slowest: {}, {}", glyphs.time(row.total_ns as f64), stage.words())
@@ -420,6 +441,25 @@ mod tests {
     fn nothing_seen_says_what_to_try() {
         let text = watch(&WatchSummary::default(), Style::default());
         assert!(text.contains("No request was seen") && text.contains("-t 30s"), "{text}");
+    }
+
+    #[test]
+    fn tls_is_said_and_what_is_not_told_apart_has_no_number() {
+        let with = |change: fn(&mut crate::analyse::WatchedServer)| {
+            let mut summary = summary();
+            change(&mut summary.servers[0]);
+            let text = watch(&summary, Style { width: 80, ..Style::default() });
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let text = with(|server| (server.tls, server.handshakes) = (12, 36));
+        let words = "TLS on 12 connections: requests are told apart by size and direction alone; 36 exchanges of handshakes and ends \
+                     are no requests";
+        assert!(text.contains(words), "{text}");
+        assert!(!with(|_| {}).contains("TLS"));
+        let text = with(|server| {
+            (server.per_second, server.p50_ns, server.requests, server.in_flight) = (None, None, 6, 900);
+        });
+        assert!(text.contains("port 6379: 900 exchanges, not told apart, from app p50 n/a"), "{text}");
     }
 
     #[test]

@@ -124,6 +124,9 @@ pub fn watch(request: &WatchRequest, live: &mut dyn FnMut(&Live), stop: &AtomicB
     if request.no_peers {
         watch.leave_peers_alone();
     }
+    if matches!(request.framing, Some(Framing::Auto | Framing::Http2)) {
+        watch.recognise();
+    }
     missing.extend(targets.apply(&mut watch)?);
     let header = WatchHeader {
         schema: SCHEMA.into(),

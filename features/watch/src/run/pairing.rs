@@ -17,6 +17,10 @@ use crate::record::flag;
 const MOST_STREAMS: usize = 4096;
 /// Events of a connection that wait for an earlier one, or for the end of a send call.
 const MOST_WAITING: usize = 1 << 14;
+/// Requests in flight on a connection whose replies come in any order, and send calls since the first of them began: what has not
+/// ended then is given up, so that a stream without an end does not keep all that comes beside it.
+const MOST_OPEN: usize = 1 << 12;
+const MOST_CALLS: usize = 1 << 13;
 /// Messages, calls and events of a connection that are kept.
 const MOST_KEPT: usize = 1 << 16;
 /// Turns that say whether there is more than one message in each.
@@ -187,9 +191,9 @@ impl Way {
 
     /// The moments of a message, once all of them have come.
     fn moments(&self, frame: &Frame) -> Option<Moments> {
-        let send = self.sends.iter().find(|send| send.to > frame.from)?;
-        let read = self.reads.iter().find(|(to, _)| *to > frame.from)?;
-        let last_read = self.reads.iter().find(|(to, _)| *to >= frame.to)?;
+        let send = self.sends.get(self.sends.partition_point(|send| send.to <= frame.from))?;
+        let read = self.reads.get(self.reads.partition_point(|(to, _)| *to <= frame.from))?;
+        let last_read = self.reads.get(self.reads.partition_point(|(to, _)| *to < frame.to))?;
         Some(Moments {
             begin: send.begin.clone(),
             ready: send.ready.clone(),
@@ -201,7 +205,7 @@ impl Way {
 
     /// Forgets what no message needs that is still to come.
     fn forget(&mut self) {
-        let needed = self.messages.front().map_or(self.framer.begin(), |(frame, _)| frame.from);
+        let needed = self.messages.iter().map(|(frame, _)| frame.from).fold(self.framer.begin(), u64::min);
         while self.sends.front().is_some_and(|send| send.to <= needed) {
             self.sends.pop_front();
         }
@@ -320,13 +324,13 @@ impl Stream {
     fn go_on(&mut self, found: &mut Found) -> Result<(), End> {
         while self.queue.front().is_some_and(|waiting| !waiting.open) {
             let Waiting { event, .. } = self.queue.pop_front().expect("there is one");
-            self.happened(event)?;
+            self.happened(event, found)?;
             self.pair(found)?;
         }
         Ok(())
     }
 
-    fn happened(&mut self, event: Rc<Event>) -> Result<(), End> {
+    fn happened(&mut self, event: Rc<Event>, found: &mut Found) -> Result<(), End> {
         self.service = event.service.or(self.service);
         self.turns = event.turns;
         if event.paired {
@@ -341,6 +345,7 @@ impl Stream {
                 framing => Protocol::of(framing),
             };
             let protocol = protocol.ok_or(End::Lost)?;
+            self.several |= protocol == Protocol::Http2;
             self.ways = Some([Way::new(Framer::requests(protocol, self.born)), Way::new(Framer::replies(protocol))]);
         }
         let Some(ways) = &mut self.ways else { return Ok(()) };
@@ -349,7 +354,7 @@ impl Stream {
             Role::Server => (1, 0),
         };
         match event.what {
-            What::Begin => self.sent(sender, event)?,
+            What::Begin => self.sent(sender, event, found)?,
             What::Sent => ways[sender].sent = Some(event),
             What::Ready => {
                 let not_ready = ways[reader].sends.iter_mut().rev().take_while(|send| send.ready.is_none());
@@ -366,7 +371,7 @@ impl Stream {
     }
 
     /// A send call with what was copied of it.
-    fn sent(&mut self, sender: usize, mut event: Rc<Event>) -> Result<(), End> {
+    fn sent(&mut self, sender: usize, mut event: Rc<Event>, found: &mut Found) -> Result<(), End> {
         let Some([requests, replies]) = &mut self.ways else { return Ok(()) };
         let bytes = u64::from(event.bytes);
         if bytes == 0 {
@@ -384,7 +389,10 @@ impl Stream {
             way.framer.unknown(bytes - payload.len() as u64, &mut frames)?;
         }
         for frame in frames {
-            if sender == 0 {
+            let Some([requests, replies]) = &mut self.ways else { break };
+            if frame.reset {
+                self.give_up(frame.stream, found);
+            } else if sender == 0 {
                 replies.framer.expect(frame.expect)?;
                 requests.messages.push_back((frame, turn));
                 self.several |= requests.messages.len() > 1;
@@ -392,14 +400,57 @@ impl Stream {
                 replies.messages.push_back((frame, turn));
             }
         }
+        self.bound(found)
+    }
+
+    /// Gives up the oldest streams where too much is kept because of them.
+    fn bound(&mut self, found: &mut Found) -> Result<(), End> {
+        while let Some([requests, replies]) = &mut self.ways {
+            let of = |way: &Way| way.messages.iter().map(|(frame, _)| frame.stream).chain(way.framer.oldest()).min();
+            let Some(stream) = of(requests).into_iter().chain(of(replies)).min().filter(|stream| *stream > 0) else {
+                break;
+            };
+            if requests.messages.len() > MOST_OPEN || replies.messages.len() > MOST_OPEN {
+                return Err(End::Lost);
+            }
+            if [&*requests, &*replies].iter().all(|way| way.sends.len().max(way.reads.len()) <= MOST_CALLS) {
+                break;
+            }
+            self.give_up(stream, found);
+            self.ways.iter_mut().flatten().for_each(Way::forget);
+        }
         Ok(())
+    }
+
+    /// There will be no reply to what was asked on this stream.
+    fn give_up(&mut self, stream: u32, found: &mut Found) {
+        let Some(ways) = &mut self.ways else { return };
+        let asked = ways[0].framer.is_open(stream) || ways[0].messages.iter().any(|(frame, _)| frame.stream == stream);
+        for way in ways {
+            way.framer.forget(stream);
+            way.messages.retain(|(frame, _)| frame.stream != stream);
+        }
+        if let (true, Some(service), Some(_)) = (asked, self.service, self.own_from) {
+            *found.incomplete.entry(service).or_default() += 1;
+        }
     }
 
     /// Pairs what is whole on both ways.
     fn pair(&mut self, found: &mut Found) -> Result<(), End> {
         self.settle(found);
         let Some([requests, replies]) = &mut self.ways else { return Ok(()) };
-        while let (Some((request, turn)), Some((reply, _))) = (requests.messages.front(), replies.messages.front()) {
+        let mut at = 0;
+        while let Some((reply, _)) = replies.messages.get(at) {
+            let Some(asked) = requests.messages.iter().position(|(request, _)| request.stream == reply.stream) else {
+                match requests.framer.is_open(reply.stream) {
+                    // It is answered before it has ended.
+                    true => at += 1,
+                    false if reply.stream > 0 => _ = replies.messages.remove(at),
+                    false => break,
+                }
+                continue;
+            };
+            let (request, turn) = &requests.messages[asked];
             let (Some(there), Some(back)) = (requests.moments(request), replies.moments(reply)) else { break };
             self.paired += 1;
             let service = self.service.unwrap_or(0);
@@ -414,8 +465,8 @@ impl Stream {
                 None if own => *found.torn.entry(service).or_default() += 1,
                 None => {}
             }
-            for way in [&mut *requests, &mut *replies] {
-                way.messages.pop_front();
+            for (way, place) in [(&mut *requests, asked), (&mut *replies, at)] {
+                way.messages.remove(place);
                 way.forget();
             }
         }
@@ -531,7 +582,9 @@ fn row(
     ways.into_iter().zip(to.parts).for_each(|(stage, ns)| set(stage, ns));
     set(Stage::OtherThread, to.thread);
     // Requests that were read together are worked on one after the other: this one from when the reply before it was sent.
-    let begun = back.before.as_ref().filter(|sent| sent.t > read.t && sent.t <= answer.t && sent.pid == read.pid);
+    let in_order =
+        |sent: &&Rc<Event>| sent.t > read.t && sent.t <= answer.t && sent.pid == read.pid && request.stream == 0;
+    let begun = back.before.as_ref().filter(in_order);
     let begun = begun.unwrap_or(read);
     set(Stage::Queued, begun.t - read.t);
     let mut flags = flag::SAMPLED | flag::FRAMED;

@@ -11,6 +11,8 @@ pub enum Framing {
     Auto,
     /// HTTP/1.
     Http,
+    /// HTTP/2.
+    Http2,
     /// Redis (RESP 2 and 3).
     Resp,
     /// PostgreSQL, version 3 of its protocol.
@@ -41,9 +43,10 @@ const FURTHEST: u8 = 64;
 /// What may be added to it.
 const MOST_ADDED: i32 = 1 << 16;
 
-const NAMES: [(Framing, &str); 6] = [
+const NAMES: [(Framing, &str); 7] = [
     (Framing::Auto, "auto"),
     (Framing::Http, "http"),
+    (Framing::Http2, "http2"),
     (Framing::Resp, "resp"),
     (Framing::Postgres, "postgres"),
     (Framing::Rpc, "rpc"),
@@ -144,7 +147,7 @@ impl FromStr for Framing {
             return Ok(*framing);
         }
         text.parse().map(Framing::Prefix).map_err(|why| {
-            format!("{why}; --framing takes auto, http, resp, postgres, rpc, line, or a length in front of each message: u32be, 2:u16le-4")
+            format!("{why}; --framing takes auto, http, http2, resp, postgres, rpc, line, or a length in front of each message: u32be, 2:u16le-4")
         })
     }
 }
@@ -156,9 +159,20 @@ mod tests {
 
     #[test]
     fn framings_as_people_type_them() {
-        for text in
-            ["auto", "http", "resp", "postgres", "rpc", "line", "u8", "u32be", "u16le-4", "1:u32be-4", "4:u64le+8"]
-        {
+        for text in [
+            "auto",
+            "http",
+            "http2",
+            "resp",
+            "postgres",
+            "rpc",
+            "line",
+            "u8",
+            "u32be",
+            "u16le-4",
+            "1:u32be-4",
+            "4:u64le+8",
+        ] {
             assert_eq!(text.parse::<Framing>().unwrap().to_string(), text);
         }
         for text in [
@@ -170,7 +184,7 @@ mod tests {
             "u32be+",
             "u32be+-1",
             "u16le-99999",
-            "http2",
+            "http3",
             ":u8",
             "u8:u8",
             "+1:u8",

@@ -78,7 +78,7 @@ impl Http {
                 Ok(None) => return Step::More,
                 Ok(Some(head)) if begins(bytes) && head.method != "CONNECT" => {
                     let expect = if head.method == "HEAD" { Expect::NoBody } else { Expect::Usual };
-                    self.end = End { name: name(bytes), expect, alone: false };
+                    self.end = End { name: name(bytes), expect, ..End::default() };
                     (head.bytes, head.body)
                 }
                 _ => return Step::Lost,

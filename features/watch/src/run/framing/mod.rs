@@ -6,6 +6,7 @@
 
 mod chosen;
 mod http;
+mod http2;
 mod plain;
 mod postgres;
 mod resp;
@@ -28,6 +29,7 @@ pub(crate) type Name = [u8; 16];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http,
+    Http2,
     Resp,
     Postgres,
     Rpc,
@@ -41,6 +43,7 @@ impl Protocol {
         match framing {
             Framing::Auto => None,
             Framing::Http => Some(Self::Http),
+            Framing::Http2 => Some(Self::Http2),
             Framing::Resp => Some(Self::Resp),
             Framing::Postgres => Some(Self::Postgres),
             Framing::Rpc => Some(Self::Rpc),
@@ -59,6 +62,8 @@ impl Protocol {
             Some(Self::Rpc)
         } else if postgres::begins(bytes, born) {
             Some(Self::Postgres)
+        } else if http2::begins(bytes) {
+            Some(Self::Http2)
         } else {
             None
         }
@@ -68,6 +73,7 @@ impl Protocol {
     pub(crate) fn name(self, bytes: &[u8]) -> Name {
         match self {
             Self::Http => http::name(bytes),
+            Self::Http2 => http2::name(bytes),
             Self::Resp => resp::name(bytes),
             Self::Postgres => postgres::name(bytes),
             Self::Rpc => rpc::name(bytes),
@@ -96,6 +102,10 @@ pub(crate) struct Frame {
     pub(crate) to: u64,
     pub(crate) name: Name,
     pub(crate) expect: Expect,
+    /// Replies come in any order: it belongs to the one of the same number. 0: in the order of the requests.
+    pub(crate) stream: u32,
+    /// No message: what has begun on this stream is given up.
+    pub(crate) reset: bool,
 }
 
 /// How a message ends.
@@ -105,6 +115,10 @@ struct End {
     expect: Expect,
     /// It asks for nothing, or answers nothing.
     alone: bool,
+    /// As in [`Frame`], and where it begins if other messages lie between.
+    stream: u32,
+    reset: bool,
+    from: Option<u64>,
 }
 
 /// What the next bytes of a stream are.
@@ -128,6 +142,7 @@ pub(crate) struct Lost;
 /// What a protocol says of the bytes of one direction.
 enum Rules {
     Http(http::Http),
+    Http2(http2::Http2),
     Resp(resp::Resp),
     Postgres(postgres::Postgres),
     Rpc,
@@ -139,6 +154,7 @@ impl Rules {
     fn step(&mut self, bytes: &[u8], open: bool, expected: &mut VecDeque<Expect>) -> Step {
         match self {
             Self::Http(http) => http.step(bytes, expected),
+            Self::Http2(http) => http.step(bytes),
             Self::Resp(resp) => resp.step(bytes),
             Self::Postgres(postgres) => postgres.step(bytes, open, expected),
             Self::Rpc => rpc::step(bytes),
@@ -169,6 +185,7 @@ impl Framer {
     pub(crate) fn requests(protocol: Protocol, born: bool) -> Self {
         Self::new(match protocol {
             Protocol::Http => Rules::Http(http::Http::requests()),
+            Protocol::Http2 => Rules::Http2(http2::Http2::requests()),
             Protocol::Resp => Rules::Resp(resp::Resp::requests()),
             Protocol::Postgres => Rules::Postgres(postgres::Postgres::requests(born)),
             Protocol::Rpc => Rules::Rpc,
@@ -181,6 +198,7 @@ impl Framer {
     pub(crate) fn replies(protocol: Protocol) -> Self {
         Self::new(match protocol {
             Protocol::Http => Rules::Http(http::Http::replies()),
+            Protocol::Http2 => Rules::Http2(http2::Http2::replies()),
             Protocol::Resp => Rules::Resp(resp::Resp::replies()),
             Protocol::Postgres => Rules::Postgres(postgres::Postgres::replies()),
             Protocol::Rpc => Rules::Rpc,
@@ -196,7 +214,30 @@ impl Framer {
 
     /// Where what is not a whole message yet begins.
     pub(crate) fn begin(&self) -> u64 {
-        self.open.unwrap_or(self.at)
+        let at = self.open.unwrap_or(self.at);
+        let others = self.http2().and_then(http2::Http2::begin);
+        [self.end.and_then(|end| end.from), others].into_iter().flatten().fold(at, u64::min)
+    }
+
+    fn http2(&self) -> Option<&http2::Http2> {
+        if let Rules::Http2(http) = &self.rules { Some(http) } else { None }
+    }
+
+    /// A message of this stream has begun.
+    pub(crate) fn is_open(&self, stream: u32) -> bool {
+        self.http2().is_some_and(|http| http.is_open(stream))
+    }
+
+    /// The first stream of which a message has begun.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        self.http2().and_then(http2::Http2::oldest)
+    }
+
+    /// Gives up what has begun on a stream.
+    pub(crate) fn forget(&mut self, stream: u32) {
+        if let Rules::Http2(http) = &mut self.rules {
+            http.forget(stream);
+        }
     }
 
     /// A request was sent; its reply will look like this.
@@ -262,11 +303,12 @@ impl Framer {
         self.at = self.at.saturating_add(own);
         if own > 0
             && self.skip == 0
-            && let Some(End { name, expect, alone }) = self.end.take()
+            && let Some(end) = self.end.take()
             && let Some(from) = self.open.take()
-            && !alone
+            && !end.alone
         {
-            frames.push(Frame { from, to: self.at, name, expect });
+            let End { name, expect, stream, reset, .. } = end;
+            frames.push(Frame { from: end.from.unwrap_or(from), to: self.at, name, expect, stream, reset });
         }
         own
     }

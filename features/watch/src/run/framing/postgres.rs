@@ -146,7 +146,7 @@ impl Postgres {
             return Step::Lost;
         }
         let end = match code {
-            SSL | GSS => End { name: words(b"encryption"), expect: Expect::OneByte, alone: false },
+            SSL | GSS => End { name: words(b"encryption"), expect: Expect::OneByte, ..End::default() },
             CANCEL => End { alone: true, ..End::default() },
             _ => End { name: words(b"startup"), ..End::default() },
         };

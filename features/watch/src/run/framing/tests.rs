@@ -65,6 +65,27 @@ fn http_reply() -> impl Strategy<Value = Sent> {
     ]
 }
 
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn http2_message() -> impl Strategy<Value = Sent> {
+    let with_body =
+        |size: usize| [frame(1, 4, 1, b"\x83\x84"), frame(0, 0, 1, &body(size)), frame(0, 1, 1, &body(9))].concat();
+    // Padded, with a priority; its block goes on; a trailer ends it.
+    let padded = [frame(1, 0x29, 3, b"\x01\0\0\0\0\x10\x82\x84\0"), frame(9, 4, 3, b"\x86")].concat();
+    let trailed = [frame(1, 4, 5, b"\x83"), frame(0, 0, 5, b""), frame(1, 5, 5, b"\x40")].concat();
+    prop_oneof![
+        Just(sent(frame(1, 5, 7, b"\x82\x84"), "GET")),
+        (0_usize..5000).prop_map(move |size| sent(with_body(size), "POST")),
+        Just(sent(padded, "GET")),
+        Just(sent(trailed, "POST")),
+        Just(alone([frame(6, 0, 0, &[1; 8]), frame(8, 0, 1, &[0, 0, 1, 0]), frame(4, 0, 0, &[0; 12])].concat())),
+    ]
+}
+
 fn strings(strings: &[&[u8]]) -> Vec<u8> {
     let one = |text: &&[u8]| [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat();
     [format!("*{}\r\n", strings.len()).into_bytes(), strings.iter().flat_map(one).collect()].concat()
@@ -136,6 +157,7 @@ fn any_stream() -> impl Strategy<Value = (Protocol, bool, Vec<Sent>)> {
     prop_oneof![
         of(Protocol::Http, true, http_request()),
         of(Protocol::Http, false, http_reply()),
+        of(Protocol::Http2, true, http2_message()),
         of(Protocol::Resp, true, resp_request()),
         of(Protocol::Resp, false, resp_reply()),
         of(Protocol::Postgres, true, postgres_request()),
@@ -203,9 +225,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered(pieces in vec((vec(any::<u8>(), 0..60), 0_u64..50), 0..8), which in 0_usize..6, requests: bool, born: bool) {
+    fn any_bytes_are_answered(pieces in vec((vec(any::<u8>(), 0..60), 0_u64..50), 0..8), which in 0_usize..7, requests: bool, born: bool) {
         let prefix: Prefix = "1:u32le-9".parse().unwrap();
-        let protocol = [Protocol::Http, Protocol::Resp, Protocol::Postgres, Protocol::Line, Protocol::Prefix(prefix), Protocol::Rpc][which];
+        let protocol = [Protocol::Http, Protocol::Resp, Protocol::Postgres, Protocol::Line, Protocol::Prefix(prefix), Protocol::Rpc, Protocol::Http2][which];
         let mut framer = if requests { Framer::requests(protocol, born) } else { Framer::replies(protocol) };
         let (mut frames, mut sent) = (Vec::new(), 0);
         for (bytes, hole) in pieces {
@@ -215,7 +237,9 @@ proptest! {
             }
             sent += bytes.len() as u64 + hole;
         }
-        prop_assert!(frames.iter().all(|frame| frame.from < frame.to) && frames.is_sorted_by(|a, b| a.to <= b.from));
+        // Streams lie between each other.
+        let follows = |a: &Frame, b: &Frame| a.to <= if which == 6 { b.to } else { b.from };
+        prop_assert!(frames.iter().all(|frame| frame.from < frame.to) && frames.is_sorted_by(follows));
         prop_assert!(framer.begin() <= sent + 110);
     }
 }
@@ -244,6 +268,14 @@ fn protocols_are_recognised_by_a_request() {
         b"n",
     ] {
         assert_eq!(of(bytes), None, "{bytes:?}");
+    }
+    let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(4, 0, 0, b"")[..]].concat();
+    let later = [frame(8, 0, 0, &[0, 0, 1, 0]), frame(1, 4, 9, &[0x83; 30])].concat();
+    assert_eq!((Protocol::recognise(&preface, true), of(&later[..30])), (Some(Protocol::Http2), Some(Protocol::Http2)));
+    // Of a server, without an end of its header block, of a stream that there is not, of an unknown kind.
+    for bytes in [frame(1, 4, 2, b"ab"), frame(1, 1, 1, b"ab"), frame(1, 4, u32::MAX, b"ab"), frame(0x30, 4, 1, b"ab")]
+    {
+        assert_eq!(of(&bytes), None, "{bytes:?}");
     }
     let name = |protocol: Protocol, bytes: &[u8]| {
         String::from_utf8(protocol.name(bytes).to_vec()).unwrap().trim_end_matches('\0').to_owned()
@@ -305,4 +337,39 @@ fn a_reply_depends_on_its_request() {
         assert_eq!(replies.known(&all, &mut frames).is_err(), is_lost);
         assert_eq!(frames.len(), if is_lost { 0 } else { 3 });
     }
+}
+
+/// Streams between each other, one that is given up, one that the server begins: each message with its number and where it began.
+#[test]
+fn streams_are_told_apart() {
+    let mut requests = Framer::requests(Protocol::Http2, true);
+    let mut frames = Vec::new();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let sent =
+        [frame(1, 4, 1, b"\x83"), frame(1, 5, 3, b"\x82"), frame(0, 0, 1, &[1; 90]), frame(1, 4, 5, b"\x83")].concat();
+    requests.known(&[&preface[..], &sent].concat(), &mut frames).unwrap();
+    let seen = |frames: &[Frame]| -> Vec<(u32, u64, u64, bool)> {
+        frames.iter().map(|frame| (frame.stream, frame.from, frame.to, frame.reset)).collect()
+    };
+    assert_eq!(seen(&frames), [(3, 34, 44, false)]);
+    assert_eq!((requests.begin(), requests.oldest(), requests.is_open(5)), (24, Some(1), true));
+    // Where it began is not forgotten while its last frame is under way.
+    frames.clear();
+    requests.known(&frame(0, 1, 1, &[1; 90])[..50], &mut frames).unwrap();
+    assert_eq!((requests.begin(), frames.len()), (24, 0));
+    requests.unknown(49, &mut frames).unwrap();
+    requests.known(&frame(3, 0, 5, &[0; 4]), &mut frames).unwrap();
+    assert_eq!(seen(&frames), [(1, 24, 252, false), (5, 252, 265, true)]);
+    assert_eq!((requests.begin(), requests.oldest()), (265, None));
+
+    let mut replies = Framer::replies(Protocol::Http2);
+    frames.clear();
+    let pushed =
+        [frame(5, 4, 1, &[0, 0, 0, 2, 0x82]), frame(1, 5, 2, b"\x88"), frame(0, 1, 9, b"of one before")].concat();
+    replies.known(&[pushed, frame(1, 5, 1, b"\x88")].concat(), &mut frames).unwrap();
+    assert_eq!(frames.iter().map(|frame| frame.stream).collect::<Vec<_>>(), [1]);
+    let lost = |bytes: &[u8]| Framer::replies(Protocol::Http2).known(bytes, &mut Vec::new()).is_err();
+    assert!(lost(b"HTTP/1.1 400 Bad Request\r\n\r\n") && lost(&frame(6, 0, 1, &[0; 8])));
+    let many: Vec<u8> = (0..5000).flat_map(|n| frame(1, 4, 1 + 2 * n, b"\x82")).collect();
+    assert!(lost(&many), "more streams than are kept");
 }

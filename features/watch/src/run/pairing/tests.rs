@@ -215,7 +215,7 @@ proptest! {
         for (event, (.., seq, _, [fresh, born, whole, paired])) in all.events.iter_mut().zip(&events) {
             (event.seq, event.fresh, event.born, event.whole, event.paired) = (*seq, *fresh, *born, *whole, *paired);
         }
-        for framing in ["auto", "line", "u8", "resp"] {
+        for framing in ["auto", "line", "u8", "resp", "http2"] {
             let mut pairing = Pairing::new(framing.parse().unwrap());
             let found = pairing.take(all.events.clone());
             prop_assert!(found.rows.iter().all(RequestRow::adds_up));
@@ -290,4 +290,57 @@ fn what_is_not_remembered_of_a_thread_is_in_one_piece() {
     assert_eq!((found.rows.len(), found.torn.len()), (4, 0));
     assert!(found.rows.iter().all(RequestRow::adds_up));
     assert!(found.rows.iter().any(|row| row.stage(Stage::OtherThread) > 0));
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Three streams in flight, answered from the last to the first; one more is given up.
+#[test]
+fn replies_to_streams_come_in_any_order() {
+    let mut all = Simulated::new(true);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    all.sends(Role::Client, &[&preface[..], &frame(4, 0, 0, b"")].concat());
+    all.reads(Role::Server, preface.len() + 9, RUNNABLE);
+    for stream in [1, 3, 5, 7] {
+        all.sends(Role::Client, &frame(1, 5, stream, b"\x82"));
+        all.reads(Role::Server, 10, RUNNABLE);
+    }
+    all.sends(Role::Client, &frame(3, 0, 7, &[0; 4]));
+    for stream in [5, 3, 1] {
+        all.server.works(1_000_000);
+        all.sends(Role::Server, &frame(1, 5, stream, b"\x88"));
+        all.reads(Role::Client, 10, RUNNABLE);
+    }
+    let mut pairing = Pairing::new(Framing::Auto);
+    let found = pairing.take(all.events);
+    assert_eq!((found.rows.len(), found.incomplete.get(&3), found.torn.len()), (3, Some(&1), 0));
+    assert_eq!(found.verdicts, [(1, Verdict::Several)]);
+    for (row, millis) in found.rows.iter().zip(1..) {
+        assert!(row.adds_up() && row.what.starts_with(b"GET\0"));
+        assert_eq!(row.stage(Stage::WorkOnCpu) / 1_000_000, millis, "not behind the reply before it: {row:?}");
+    }
+    assert!(found.rows.is_sorted_by_key(|row| std::cmp::Reverse(row.t0_ns)));
+}
+
+/// A stream that never ends is given up, and those beside it are paired on.
+#[test]
+fn a_stream_without_an_end_keeps_little() {
+    let mut all = Simulated::new(true);
+    all.sends(Role::Client, &[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(1, 4, 1, b"\x83")[..]].concat());
+    let beside = MOST_CALLS as u32 + 1000;
+    for n in 0..beside {
+        all.sends(Role::Client, &frame(1, 5, 3 + 2 * n, b"\x82"));
+        all.reads(Role::Server, if n == 0 { 44 } else { 10 }, RUNNABLE);
+        all.sends(Role::Server, &frame(1, 5, 3 + 2 * n, b"\x88"));
+        all.reads(Role::Client, 10, RUNNABLE);
+    }
+    let mut pairing = Pairing::new(Framing::Auto);
+    let found = pairing.take(all.events);
+    let stream = pairing.streams.values().next().expect("it is followed");
+    let kept = stream.ways.iter().flatten().map(|way| way.sends.len().max(way.reads.len())).max();
+    assert_eq!((found.rows.len(), found.incomplete.get(&3), kept), (beside as usize, Some(&1), Some(0)));
 }
