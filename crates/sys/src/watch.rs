@@ -138,6 +138,8 @@ pub enum Verdict {
     Several = 2,
     /// One at a time is: turns are right.
     One = 3,
+    /// It speaks HTTP/2 and cannot be followed: its turns are no requests.
+    Untold = 4,
 }
 
 /// A request as the kernel split it, and its first bytes; zeros where none were copied.

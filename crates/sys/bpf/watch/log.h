@@ -31,6 +31,10 @@ INLINE void begin_log(struct conn *conn, struct control *c, int born)
 	int asks = conn->logged || conn->clean == CLEAN || conn->turns % 16 == 0;
 	u32 *found = asks && conn->ever && conn->turns - conn->since < 1u << 16 ? map_lookup(&verdicts, &conn->id) : 0;
 	u32 verdict = found ? *found : 0;
+	if (verdict == UNTOLD) {
+		conn->http2 = 1;
+		verdict = UNKNOWN;
+	}
 	if (verdict == UNKNOWN)
 		conn->paired = conn->several = 0;
 	if (conn->logged) {
@@ -163,6 +167,27 @@ INLINE u32 copy_sent(struct message *m, struct msghdr *msg)
 	return at;
 }
 
+/* Of a call with several buffers the first bytes of each: frames of HTTP/2 begin there. Each has a place of its own. */
+INLINE u32 copy_pieces(struct message *m, struct msghdr *msg)
+{
+	u32 i = 0;
+	for (; i < PAYLOAD / PIECE; i++) {
+		struct buffer buffer;
+		buffer_of(msg, i, &buffer);
+		if (!buffer.bytes)
+			break;
+		struct piece *piece = (void *)(m->data + i * PIECE);
+		u32 bytes = buffer.bytes < PIECE - sizeof(*piece) ? buffer.bytes : PIECE - sizeof(*piece);
+		u64 skipped = buffer.bytes - bytes;
+		asm volatile("" : "+r"(bytes));
+		if (bytes > PIECE - sizeof(*piece) || read_user(piece + 1, bytes, (void *)buffer.at))
+			break;
+		piece->known = bytes;
+		piece->skipped = skipped < 1u << 31 ? skipped : 1u << 31;
+	}
+	return i * PIECE;
+}
+
 /* A send call begins. */
 NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, u64 now, struct msghdr *msg)
 {
@@ -177,7 +202,13 @@ NOINLINE int log_begin(struct conn *conn, u32 role, struct thread *t, u64 now, s
 	e->bytes = bytes < 1u << 31 ? bytes : 1u << 31;
 	e->run = t->run;
 	e->block = t->block;
-	u32 copied = copy_sent(message, msg);
+	u32 copied;
+	if (conn->http2 && msg->msg_iter.iter_type == ITER_IOVEC && msg->msg_iter.nr_segs > 1) {
+		e->flags |= PIECES;
+		copied = copy_pieces(message, msg);
+	} else {
+		copied = copy_sent(message, msg);
+	}
 	e->copied = copied;
 	put_begin(e, copied);
 	return 0;

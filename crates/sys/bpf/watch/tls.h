@@ -2,7 +2,7 @@
 /*
  * TLS (RFC 8446, section 5.1): records of a type, a version and a length. What they contain is not read. A turn in which the client
  * sends no application data is a flight of the handshake and no request; requests are turns of what it sends behind it. A connection
- * that begins as HTTP/2 does is left to user space.
+ * that begins as HTTP/2 does is left to user space; where that cannot follow it, its turns are counted as what is not told apart.
  */
 #pragma once
 #include "log.h"
@@ -109,8 +109,10 @@ NOINLINE int looks_at(struct conn *conn, u32 role, u32 idle, struct msghdr *msg)
 		return 0;
 	}
 	if (!conn->tls) {
-		if (idle && conn->logged && *(u64 *)head == 0x5448202a20495250ull /* PRI * HT */)
-			conn->paired = 1;
+		if (idle && *(u64 *)head == 0x5448202a20495250ull /* PRI * HT */) {
+			conn->http2 = 1;
+			conn->paired = conn->logged;
+		}
 		int hello = head[0] == HANDSHAKE && head[5] == 1;
 		/* One that is older begins with data. */
 		int older = head[0] == DATA_RECORD && head[2] == 3 && bytes >= RECORD + length_of(head);

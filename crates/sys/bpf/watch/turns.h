@@ -60,6 +60,10 @@ APART int finish_turn(u64 id)
 	struct row *row = &conn->row;
 	if (conn->tls && speaks_tls(conn, s, 1))
 		return 0;
+	if (conn->http2) {
+		COUNT(s->in_flight);
+		return 0;
+	}
 	/* Evidence that several requests are in flight: what is paired by turns is then not to be believed. */
 	if (conn->out_of_turn > 2 && conn->out_of_turn * 50 > conn->turns) {
 		COUNT(s->in_flight);
@@ -109,7 +113,7 @@ INLINE void unasked(struct conn *conn)
 {
 	u32 number = conn->service - 1;
 	struct service *s = conn->service ? map_lookup(&services, &number) : 0;
-	if (s && !conn->paired)
+	if (s && !conn->paired && !conn->http2)
 		COUNT(s->unasked);
 }
 
@@ -117,7 +121,7 @@ INLINE void incomplete(struct conn *conn)
 {
 	u32 number = conn->service - 1;
 	struct service *s = map_lookup(&services, &number);
-	if (s && !conn->paired && !(conn->tls && speaks_tls(conn, s, 0)))
+	if (s && !conn->paired && !conn->http2 && !(conn->tls && speaks_tls(conn, s, 0)))
 		COUNT(s->incomplete);
 	conn->phase = IDLE;
 	struct control *c = alive();

@@ -193,6 +193,7 @@ struct conn {
 	u64 net[2];              /* of datagrams: the network namespaces of both ends; 0: not known yet */
 	u32 excused;      /* of datagrams: what the client reads next answers a request that was not seen */
 	u32 tls;                 /* bits of what is known of its records (tls.h); 0: it has none */
+	u32 http2;               /* it speaks HTTP/2: its turns are no requests */
 	struct row row __attribute__((aligned(64)));
 } __attribute__((aligned(64)));
 
@@ -237,8 +238,11 @@ struct end {
 /* ---- the log ---- */
 
 enum { BEGIN, SENT_ALL, DATA, READ, GONE, EVENTS };
-/* The log begins here; nothing was sent before; no SENT_ALL will follow; user space pairs. */
-enum { FRESH = 1, BORN = 2, WHOLE = 4, PAIRED = 8 };
+/* The log begins here; nothing was sent before; no SENT_ALL will follow; user space pairs; what follows is in pieces. */
+enum { FRESH = 1, BORN = 2, WHOLE = 4, PAIRED = 8, PIECES = 16 };
+/* In front of each piece: so many bytes of a buffer, and so many behind them that are left out. */
+struct piece { u32 known, skipped; };
+#define PIECE 256
 
 /* What happened at a socket of a connection whose messages are told apart by user space. */
 struct event {
@@ -264,9 +268,9 @@ struct message { struct event event; u8 data[2 * PAYLOAD]; };
 
 /*
  * What user space has found out about a connection: its protocol is not known; several requests are in flight, and it pairs
- * them; one at a time is.
+ * them; one at a time is; it speaks HTTP/2, and cannot be followed.
  */
-enum { UNKNOWN = 1, SEVERAL, ONE };
+enum { UNKNOWN = 1, SEVERAL, ONE, UNTOLD };
 /* Turns without a sign before the log of a connection begins that was there before, or had one. */
 #define CLEAN 4
 /* Turns that are looked at. */

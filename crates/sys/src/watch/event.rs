@@ -15,6 +15,8 @@ const SINCE: usize = TOTALS + KINDS * 8;
 const NUMBERS: usize = SINCE + PARTS * 8;
 const WHAT: usize = NUMBERS + 8 * 4;
 const CULPRITS: usize = WHAT + 8;
+/// A piece of what is sent, with two lengths in front of it.
+const PIECE: usize = 256;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub struct Event {
     pub name: [u8; 16],
     /// [`What::Begin`]: the first bytes of what is sent.
     pub payload: Vec<u8>,
+    /// Up to where in them, bytes were left out, and how many: of each buffer of a call what is behind its beginning.
+    pub left_out: Vec<(usize, u64)>,
 }
 
 /// `None`: it is not one.
@@ -99,6 +103,8 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Event> {
     };
     let flag = |bit: u8| head[WHAT + 2] & bit != 0;
     let copied = (u32_at(head, NUMBERS + 20) as usize).min(payload.len());
+    let (payload, left_out) =
+        if flag(16) { pieces(&payload[..copied]) } else { (payload[..copied].to_vec(), Vec::new()) };
     Some(Event {
         connection: u64_at(head, 0),
         t: u64_at(head, 8),
@@ -123,8 +129,20 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Event> {
         run: culprit_at(head, CULPRITS),
         block: block_at(head, CULPRITS + 32),
         name: name_at(head, CULPRITS + 64),
-        payload: payload[..copied].to_vec(),
+        payload,
+        left_out,
     })
+}
+
+/// Pieces of what is sent, each behind its length and that of what is left out: one behind the other, and the gaps.
+fn pieces(bytes: &[u8]) -> (Vec<u8>, Vec<(usize, u64)>) {
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    for (head, rest) in bytes.chunks(PIECE).filter_map(|piece| piece.split_at_checked(8)) {
+        let known = (u32_at(head, 0) as usize).min(rest.len());
+        all.extend_from_slice(&rest[..known]);
+        left_out.push((all.len(), u64::from(u32_at(head, 4))));
+    }
+    (all, left_out)
 }
 
 #[cfg(test)]
@@ -153,5 +171,17 @@ mod tests {
         let name = word(CULPRITS + 64).to_ne_bytes().to_vec();
         assert_eq!((event.name[..4].to_vec(), event.payload.as_slice()), (name, &b"GET"[..]));
         assert_eq!((parse(&bytes[..EVENT_SIZE - 1]), parse(&[9; EVENT_SIZE])), (None, None));
+        assert!(event.left_out.is_empty());
+
+        let piece =
+            |known: u32, skipped: u32, bytes: &[u8]| [&known.to_ne_bytes()[..], &skipped.to_ne_bytes(), bytes].concat();
+        let whole = |piece: Vec<u8>| [piece, vec![9; PIECE]].concat()[..PIECE].to_vec();
+        let all = [whole(piece(3, 0, b"abc")), whole(piece(9, 70_000, b"defghijkl")), piece(4, 1, b"no")].concat();
+        bytes.truncate(EVENT_SIZE);
+        bytes[WHAT + 2] = 16;
+        bytes[NUMBERS + 20..NUMBERS + 24].copy_from_slice(&(all.len() as u32).to_ne_bytes());
+        let event = parse(&[bytes, all].concat()).unwrap();
+        assert_eq!(event.payload, b"abcdefghijklno");
+        assert_eq!(event.left_out, [(3, 0), (12, 70_000), (14, 1)], "no more than there is");
     }
 }

@@ -246,6 +246,7 @@ struct Stream {
     first_turn: u32,
     /// Several requests were in flight.
     several: bool,
+    http2: bool,
     told: Option<Verdict>,
     paired: u32,
     /// The turn of the last message that was paired, and how many turns with such messages are ours.
@@ -269,6 +270,7 @@ impl Stream {
             turns: first.turns,
             first_turn: first.turns,
             several: false,
+            http2: false,
             told: None,
             paired: 0,
             paired_turn: None,
@@ -345,7 +347,8 @@ impl Stream {
                 framing => Protocol::of(framing),
             };
             let protocol = protocol.ok_or(End::Lost)?;
-            self.several |= protocol == Protocol::Http2;
+            self.http2 = protocol == Protocol::Http2;
+            self.several |= self.http2;
             self.ways = Some([Way::new(Framer::requests(protocol, self.born)), Way::new(Framer::replies(protocol))]);
         }
         let Some(ways) = &mut self.ways else { return Ok(()) };
@@ -377,16 +380,23 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let mut payload = std::mem::take(&mut Rc::make_mut(&mut event).payload);
-        payload.truncate(event.bytes as usize);
+        let inner = Rc::make_mut(&mut event);
+        let (payload, left_out) = (std::mem::take(&mut inner.payload), std::mem::take(&mut inner.left_out));
         let turn = event.turns;
         let way = if sender == 0 { &mut *requests } else { &mut *replies };
         way.sent_bytes += bytes;
         way.sends.push_back(Send { to: way.sent_bytes, begin: event, ready: None, before: way.sent.clone() });
         let mut frames = Vec::new();
-        way.framer.known(&payload, &mut frames)?;
-        if payload.len() < bytes as usize {
-            way.framer.unknown(bytes - payload.len() as u64, &mut frames)?;
+        let (mut left, mut at) = (bytes, 0);
+        for (to, gap) in left_out.into_iter().chain([(payload.len(), u64::MAX)]) {
+            let known = (to - at).min(usize::try_from(left).unwrap_or(usize::MAX));
+            way.framer.known(&payload[at..at + known], &mut frames)?;
+            left -= known as u64;
+            let gap = gap.min(left);
+            if gap > 0 {
+                way.framer.unknown(gap, &mut frames)?;
+            }
+            (left, at) = (left - gap, to);
         }
         for frame in frames {
             let Some([requests, replies]) = &mut self.ways else { break };
@@ -508,7 +518,8 @@ impl Stream {
     /// Counts what has not become a row.
     fn leave(&self, end: End, found: &mut Found) {
         if end == End::Lost {
-            found.verdicts.push((self.connection, Verdict::Unknown));
+            let verdict = if self.http2 { Verdict::Untold } else { Verdict::Unknown };
+            found.verdicts.push((self.connection, verdict));
         }
         let (Some(service), Some(from)) = (self.service, self.own_from) else { return };
         let asked = self.ways.iter().flatten().next().map_or(0, |requests| requests.messages.len() as u64);

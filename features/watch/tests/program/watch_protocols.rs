@@ -1,6 +1,6 @@
 //! `msgpath watch` on TLS and HTTP/2: what is a request, what is none, and what is not said of what nobody can tell.
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -216,11 +216,20 @@ fn answers(stream: u32, size: usize) -> Vec<u8> {
     [frame(1, 4, stream, &[0x88]), frame(0, 0, stream, &vec![7; size]), frame(0, 1, stream, b"")].concat()
 }
 
+/// A large reply by one call, as servers send it: what stands in front of each frame, and its data, in buffers of their own.
+fn sends_large(to: &mut TcpStream, stream: u32) -> usize {
+    let data = frame(0, 0, stream, &[7; 16_384]);
+    let (head, end) = (frame(1, 4, stream, &[0x88]), frame(0, 1, stream, b""));
+    let buffers = [&head[..], &data[..9], &data[9..], &data[..9], &data[9..], &end].map(IoSlice::new);
+    to.write_vectored(&buffers).expect("the client reads")
+}
+
 fn reads(stream: &mut TcpStream, bytes: usize) {
     stream.read_exact(&mut vec![0; bytes]).expect("the other end sends");
 }
 
 const ROUNDS: u32 = 20;
+const LARGE: usize = 10 + 2 * (9 + 16_384) + 9;
 
 /// Three streams in flight; the first is answered last, and late.
 #[test]
@@ -238,7 +247,7 @@ fn streams_of_http2_are_told_apart() {
             for round in 0..ROUNDS {
                 let first = 1 + 6 * round;
                 reads(&mut stream, 3 * request);
-                stream.write_all(&answers(first + 4, 3000)).expect("the client reads");
+                assert_eq!(sends_large(&mut stream, first + 4), LARGE);
                 stream.write_all(&answers(first + 2, 20)).expect("the client reads");
                 std::thread::sleep(PLANTED);
                 stream.write_all(&answers(first, 20)).expect("the client reads");
@@ -254,8 +263,7 @@ fn streams_of_http2_are_told_apart() {
                 for (number, method) in [(first, POST), (first + 2, GET), (first + 4, GET)] {
                     stream.write_all(&asks(number, method)).expect("the server reads");
                 }
-                let all = answers(1, 3000).len() + 2 * answers(1, 20).len();
-                reads(&mut stream, all);
+                reads(&mut stream, LARGE + 2 * answers(1, 20).len());
             }
         });
         asker.join().expect("the client");

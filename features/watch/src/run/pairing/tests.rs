@@ -72,6 +72,7 @@ impl Simulated {
             block: Culprit::default(),
             name: [0; 16],
             payload: payload.to_vec(),
+            left_out: Vec::new(),
         });
         if matches!(what, What::Sent | What::Read) {
             thread.last = (thread.t, thread.totals);
@@ -246,6 +247,14 @@ fn events_for_which_there_was_no_room_leave_turns_that_are_counted() {
 }
 
 #[test]
+fn http2_that_cannot_be_followed_is_not_left_to_turns() {
+    let mut all = Simulated::new(true);
+    all.sends(Role::Client, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnothing like frames");
+    let found = Pairing::new(Framing::Auto).take(all.events);
+    assert_eq!(found.verdicts, [(1, Verdict::Untold)]);
+}
+
+#[test]
 fn what_is_missing_or_unknown_is_given_up() {
     let batches = vec![Batch { works: vec![5, 6], together: [false; 3] }; 3];
     let mut events = simulated(&batches, true).events;
@@ -324,6 +333,28 @@ fn replies_to_streams_come_in_any_order() {
         assert_eq!(row.stage(Stage::WorkOnCpu) / 1_000_000, millis, "not behind the reply before it: {row:?}");
     }
     assert!(found.rows.is_sorted_by_key(|row| std::cmp::Reverse(row.t0_ns)));
+}
+
+/// Of a reply in several buffers only their beginnings were copied.
+#[test]
+fn frames_are_found_in_the_beginnings_of_buffers() {
+    let mut all = Simulated::new(true);
+    all.sends(Role::Client, &[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(1, 5, 1, b"\x82")[..]].concat());
+    all.reads(Role::Server, 34, RUNNABLE);
+    let pieces = [frame(1, 4, 1, b"\x88"), frame(0, 0, 1, &[7; 16_384]), frame(0, 1, 1, &[7; 500])];
+    let (bytes, begin) = (pieces.concat().len(), all.events.len());
+    all.sends(Role::Server, &pieces.concat());
+    let event = &mut all.events[begin];
+    event.payload = [&pieces[0][..], &pieces[1][..521], &pieces[2]].concat();
+    event.left_out = vec![(10, 0), (531, 16_384 - 512), (531 + 509, 0)];
+    all.reads(Role::Client, bytes, RUNNABLE);
+    let (mut cut, partly) = (Pairing::new(Framing::Auto), all.events.clone());
+    let found = Pairing::new(Framing::Auto).take(all.events);
+    assert_eq!(found.rows.iter().map(|row| row.bytes_back as usize).collect::<Vec<_>>(), [bytes]);
+    // The call took less than it was given.
+    let mut events = partly;
+    events.iter_mut().skip(begin).filter(|event| event.what == What::Sent).for_each(|event| event.bytes = 9000);
+    assert!(cut.take(events).rows.is_empty() && cut.streams.len() == 1);
 }
 
 /// A stream that never ends is given up, and those beside it are paired on.
