@@ -11,7 +11,7 @@ const STILL: f64 = 1e-6;
 /// The standard deviation of a normal distribution is so many median deviations.
 const NORMAL: f64 = 1.4826;
 /// The error of a median is so many times that of a mean.
-const MEDIAN_ERROR: f64 = 1.2533;
+pub(super) const MEDIAN_ERROR: f64 = 1.2533;
 /// A node whose own pairs scatter more than this factor beyond those of all has an error of its own.
 const OWN_NOISE: f64 = 1.5;
 /// Fewer of them do not tell how they scatter.

@@ -7,24 +7,25 @@ use msgpath_analyse::summary::{Confidence, Finding};
 use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{range, size, three_digits};
 use msgpath_stats::describe::median;
+use msgpath_stats::distributions::{normal_quantile, normal_share, t_quantile};
 use msgpath_stats::estimate::mean_estimate;
 
+use super::additive::Effect;
 use super::model::{
-    LEAST_FACTOR, LIKELY, MeshPower, Model, SURE, finds_links, log, model, model_without, power, suspicious,
+    Added, LEAST_FACTOR, LEAST_SPREAD, LIKELY, MeshPower, Model, SURE, finds_links, log, model, model_without, power,
+    rack_of, suspicious,
 };
+use super::racks::{self, SlowRack, slow_rack_pairs};
+use super::stalls;
 use super::waits::{Usual, Waits, percent};
-use super::{HostEffect, MeshCase, MeshLevel, MeshSummary, PairValues, Waited};
+use super::{HostEffect, MeshCase, MeshLevel, MeshSummary, PairTime, PairValues, Waited};
 use crate::hosts::fold;
 use crate::schema::{Directions, MeshHeader, PairPurpose};
 
-/// Of the hosts of a rack so many are slow, in percent, where it is the rack that is slow.
-const OF_A_RACK: usize = 80;
-/// A rack of fewer hosts is its hosts.
-const LEAST_OF_A_RACK: usize = 3;
-/// Fewer pairs between two racks say nothing of the racks.
-const LEAST_BETWEEN: usize = 4;
 /// A residual that was seen three times is real from so many standard deviations on.
 const SEEN_AGAIN: f64 = 2.5;
+/// So many links, at most, may be slow each time by chance where one is called surely slow.
+const MOST_BY_CHANCE: f64 = 0.01;
 /// Slow links that have a sentence of their own.
 const MOST_LINKS: usize = 20;
 
@@ -37,8 +38,10 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
     for case in &header.plan.cases {
         let name = format!("{} {}", case.path, size(case.size));
         let several = if header.plan.cases.len() > 1 { format!(" ({name})") } else { String::new() };
-        let found = model(header, &summary.pairs, case.id);
-        let Model { fitted, of, names } = &found;
+        let usual = Usual::of(&summary.pairs, case.id);
+        let busy = usual.busy_hosts(&summary.pairs, case.id);
+        let found = judge(header, case.id, (&usual, &busy), &several, summary);
+        let Model { fitted, of, names } = &found.model;
         for (at, residual) in of.iter().zip(&fitted.residuals) {
             summary.pairs[*at].residual = Some(residual.exp());
         }
@@ -51,8 +54,6 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
             failed[slot.near as usize] += 1;
             failed[slot.far as usize] += 1;
         }
-        let usual = Usual::of(&summary.pairs, case.id);
-        let busy = usual.busy_hosts(&summary.pairs, case.id);
         let hosts = (0..).zip(&header.hosts).zip(&fitted.effects).zip(&failed);
         let hosts = hosts.map(|(((at, host), effect), failed)| HostEffect {
             host: host.spec.name.clone(),
@@ -63,10 +64,11 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
             busy: busy.get(&at).map(|waits: &Waits| waits.share),
         });
         let hosts: Vec<HostEffect> = hosts.collect();
-        let stopped = Stopped::of(header, &summary.pairs, case.id, &busy);
-        let slow_racks = slow_hosts(header, (&found, &stopped), &usual, &several, summary);
-        let slow_between = slow_rack_pairs(header, &found, &usual, &slow_racks, &several, summary);
-        slow_links(header, &found, &usual, &slow_between, &several, summary);
+        let mut said = slow_hosts(header, &found, &several, summary);
+        said.extend(found.uplinks.iter().cloned());
+        let slow_between = slow_rack_pairs(header, &found.model, &usual, &said, &several, summary);
+        slow_links(header, &found.model, &usual, &slow_between, &several, summary);
+        stalls::say(header, case.id, &busy, &several, summary);
         busy_hosts(header, &busy, &several, summary);
         alone(&summary.pairs, case.id, &several).into_iter().for_each(|finding| summary.findings.push(finding));
         let levels = levels_of(header, &summary.pairs, case.id, names);
@@ -84,7 +86,7 @@ pub(super) fn fill(header: &MeshHeader, summary: &mut MeshSummary) {
         let text = "so few pairs do not tell which host is slow: a mesh of four hosts or more does".into();
         push(summary, "M06", Confidence::CantTell, text, &[], &[]);
     }
-    let culprit = |finding: &Finding| ["M01", "M02", "M03", "M04"].contains(&finding.code.as_str());
+    let culprit = |finding: &Finding| ["M01", "M02", "M03", "M04", "M09"].contains(&finding.code.as_str());
     if !summary.findings.iter().any(culprit)
         && let Some(power) = summary.cases.iter().filter_map(|case| case.power).next()
     {
@@ -114,7 +116,7 @@ fn nobody_found(power: MeshPower) -> (Confidence, String) {
     (Confidence::Likely, text)
 }
 
-fn push(
+pub(super) fn push(
     summary: &mut MeshSummary,
     code: &str,
     confidence: Confidence,
@@ -127,7 +129,7 @@ fn push(
 }
 
 /// `1.90 times slower (95 %: 1.70 to 2.10)`.
-fn times([low, value, high]: [f64; 3]) -> String {
+pub(super) fn times([low, value, high]: [f64; 3]) -> String {
     format!("{} times slower (95 %: {})", three_digits(value), range(three_digits(low), three_digits(high)))
 }
 
@@ -182,9 +184,9 @@ struct Stopped {
 }
 
 impl Stopped {
-    fn of(header: &MeshHeader, pairs: &[PairValues], case: u32, busy: &BTreeMap<u32, Waits>) -> Self {
+    fn of(header: &MeshHeader, pairs: &[PairValues], case: u32, busy: &BTreeMap<u32, Waits>, added: &Added) -> Self {
         let hosts: BTreeSet<u32> = busy.iter().filter(|(_, waits)| waits.by_quota()).map(|(host, _)| *host).collect();
-        let others = (!hosts.is_empty()).then(|| model_without(header, pairs, case, &hosts));
+        let others = (!hosts.is_empty()).then(|| model_without(header, pairs, case, (added, &hosts)));
         Self { hosts, others }
     }
 
@@ -222,57 +224,66 @@ fn busy_hosts(header: &MeshHeader, busy: &BTreeMap<u32, Waits>, several: &str, s
     push(summary, "M08", Confidence::Sure, text, &evidence, &["the same mesh when they are idle".to_string()]);
 }
 
-/// Hosts that are slow to everyone; where most of a rack are, the rack. The racks that are slow.
-fn slow_hosts(
+/// The hosts that are slow to everyone, and how sure it is.
+fn judged_hosts(model: &Model, stopped: &Stopped, usual: &Usual, pairs: &[PairValues]) -> Vec<(usize, Confidence)> {
+    let judge = |(at, effect): (usize, &Option<Effect>)| {
+        let effect = (*effect)?;
+        let shifts: Vec<f64> = pairs_of(model, pairs, at as u32).map(|(pair, end)| usual.shift(pair, &[end])).collect();
+        let shift = if shifts.is_empty() { 0.0 } else { median(&shifts) };
+        let confidence = judged_without(|share| effect.at_least(share), shift)?;
+        Some((at, stopped.judge(at, confidence)))
+    };
+    model.fitted.effects.iter().enumerate().filter_map(judge).collect()
+}
+
+/// A case, without what the network between racks adds.
+struct Judged {
+    model: Model,
+    stopped: Stopped,
+    slow: Vec<(usize, Confidence)>,
+    /// Racks of which most hosts are slow.
+    racks: Vec<SlowRack>,
+    /// Racks whose uplink was found to be slow.
+    uplinks: BTreeSet<String>,
+}
+
+/// Judges the hosts and racks of a case, and says which uplinks are slow.
+fn judge(
     header: &MeshHeader,
-    (model, stopped): (&Model, &Stopped),
-    usual: &Usual,
+    case: u32,
+    (usual, busy): (&Usual, &BTreeMap<u32, Waits>),
     several: &str,
     summary: &mut MeshSummary,
-) -> BTreeSet<String> {
-    let mut slow: Vec<(usize, Confidence)> = Vec::new();
-    for (at, effect) in model.fitted.effects.iter().enumerate() {
-        let Some(effect) = effect else { continue };
-        let own = pairs_of(model, &summary.pairs, at as u32);
-        let shifts: Vec<f64> = own.map(|(pair, end)| usual.shift(pair, &[end])).collect();
-        let shift = if shifts.is_empty() { 0.0 } else { median(&shifts) };
-        if let Some(confidence) = judged_without(|share| effect.at_least(share), shift) {
-            slow.push((at, stopped.judge(at, confidence)));
+) -> Judged {
+    let first = model(header, &summary.pairs, case, &Added::default());
+    let mut added = racks::between_two(header, &first, case, several, summary).unwrap_or_default();
+    let mut uplinks = BTreeSet::new();
+    // The second time without the uplinks that the first one finds.
+    loop {
+        let model = model(header, &summary.pairs, case, &added);
+        let stopped = Stopped::of(header, &summary.pairs, case, busy, &added);
+        let slow = judged_hosts(&model, &stopped, usual, &summary.pairs);
+        let racks = racks::slow_racks(header, &model, &summary.pairs, &slow);
+        let found: Vec<(&SlowRack, f64)> = racks.iter().filter_map(|rack| Some((rack, rack.uplink()?))).collect();
+        if found.is_empty() || !uplinks.is_empty() {
+            return Judged { model, stopped, slow, racks, uplinks };
+        }
+        for (rack, log) in found {
+            rack.say(several, summary);
+            added.uplink(&rack.name, log);
+            uplinks.insert(rack.name.clone());
         }
     }
-    let mut racks: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
-    let rack = |at: usize| header.hosts[at].spec.rack.as_deref();
-    for at in 0..header.hosts.len() {
-        if let Some(own) = rack(at).filter(|_| model.fitted.effects[at].is_some()) {
-            let counts = racks.entry(own).or_default();
-            counts[0] += 1;
-            counts[1] += usize::from(slow.iter().any(|(other, _)| *other == at));
-        }
-    }
-    let is_slow = |[of, slow]: &[usize; 2]| *of >= LEAST_OF_A_RACK && slow * 100 >= of * OF_A_RACK;
-    let slow_racks: BTreeSet<String> =
-        racks.iter().filter(|(_, counts)| is_slow(counts)).map(|(rack, _)| (*rack).to_string()).collect();
-    for name in &slow_racks {
-        let own: Vec<_> = slow.iter().filter(|(at, _)| rack(*at) == Some(name)).collect();
-        let factors: Vec<f64> = own.iter().filter_map(|(at, _)| model.fitted.effects[*at]).map(|one| one.log).collect();
-        // More than half of its hosts are at least so sure.
-        let mut confidences: Vec<Confidence> = own.iter().map(|(_, confidence)| *confidence).collect();
-        confidences.sort_unstable_by_key(|confidence| *confidence as u8);
-        let confidence = confidences[confidences.len() / 2];
-        let factor = median(&factors).exp();
-        let waits = match confidence {
-            Confidence::CantTell => "; their threads waited for CPUs, which may explain all of it",
-            _ => "",
-        };
-        let text = format!(
-            "rack {name} is {} times slower to everyone: {} of its {} hosts are{several}{waits}",
-            three_digits(factor),
-            own.len(),
-            racks[name.as_str()][0]
-        );
-        push(summary, "M02", confidence, text, &[("factor", factor), ("hosts", own.len() as f64)], &[]);
-    }
-    slow.retain(|(at, _)| rack(*at).is_none_or(|rack| !slow_racks.contains(rack)));
+}
+
+/// Racks and hosts that are slow to everyone. The racks that are said.
+fn slow_hosts(header: &MeshHeader, judged_case: &Judged, several: &str, summary: &mut MeshSummary) -> BTreeSet<String> {
+    let Judged { model, stopped, slow, racks, .. } = judged_case;
+    let named: Vec<&SlowRack> = racks.iter().filter(|rack| rack.is_named()).collect();
+    named.iter().for_each(|rack| rack.say(several, summary));
+    let named: BTreeSet<String> = named.into_iter().map(|rack| rack.name.clone()).collect();
+    let mut slow = slow.clone();
+    slow.retain(|(at, _)| rack_of(header, *at as u32).is_none_or(|rack| !named.contains(rack)));
     let log_of = |at: usize| model.fitted.effects[at].map_or(0.0, |effect| effect.log);
     slow.sort_by(|(a, _), (b, _)| log_of(*b).total_cmp(&log_of(*a)));
     for (at, confidence) in slow {
@@ -292,55 +303,7 @@ fn slow_hosts(
         let next = [format!("msgpath doctor   # on {name}")];
         push(summary, "M01", confidence, text, &[("factor", factor[1]), ("pairs", f64::from(effect.pairs))], &next);
     }
-    slow_racks
-}
-
-/// Pairs of racks between which everything is slow, beyond what their hosts explain.
-fn slow_rack_pairs(
-    header: &MeshHeader,
-    model: &Model,
-    usual: &Usual,
-    slow_racks: &BTreeSet<String>,
-    several: &str,
-    summary: &mut MeshSummary,
-) -> BTreeSet<(String, String)> {
-    let mut between: BTreeMap<(&str, &str), [Vec<f64>; 2]> = BTreeMap::new();
-    let rack = |at: u32| header.hosts[at as usize].spec.rack.as_deref();
-    for (at, residual) in model.of.iter().zip(&model.fitted.residuals) {
-        let slot = summary.pairs[*at].slot;
-        if let (Some(a), Some(b)) = (rack(slot.near), rack(slot.far)) {
-            let [residuals, shifts] = between.entry((a.min(b), a.max(b))).or_default();
-            residuals.push(*residual);
-            shifts.push(usual.shift(&summary.pairs[*at], &[NEAR, FAR]));
-        }
-    }
-    let mut found = BTreeSet::new();
-    if between.len() < 3 {
-        return found;
-    }
-    for ((a, b), [residuals, shifts]) in between {
-        if residuals.len() < LEAST_BETWEEN || slow_racks.contains(a) || slow_racks.contains(b) {
-            continue;
-        }
-        let log = median(&residuals);
-        let error = 1.2533 * model.fitted.spread / (residuals.len() as f64).sqrt();
-        let effect = super::additive::Effect { log, error, pairs: residuals.len() as u32, camp: 0 };
-        if let Some(confidence) = judged_without(|share| effect.at_least(share), median(&shifts)) {
-            let place = if a == b { format!("inside rack {a}") } else { format!("rack {a} to {b}") };
-            let waits = match confidence {
-                Confidence::CantTell => "; threads waited for CPUs there, which may explain all of it",
-                _ => "",
-            };
-            let text = format!(
-                "{place} is {} than their hosts explain, over {} pairs{several}{waits}",
-                times(effect.factor()),
-                residuals.len()
-            );
-            push(summary, "M03", confidence, text, &[("factor", log.exp()), ("pairs", residuals.len() as f64)], &[]);
-            found.insert((a.to_string(), b.to_string()));
-        }
-    }
-    found
+    named
 }
 
 /// Links that are slow, seen each time they were measured.
@@ -357,9 +320,10 @@ fn slow_links(
     }
     let spread = model.fitted.spread.max(0.01);
     let case = model.of.first().map(|at| summary.pairs[*at].case);
-    let mut times_measured: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let least = (SEEN_AGAIN * spread).max(LEAST_FACTOR.ln());
+    let mut measurements: BTreeMap<(u32, u32), Vec<&PairValues>> = BTreeMap::new();
     for pair in summary.pairs.iter().filter(|pair| Some(pair.case) == case && pair.slot.purpose != PairPurpose::Alone) {
-        *times_measured.entry((pair.slot.near, pair.slot.far)).or_default() += u32::from(log(pair).is_some());
+        measurements.entry((pair.slot.near, pair.slot.far)).or_default().extend(log(pair).map(|_| pair));
     }
     let measured: BTreeMap<(u32, u32), &PairValues> =
         model.of.iter().map(|at| &summary.pairs[*at]).map(|pair| ((pair.slot.near, pair.slot.far), pair)).collect();
@@ -369,9 +333,16 @@ fn slow_links(
         .zip(&model.fitted.residuals)
         .map(|(at, residual)| ((summary.pairs[*at].slot.near, summary.pairs[*at].slot.far), *residual))
         .collect();
+    let again = || measurements.iter().filter(|(_, seen)| seen.len() >= 3);
+    let confirmed: BTreeMap<(u32, u32), Confidence> = again()
+        .filter_map(|(pair, seen)| Some((*pair, SeenAgain::new(seen, model, *residual_of.get(pair)?)?.judge(model)?)))
+        .collect();
+    // Something passes this share of the measurements; three in a row of so many pairs.
+    let passing = (again().count() - confirmed.len()) as f64 + 0.5;
+    let by_chance = passing.powi(3) / (model.of.len() as f64).powi(2);
     let mut slow: Vec<((u32, u32), f64)> = residual_of
         .iter()
-        .filter(|(_, residual)| **residual > (SEEN_AGAIN * spread).max(LEAST_FACTOR.ln()))
+        .filter(|(_, residual)| **residual > least)
         .map(|(pair, residual)| (*pair, *residual))
         .collect();
     slow.sort_by(|(_, a), (_, b)| b.total_cmp(a));
@@ -382,9 +353,14 @@ fn slow_links(
         if slow_between.contains(&(a.clone().min(b.clone()), a.max(b))) {
             continue;
         }
-        let times_seen = times_measured.get(&(near, far)).copied().unwrap_or(0);
+        let seen = measurements.get(&(near, far)).map_or(&[][..], Vec::as_slice);
+        let times_seen = seen.len();
         let confidence = match times_seen {
-            3.. => Confidence::Sure,
+            3.. => match confirmed.get(&(near, far)) {
+                Some(Confidence::Sure) if by_chance > MOST_BY_CHANCE => Confidence::Likely,
+                Some(confidence) => *confidence,
+                None => continue,
+            },
             // Once is chance in one pair of some hundreds: it is said where it is beyond what is measured again.
             _ if header.order.retests == 0 && residual > suspicious(spread) => Confidence::CantTell,
             2 => Confidence::Likely,
@@ -393,7 +369,7 @@ fn slow_links(
         // Retests are of other times, in which other work had the CPUs, or the same.
         let pair = measured.get(&(near, far));
         let shift = pair.map_or(0.0, |pair| usual.shift(pair, &[NEAR, FAR]));
-        let left = residual + shift > (SEEN_AGAIN * spread).max(LEAST_FACTOR.ln());
+        let left = residual + shift > least;
         let confidence = if left { confidence } else { Confidence::CantTell };
         let waits = match pair.and_then(|pair| pair.waited).filter(|_| !left) {
             Some(ends) => may_explain(header, confidence, &ends, &[near, far]).replacen("its", "their", 1),
@@ -411,11 +387,52 @@ fn slow_links(
             _ => format!("between {near_name} and {far_name} it is {factor} times slower than the hosts explain"),
         };
         let often = if times_seen > 1 { format!(", measured {times_seen} times") } else { ", measured once".into() };
-        let evidence = [("factor", residual.exp()), ("times", f64::from(times_seen))];
+        let evidence = [("factor", residual.exp()), ("times", times_seen as f64)];
         said.push((confidence, format!("{text}{often}{several}{waits}"), evidence));
     }
     for (confidence, text, evidence) in said {
         push(summary, "M04", confidence, text, &evidence, &[]);
+    }
+}
+
+/// A pair that was measured several times.
+struct SeenAgain<'a> {
+    seen: &'a [&'a PairValues],
+    /// What its hosts explain of its logarithm.
+    explained: f64,
+    /// The standard error of that.
+    error: f64,
+}
+
+impl<'a> SeenAgain<'a> {
+    fn new(seen: &'a [&'a PairValues], model: &Model, residual: f64) -> Option<Self> {
+        let slot = seen.first()?.slot;
+        let error = |at: u32| model.fitted.effects[at as usize].map_or(0.0, |effect| effect.error);
+        let logs: Vec<f64> = seen.iter().filter_map(|pair| log(pair)).collect();
+        Some(Self { seen, explained: median(&logs) - residual, error: error(slot.near).hypot(error(slot.far)) })
+    }
+
+    /// How sure it is that it is slow. One of its measurements was picked because it was slow, and something that passes may be there
+    /// in another one: sure is what was slow in each.
+    fn judge(&self, model: &Model) -> Option<Confidence> {
+        let spread = model.fitted.spread.max(LEAST_SPREAD);
+        let beyond = t_quantile(normal_share(SEEN_AGAIN), model.free()) * spread.hypot(self.error);
+        let least = LEAST_FACTOR.ln() + normal_quantile(SURE) * self.error;
+        let values = |pairs: &mut dyn Iterator<Item = &PairTime>, get: fn(&PairTime) -> f64| {
+            pairs.map(|time| get(time).max(1.0).ln() - self.explained).collect::<Vec<f64>>()
+        };
+        let all = || self.seen.iter().filter_map(|pair| pair.p50.as_ref());
+        let lows = values(&mut all(), |time| time.lo_ns);
+        if values(&mut all(), |time| time.ns).iter().all(|value| *value > least.max(beyond))
+            && lows.iter().all(|low| *low > LEAST_FACTOR.ln())
+        {
+            return Some(Confidence::Sure);
+        }
+        let again = self.seen.iter().filter(|pair| pair.slot.purpose == PairPurpose::Retest);
+        let again = values(&mut again.filter_map(|pair| pair.p50.as_ref()), |time| time.ns);
+        let mean = again.iter().sum::<f64>() / again.len() as f64;
+        (mean > (SEEN_AGAIN * spread).max(LEAST_FACTOR.ln()) && again.iter().all(|value| *value > LEAST_FACTOR.ln()))
+            .then_some(Confidence::Likely)
     }
 }
 

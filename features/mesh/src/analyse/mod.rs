@@ -5,6 +5,8 @@ mod answers;
 mod diff;
 pub(crate) use diff::times;
 mod model;
+mod racks;
+mod stalls;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -27,6 +29,7 @@ use crate::schema::{MeshHeader, PairCase, PairPurpose, Slot};
 
 pub use diff::{ComparedMesh, HostChange, LinkChange, MeshCaseChange, MeshDiff, diff};
 pub use model::{LEAST_FACTOR, MeshPower, planned_power};
+pub use stalls::Stalls;
 pub use verify::MeshCheck;
 pub use waits::{Waited, WaitedFor};
 
@@ -70,6 +73,9 @@ pub struct PairValues {
     pub max_ns: Option<u64>,
     /// Mean, ns.
     pub mean_ns: Option<f64>,
+    /// Round trips that took far longer than the median; `None`: nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
     /// What the model does not explain of the median, as a factor; `None`: it is not in the model.
     pub residual: Option<f64>,
     /// How long the near and the far end waited for a CPU; `None`: not known.
@@ -305,6 +311,7 @@ fn values(slot: Slot, tries: u32, case: &PairCase, sla: &[Gate]) -> PairValues {
             _ => false,
         }
     };
+    let p50 = at(0.5);
     PairValues {
         slot,
         case: case.case,
@@ -312,11 +319,12 @@ fn values(slot: Slot, tries: u32, case: &PairCase, sla: &[Gate]) -> PairValues {
         sent,
         lost,
         tries,
-        p50: at(0.5),
+        p50,
         p99: at(0.99),
         min_ns: pooled.min(),
         max_ns: pooled.max(),
         mean_ns,
+        stalls: p50.map(|p50| Stalls::of(&case.rounds, p50.ns)),
         residual: None,
         waited: waits::waited(case),
         breaks: sla.iter().map(breaks).collect(),

@@ -22,7 +22,7 @@ const SUSPECT: f64 = 3.0;
 const SUSPECTS: usize = 10;
 const SHARE_OF_SUSPECTS: usize = 25;
 /// Below this noise a difference is too small to look for, whatever it is in standard deviations.
-const LEAST_SPREAD: f64 = 0.01;
+pub(super) const LEAST_SPREAD: f64 = 0.01;
 
 /// Which slow host is found.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
@@ -63,6 +63,48 @@ pub(super) struct Model {
     pub(super) names: Vec<&'static str>,
 }
 
+impl Model {
+    /// Pairs beyond those that fix the effects of hosts: degrees of freedom of the spread.
+    pub(super) fn free(&self) -> f64 {
+        let hosts = self.fitted.effects.iter().flatten().count();
+        self.of.len().saturating_sub(hosts).max(1) as f64
+    }
+}
+
+/// Logarithms of what the network adds to pairs of different racks: taken off before hosts are judged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Added {
+    uplinks: BTreeMap<String, f64>,
+    between: BTreeMap<(String, String), f64>,
+}
+
+impl Added {
+    /// The link between two racks.
+    pub(super) fn link(&mut self, (a, b): (&str, &str), log: f64) {
+        self.between.insert((a.min(b).into(), a.max(b).into()), log);
+    }
+
+    /// The uplink of a rack.
+    pub(super) fn uplink(&mut self, rack: &str, log: f64) {
+        *self.uplinks.entry(rack.into()).or_default() += log;
+    }
+
+    fn of(&self, header: &MeshHeader, slot: &Slot) -> f64 {
+        let (Some(a), Some(b)) = (rack_of(header, slot.near), rack_of(header, slot.far)) else { return 0.0 };
+        if a == b {
+            return 0.0;
+        }
+        let uplink = |rack: &str| self.uplinks.get(rack).copied().unwrap_or(0.0);
+        let between = self.between.get(&(a.min(b).into(), a.max(b).into())).copied().unwrap_or(0.0);
+        uplink(a) + uplink(b) + between
+    }
+}
+
+/// The rack of a host.
+pub(super) fn rack_of(header: &MeshHeader, at: u32) -> Option<&str> {
+    header.hosts.get(at as usize).and_then(|host| host.spec.rack.as_deref())
+}
+
 /// The names of the levels of pairs.
 pub(super) fn levels(header: &MeshHeader) -> Vec<&'static str> {
     if header.hosts.iter().any(|host| host.spec.rack.is_some()) {
@@ -74,8 +116,7 @@ pub(super) fn levels(header: &MeshHeader) -> Vec<&'static str> {
 
 /// The level of a pair.
 pub(super) fn level(header: &MeshHeader, near: u32, far: u32) -> u32 {
-    let rack = |at: u32| header.hosts.get(at as usize).and_then(|host| host.spec.rack.as_deref());
-    u32::from(rack(near) != rack(far))
+    u32::from(rack_of(header, near) != rack_of(header, far))
 }
 
 /// The logarithm of what each pair of a case took, ns, with its position among all. Retests stand for the pair that they repeat.
@@ -96,22 +137,30 @@ pub(super) fn values(pairs: &[PairValues], case: u32) -> Vec<(usize, f64)> {
     own.filter_map(value).collect()
 }
 
-/// Fits the medians of a case.
-pub(super) fn model(header: &MeshHeader, pairs: &[PairValues], case: u32) -> Model {
-    model_without(header, pairs, case, &BTreeSet::new())
+/// Fits the medians of a case, without what the network adds.
+pub(super) fn model(header: &MeshHeader, pairs: &[PairValues], case: u32, added: &Added) -> Model {
+    model_without(header, pairs, case, (added, &BTreeSet::new()))
 }
 
 /// The same without the pairs of these hosts.
-pub(super) fn model_without(header: &MeshHeader, pairs: &[PairValues], case: u32, hosts: &BTreeSet<u32>) -> Model {
+pub(super) fn model_without(
+    header: &MeshHeader,
+    pairs: &[PairValues],
+    case: u32,
+    (added, hosts): (&Added, &BTreeSet<u32>),
+) -> Model {
     let kept = |slot: &Slot| !hosts.contains(&slot.near) && !hosts.contains(&slot.far);
-    let (of, values): (Vec<usize>, Vec<Between>) = values(pairs, case)
-        .into_iter()
-        .filter(|(at, _)| kept(&pairs[*at].slot))
-        .map(|(at, value)| {
-            let (near, far) = (pairs[at].slot.near, pairs[at].slot.far);
-            (at, Between { a: near, b: far, level: level(header, near, far), value })
-        })
-        .unzip();
+    let values = values(pairs, case).into_iter().filter(|(at, _)| kept(&pairs[*at].slot));
+    fit(header, pairs, values.map(|(at, value)| (at, value - added.of(header, &pairs[at].slot))))
+}
+
+/// Fits values of pairs: the position of each pair, and its value.
+pub(super) fn fit(header: &MeshHeader, pairs: &[PairValues], values: impl Iterator<Item = (usize, f64)>) -> Model {
+    let between = |(at, value): (usize, f64)| {
+        let (near, far) = (pairs[at].slot.near, pairs[at].slot.far);
+        (at, Between { a: near, b: far, level: level(header, near, far), value })
+    };
+    let (of, values): (Vec<usize>, Vec<Between>) = values.map(between).unzip();
     let names = levels(header);
     Model { fitted: additive::fit(header.hosts.len(), names.len(), &values), of, names }
 }
@@ -131,7 +180,7 @@ pub(super) fn suspects(header: &MeshHeader, pairs: &[PairValues]) -> Vec<(u32, u
     let first: Vec<PairValues> = pairs.iter().filter(|pair| pair.slot.purpose == PairPurpose::Mesh).cloned().collect();
     let mut found: BTreeMap<(u32, u32), f64> = BTreeMap::new();
     for case in 0..header.plan.cases.len() as u32 {
-        let Model { fitted, of, .. } = model(header, &first, case);
+        let Model { fitted, of, .. } = model(header, &first, case, &Added::default());
         if !finds_links(header, of.len()) {
             continue;
         }

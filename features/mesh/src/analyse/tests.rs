@@ -1,5 +1,9 @@
 //! Meshes of which the truth is known: what is slow is found, what is not stays unsaid (docs/method/mesh.md#power, docs/method/mesh.md#links).
 
+mod false_sure;
+mod racks;
+mod stalls;
+
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::Workload;
 use msgpath_core::units::Pieces;
@@ -13,7 +17,10 @@ use crate::schema::{
     Pairs, Slot,
 };
 
-/// A mesh of so many hosts, eight in a rack, and what makes it slow, in logarithms.
+/// Messages of a measurement: how long each takes, ns, and how many.
+type Further<'a> = dyn Fn(&mut fastrand::Rng, &Slot) -> Vec<(u64, u64)> + 'a;
+
+/// A mesh of so many hosts, and what makes it slow, in logarithms.
 struct Truth<'a> {
     hosts: u32,
     noise: f64,
@@ -24,6 +31,16 @@ struct Truth<'a> {
     /// This share of the measurements is disturbed by something that passes.
     disturbed: f64,
     racks: bool,
+    /// Hosts in a rack.
+    per_rack: u32,
+    /// What else a measurement adds, as a logarithm.
+    scatter: &'a dyn Fn(&mut fastrand::Rng, &Slot) -> f64,
+    /// Messages of a measurement.
+    messages: u64,
+    /// Further messages of it.
+    slower: &'a Further<'a>,
+    /// Pairs that are measured.
+    measures: &'a dyn Fn(u32, u32) -> bool,
     /// How long an end of a host waits for its CPU in a round that takes so many ns.
     wait: &'a dyn Fn(u32, u64) -> EndWait,
 }
@@ -42,6 +59,11 @@ impl Default for Truth<'_> {
             link: &|_, _| 0.0,
             disturbed: 0.0,
             racks: false,
+            per_rack: 8,
+            scatter: &|_, _| 0.0,
+            messages: 5,
+            slower: &|_, _| Vec::new(),
+            measures: &|_, _| true,
             wait: &|_, ns| waits(ns, 0.05, 1_000),
         }
     }
@@ -51,7 +73,7 @@ impl Truth<'_> {
     fn header(&self) -> MeshHeader {
         let case = Case::new("tcp:send".parse().unwrap(), Pieces::whole(64));
         let host = |at: u32| {
-            let rack = self.racks.then(|| format!("r{}", at / 8));
+            let rack = self.racks.then(|| format!("r{}", at / self.per_rack));
             let spec = HostSpec { name: format!("n{at}"), rack, ..HostSpec::default() };
             MeshHost { spec, environment: None }
         };
@@ -83,11 +105,16 @@ impl Truth<'_> {
         let passing = if random.f64() < self.disturbed { 2.0_f64.ln() } else { 0.0 };
         let log = (self.host)(a) + (self.host)(b) + (self.link)(a, b) + self.noise * normal(random) + passing;
         let mut latency = Histogram::new();
-        let ns = (1e6 * log.exp()) as u64;
-        (0..5).for_each(|_| latency.record(ns));
-        let elapsed_ns = 5 * ns;
-        let ends = [a, b].map(|host| (self.wait)(host, 5 * ns)).into();
-        let round = PairRound { sent: 5, received: 5, lost: 0, elapsed_ns, ends, latency: latency.to_sparse() };
+        let ns = (1e6 * (log + (self.scatter)(random, &slot)).exp()) as u64;
+        latency.record_n(ns, self.messages);
+        let (mut sent, mut elapsed_ns) = (self.messages, self.messages * ns);
+        for (ns, messages) in (self.slower)(random, &slot) {
+            latency.record_n(ns, messages);
+            sent += messages;
+            elapsed_ns += messages * ns;
+        }
+        let ends = [a, b].map(|host| (self.wait)(host, elapsed_ns)).into();
+        let round = PairRound { sent, received: sent, lost: 0, elapsed_ns, ends, latency: latency.to_sparse() };
         let cases = vec![PairCase { case: 0, rounds: vec![round], unavailable: None }];
         PairBlock::Pair(Box::new(PairRecord { slot, start_ns: 0, tries: 0, cases }))
     }
@@ -97,7 +124,8 @@ impl Truth<'_> {
         let header = self.header();
         let mut random = fastrand::Rng::with_seed(seed);
         let mut fold = Fold::new(&header.sla);
-        for (near, far) in (0..self.hosts).flat_map(|a| (a + 1..self.hosts).map(move |b| (a, b))) {
+        let pairs = (0..self.hosts).flat_map(|a| (a + 1..self.hosts).map(move |b| (a, b)));
+        for (near, far) in pairs.filter(|(a, b)| (self.measures)(*a, *b)) {
             fold.take(&self.measured(&mut random, Slot { near, far, ..Slot::default() }));
         }
         let suspects = fold.suspects(&header);
@@ -187,7 +215,7 @@ fn a_rack_is_named_instead_of_its_hosts_and_a_pair_of_racks_instead_of_its_links
     let between = |a: u32, b: u32| if (a / 8, b / 8) == (1, 4) { 1.5_f64.ln() } else { 0.0 };
     let (summary, _) = Truth { hosts: 48, link: &between, racks: true, ..Truth::default() }.summary(4);
     assert_eq!(codes(&summary), ["M03"], "{:?}", summary.findings);
-    assert!(summary.findings[0].text.starts_with("rack r1 to r4 is 1."), "{}", summary.findings[0].text);
+    assert!(summary.findings[0].text.starts_with("between racks r1 and r4 it is 1."), "{}", summary.findings[0].text);
     assert_eq!(summary.cases[0].levels.len(), 2);
 }
 

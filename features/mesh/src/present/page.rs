@@ -65,12 +65,13 @@ pub fn mesh(header: &MeshHeader, summary: &MeshSummary) -> String {
 fn question(code: &str) -> &'static str {
     match code {
         "M01" => "Which host is slow?",
-        "M02" => "Which rack is slow?",
+        "M02" => "Which rack, or its uplink, is slow?",
         "M03" => "Between which racks is it slow?",
         "M04" => "Which link is slow?",
         "M05" => "Do pairs that are measured together disturb each other?",
         "M07" => "What is missing?",
         "M08" => "Which hosts were busy with something else?",
+        "M09" => "Which host stalls, or has a long tail?",
         _ => "What would have been found?",
     }
 }

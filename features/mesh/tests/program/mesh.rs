@@ -269,7 +269,7 @@ fn two_coordinators_do_not_write_one_record() {
     nothing_runs(&home);
 }
 
-/// Hosts that are namespaces on a bridge, in a network and a mount namespace of their own; `u3` is slow. It ends with them.
+/// Hosts that are namespaces on a bridge, in a network and a mount namespace of their own. It ends with them.
 const HOSTS: &str = "
 ip link set lo up; mount -t tmpfs t /run; mkdir -p /run/netns
 ip link add br0 type bridge; ip addr add 10.88.0.100/24 dev br0; ip link set br0 up
@@ -278,29 +278,35 @@ for i in 1 2 3 4 5; do
   ip link add p$i type veth peer name eth0 netns u$i; ip link set p$i master br0 up
   ip -n u$i addr add 10.88.0.$i/24 dev eth0; ip -n u$i link set eth0 up
 done
-ip netns exec u3 tc qdisc add dev eth0 root netem delay 30ms 2>/dev/null ||
-  ip netns exec u3 tc qdisc add dev eth0 root tbf rate 64kbit burst 1600 latency 500ms
-echo ready
-exec \"$@\"
 ";
 
-#[test]
-fn a_slow_namespace_is_found_and_no_other() {
-    let home = Home::new();
-    let words = ["mesh", "u[1-5]", "--launch", "netns", "--name", "slow", "-t", "500ms", "--color", "never"];
+/// A mesh of these hosts; `beside` is shell that goes on beside it. `None`: they cannot be made here.
+fn mesh_of_namespaces(home: &Home, beside: &str, words: &[&str]) -> Option<Output> {
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount"]);
     // Without root in a namespace of users, where the kernel lets users have one.
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
-    command.args(["sh", "-ec", HOSTS, "sh", PROGRAM]).args(words);
+    let script = format!("{HOSTS}{beside}\necho ready\nexec \"$@\"");
+    command.args(["sh", "-ec", &script, "sh", PROGRAM, "mesh", "u[1-5]", "--launch", "netns", "--color", "never"]);
+    command.args(words);
     command.current_dir(home.path()).stdin(Stdio::null());
     command.env("HOME", home.path()).env("XDG_DATA_HOME", home.path().join("data")).env("COLUMNS", "80");
     let output = Running::new(command).finish(LIMIT);
     if !output.out.starts_with("ready") && !output.err.contains("msgpath") {
-        return eprintln!("skipped: no namespaces with tc here: {}", output.err.lines().next().unwrap_or_default());
+        eprintln!("skipped: no namespaces with tc here: {}", output.err.lines().next().unwrap_or_default());
+        return None;
     }
+    Some(output)
+}
+
+#[test]
+fn a_slow_namespace_is_found_and_no_other() {
+    let home = Home::new();
+    let slow = "ip netns exec u3 tc qdisc add dev eth0 root netem delay 30ms 2>/dev/null ||
+        ip netns exec u3 tc qdisc add dev eth0 root tbf rate 64kbit burst 1600 latency 500ms";
+    let Some(output) = mesh_of_namespaces(&home, slow, &["--name", "slow", "-t", "500ms"]) else { return };
     let output = output.ends_with(0).shows(&["10 of 10 pairs"]);
     // What else this machine does may make another host seem slow, but never for sure.
     let named = |word: &str, host: &str| output.out.contains(&format!("{word:<12}{host} is "));
@@ -312,4 +318,24 @@ fn a_slow_namespace_is_found_and_no_other() {
         assert!(output.out.contains("waited") && output.out.contains("CPU"), "{}", output.out);
         eprintln!("skipped: other programs kept the CPUs, and the run says so");
     }
+}
+
+#[test]
+fn an_agent_that_is_stopped_now_and_then_is_a_host_that_stalls() {
+    let home = Home::new();
+    // Only processes in this namespace are stopped; none stays so when the mesh has ended.
+    let stops = "while kill -0 $$ 2>/dev/null; do
+          pids=$(ip netns pids u3); kill -STOP $pids 2>/dev/null || true; sleep 0.04
+          kill -CONT $pids 2>/dev/null || true; sleep 0.06
+        done >/dev/null 2>&1 &";
+    let Some(output) = mesh_of_namespaces(&home, stops, &["--name", "stalls", "-t", "600ms", "-r", "3", "-v"])
+    else {
+        return;
+    };
+    let output = output.ends_with(0).shows(&["10 of 10 pairs"]);
+    // Where other work has the CPUs, all hosts stall.
+    assert!(output.out.contains(" u3 stalls ") || output.out.contains("were busy"), "{}", output.out);
+    let others: Vec<&str> =
+        ["u1", "u2", "u4", "u5"].into_iter().filter(|host| output.out.contains(&format!("sure        {host} stalls"))).collect();
+    assert!(others.is_empty(), "{others:?}: {}", output.out);
 }

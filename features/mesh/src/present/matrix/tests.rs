@@ -65,6 +65,7 @@ fn summary<I: IntoIterator<Item = u32>>(header: &MeshHeader, after: impl Fn(u32)
             min_ns: None,
             max_ns: None,
             mean_ns: None,
+            stalls: None,
             residual: Some(1.0),
             waited: None,
             breaks: Vec::new(),
