@@ -25,8 +25,6 @@ const STALL_NS: f64 = 1e6;
 const STALL_MEDIANS: f64 = 5.0;
 /// A host stalls where it adds more than this share to the time of its pairs.
 const LEAST_SHARE: f64 = 0.02;
-/// Waits for a CPU may explain stalls that take up to so many times as long.
-const WAITS_EXPLAIN: f64 = 2.0;
 /// A host has a long tail where its p99 is longer by more than this factor.
 const LEAST_TAIL: f64 = 1.5;
 
@@ -59,9 +57,11 @@ impl Stalls {
         Self { per_s: count as f64 / elapsed_s, mean_ns: ns / count as f64, share }
     }
 
-    /// The logarithm of how much longer they make the pair; shares of two hosts add up in it.
-    fn log(self) -> f64 {
-        -(1.0 - self.share.min(0.99)).ln()
+    /// The logarithm of how much longer they make the pair whose ends waited so for busy CPUs, which may have been stalls; shares of
+    /// two hosts add up in it.
+    fn log(self, waited: Option<[Waited; 2]>) -> f64 {
+        let waits: f64 = waited.iter().flatten().filter(|end| end.busy).map(|end| end.share).sum();
+        -(1.0 - (self.share - waits).clamp(0.0, 0.99)).ln()
     }
 }
 
@@ -88,8 +88,8 @@ struct Slow {
     host: u32,
     confidence: Confidence,
     text: String,
-    /// Share of the time of its pairs that its stalls take; of a tail 0: any wait may explain it.
-    share: f64,
+    /// It stalls, else it has a long tail.
+    stalls: bool,
     evidence: [(&'static str, f64); 3],
 }
 
@@ -113,14 +113,15 @@ pub(super) fn say(
             found.push(slow);
         }
     }
-    for Slow { host, mut confidence, mut text, share, evidence } in found {
+    for Slow { host, mut confidence, mut text, stalls, evidence } in found {
         text += several;
-        // What waits for a CPU explain is said of the CPUs already.
-        if busy.get(&host).is_some_and(|waits| waits.share * WAITS_EXPLAIN >= share) {
-            if confidence != Confidence::Sure {
-                continue;
-            }
-            confidence = Confidence::CantTell;
+        if busy.contains_key(&host) {
+            // Waits of its threads are not in its stalls, those of the kernel's threads are; both are in its tail.
+            confidence = match confidence {
+                Confidence::Sure if stalls => Confidence::Likely,
+                Confidence::Sure => Confidence::CantTell,
+                _ => continue,
+            };
             let ends: Vec<Waited> = pairs.iter().filter_map(|at| waited_at(&summary.pairs[*at], host)).collect();
             text += &may_explain(header, confidence, &ends, &[host]);
         }
@@ -177,7 +178,7 @@ fn percent(share: f64) -> String {
 }
 
 fn stalling(header: &MeshHeader, pairs: &[PairValues], positions: &[usize]) -> Vec<Slow> {
-    let values = positions.iter().filter_map(|at| Some((*at, pairs[*at].stalls?.log())));
+    let values = positions.iter().filter_map(|at| Some((*at, pairs[*at].stalls?.log(pairs[*at].waited))));
     let model = fit(header, pairs, values);
     let judge = |(host, effect): (u32, Option<Effect>)| Some((host, judged(effect?, -(1.0 - LEAST_SHARE).ln())?));
     let slow: Judged = (0..).zip(effects(&model)).filter_map(judge).collect();
@@ -197,7 +198,7 @@ fn stalling(header: &MeshHeader, pairs: &[PairValues], positions: &[usize]) -> V
             its.pairs.len(),
         );
         let evidence = [("share", share), ("per_s", per_s), ("ns", ns)];
-        Some(Slow { host: *host, confidence: *confidence, text, share, evidence })
+        Some(Slow { host: *host, confidence: *confidence, text, stalls: true, evidence })
     };
     slow.iter().filter_map(say).collect()
 }
@@ -230,7 +231,7 @@ fn long_tails(header: &MeshHeader, pairs: &[PairValues], positions: &[usize]) ->
             three_digits(of_median),
         );
         let evidence = [("p99_ns", ns), ("of_p50", of_median), ("pairs", its.pairs.len() as f64)];
-        Some(Slow { host: *host, confidence: *confidence, text, share: 0.0, evidence })
+        Some(Slow { host: *host, confidence: *confidence, text, stalls: false, evidence })
     };
     slow.iter().filter_map(say).collect()
 }
