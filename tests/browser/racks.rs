@@ -41,6 +41,7 @@ fn page() -> String {
         min_ns: None,
         max_ns: None,
         mean_ns: None,
+        stalls: None,
         residual: Some(1.0),
         waited: None,
         breaks: Vec::new(),

@@ -328,14 +328,15 @@ fn an_agent_that_is_stopped_now_and_then_is_a_host_that_stalls() {
           pids=$(ip netns pids u3); kill -STOP $pids 2>/dev/null || true; sleep 0.04
           kill -CONT $pids 2>/dev/null || true; sleep 0.06
         done >/dev/null 2>&1 &";
-    let Some(output) = mesh_of_namespaces(&home, stops, &["--name", "stalls", "-t", "600ms", "-r", "3", "-v"])
-    else {
+    let Some(output) = mesh_of_namespaces(&home, stops, &["--name", "stalls", "-t", "600ms", "-r", "3", "-v"]) else {
         return;
     };
     let output = output.ends_with(0).shows(&["10 of 10 pairs"]);
     // Where other work has the CPUs, all hosts stall.
     assert!(output.out.contains(" u3 stalls ") || output.out.contains("were busy"), "{}", output.out);
-    let others: Vec<&str> =
-        ["u1", "u2", "u4", "u5"].into_iter().filter(|host| output.out.contains(&format!("sure        {host} stalls"))).collect();
+    let others: Vec<&str> = ["u1", "u2", "u4", "u5"]
+        .into_iter()
+        .filter(|host| output.out.contains(&format!("sure        {host} stalls")))
+        .collect();
     assert!(others.is_empty(), "{others:?}: {}", output.out);
 }
