@@ -554,9 +554,10 @@ impl Run<'_> {
             self.listener.records(&records)?;
         }
         let delivery = near.report.delivery;
-        // What a round did not come to the next one offers.
-        if let Some(open) = open.as_mut().filter(|_| order.until_ns.is_some()) {
-            open.offered = open.offered.min(delivery.sent);
+        // What a round did not come to the next one offers: the part of its schedule that it sent is as fast as all of it.
+        if let Some(open) = open.as_mut().filter(|open| order.until_ns.is_some() && delivery.sent < open.offered) {
+            open.span_ns = (u128::from(open.span_ns) * u128::from(delivery.sent) / u128::from(open.offered)) as u64;
+            open.offered = delivery.sent;
         }
         self.outcome.sent += delivery.sent;
         self.outcome.answered += delivery.received;
