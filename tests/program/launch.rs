@@ -12,7 +12,7 @@ use msgpath_agent::launched::MARK;
 use crate::command::{Home, Running, within};
 use crate::serve::{agent_below, is_confined};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(180);
 const SHORT: &str = "-c 200 -r 5 -w 0 -o what-ifs=no --no-save --json";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_msgpath");
 

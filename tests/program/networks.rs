@@ -403,12 +403,13 @@ fn a_host_of_a_mesh_that_dies_is_told_by_its_name() {
     if !may_have_namespaces() {
         return;
     }
-    // The agent on `b` is killed as often as it is started, each time once a data connection of it is there.
+    // The agent on `b` is killed as often as it is started, each time once the mesh has begun and a data connection of it is there.
     let text = format!(
         "{LINK}ip addr add 10.7.0.1/24 dev v0; ip -n b addr add 10.7.0.2/24 dev v1; : >pids
         printf '#!/bin/sh\\nw=; [ $1 = a ] || {{ w=\"ip netns exec $1\"; echo $$ >>pids; }}; shift; exec $w \"$@\"\\n' >launcher
         chmod +x launcher
-        (for turn in 1 2 3; do
+        (until find . -name mesh.json | grep -q .; do sleep 0.1; done
+        for turn in 1 2 3; do
             until [ $(wc -l <pids) -ge $turn ] && ip netns exec b ss -Htn state established | grep -q .; do sleep 0.1; done
             kill -9 $(tail -n 1 pids)
         done) &
