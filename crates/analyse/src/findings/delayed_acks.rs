@@ -42,7 +42,8 @@ fn detect(input: &Input) -> Vec<Sentence> {
         let options = input.plan.options_of(&case.case);
         case.case.traits.segments && options.nodelay && !options.cork && !options.hold_cork
     };
-    let many = measured(input).filter(at_once).filter_map(|case| {
+    // Workloads that have a loop of their own know when each part of a reply came, and say it.
+    let many = measured(input).filter(at_once).filter(|_| input.plan.workload.in_rounds).filter_map(|case| {
         // Against the most messages there can have been: trimmed ones are acknowledged as well.
         let each = rose(input, case, &[COUNTER])? as f64 / sent(input, case).most as f64;
         (case.rounds > 0 && each >= MANY).then_some((each, case))
@@ -88,13 +89,16 @@ fn say(input: &Input, case: &CaseSummary, cases: usize) -> Option<Sentence> {
         ];
         return Some(finding("W36", Confidence::Likely, sentence(&text) + ".", numbers, vec![]));
     }
-    let mut text = format!(
-        "{}delayed acknowledgements without Nagle: DelayedACKs +{} in {} messages with TCP_NODELAY on; the receiver has \
-         nothing to send them with before their timer runs out",
-        prefix(input, case),
-        delayed,
-        sent.least
-    );
+    let counted = format!("DelayedACKs +{delayed} in {} messages with TCP_NODELAY on", sent.least);
+    // What a program of others sets at its end nobody knows.
+    let mut text = prefix(input, case)
+        + &match case.end(FAR).tcp {
+            Some(_) => format!("delayed acknowledgements without Nagle: {counted}; the receiver has"),
+            None => format!(
+                "delayed acknowledgements: {counted} at this end; where not Nagle's algorithm at the other, the receiver has"
+            ),
+        }
+        + " nothing to send them with before their timer runs out";
     let timeout =
         [case.end(NEAR).tcp, case.end(FAR).tcp].into_iter().flatten().map(|tcp| tcp.ato_us).max().filter(|us| *us > 0);
     if let Some(us) = timeout {

@@ -5,6 +5,8 @@
 //!   cork. *Likely*: nothing was switched off.
 //! * **Single calls** that took 40 or 200 ms where the usual one is far shorter. *Likely* from two calls on, else
 //!   *can't tell*.
+//! * **Replies in parts**: the rest of most replies comes 38 to 48 ms after their first byte. The server writes them in
+//!   several sends with Nagle's algorithm on. *Likely*.
 //!
 //! ## What it rests on
 //!

@@ -7,6 +7,7 @@ use msgpath_record::Rows;
 
 use super::shared::{counted, good, kinds, log, median, of};
 use crate::analyse::RpcKind;
+use crate::record::RpcRow;
 use msgpath_analyse::findings::wording::{finding, sentence};
 use msgpath_analyse::findings::{Detector, Input, Sentence};
 use msgpath_analyse::summary::Confidence;
@@ -29,6 +30,10 @@ const TIMERS: [(Range<u64>, &str); 2] = [
 const ABOVE_MEDIAN: f64 = 5.0;
 /// Calls that take about as long without being in the range; more of them are a tail and no timer.
 const BESIDE: f64 = 0.5;
+/// Fewer such calls may be chance.
+const LEAST: usize = 5;
+/// Share of the calls whose reply comes in parts with this timer between them, from which it is the usual call.
+const USUAL: f64 = 0.5;
 
 fn detect(input: &Input) -> Vec<Sentence> {
     let tcp = |kind: &&RpcKind| input.plan.cases.get(kind.case as usize).is_some_and(|case| case.traits.segments);
@@ -38,9 +43,35 @@ fn detect(input: &Input) -> Vec<Sentence> {
             .find(|detector| detector.code == "W40")
             .map(|detector| (detector.detect)(input))
     };
+    let parts: Vec<Sentence> = kinds(input).filter(tcp).filter_map(|kind| in_parts(input, kind)).collect();
+    if !parts.is_empty() {
+        return parts;
+    }
     let sentences: Vec<Sentence> =
         kinds(input).filter(tcp).flat_map(|kind| TIMERS.iter().filter_map(|timer| say(input, kind, timer))).collect();
     if !sentences.is_empty() && lines().is_some_and(|lines| !lines.is_empty()) { Vec::new() } else { sentences }
+}
+
+/// That the end of most replies comes a delayed acknowledgement after their first byte: this end acknowledges a part of a reply only when
+/// that timer is over, and Nagle's algorithm at the server keeps the rest until then.
+fn in_parts(input: &Input, kind: &RpcKind) -> Option<Sentence> {
+    let rows = good(input, kind.case);
+    let rest = |row: &&RpcRow| row.latency_ns.zip(row.first_ns).map(|(whole, first)| whole.saturating_sub(first));
+    let late: Vec<u64> = rows.iter().filter_map(rest).filter(|ns| TIMERS[0].0.contains(ns)).collect();
+    if (late.len() as f64) < USUAL * rows.len() as f64 || late.len() < LEAST {
+        return None;
+    }
+    let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
+    let text = format!(
+        "{}in {} of {} the rest of the reply came {} after its first byte: the server's later sends wait, by Nagle's algorithm, \
+         for a delayed acknowledgement. At the server: set TCP_NODELAY, or send a reply in one call",
+        of(input, kind),
+        late.len(),
+        counted(rows.len() as u64),
+        Glyphs::Unicode.time(mean)
+    );
+    let numbers = [("in_parts", late.len() as f64), ("calls", rows.len() as f64), ("rest_ns", mean)];
+    Some(finding("W40", Confidence::Likely, sentence(&text) + ".", numbers, vec![]))
 }
 
 fn say(input: &Input, kind: &RpcKind, (range, what): &(Range<u64>, &str)) -> Option<Sentence> {
@@ -113,6 +144,24 @@ mod tests {
         (1..9).for_each(|at| _ = tail.call(MS, 11.0 * MS * f64::from(at), 10.0 * US, 100.0 * US));
         assert!(tail.sentences(&super::DETECTOR).is_empty());
         assert!(with(40.2 * MS, 60).sentences(&super::DETECTOR).is_empty());
+    }
+
+    #[test]
+    fn a_reply_that_comes_in_parts_is_told_from_a_slow_server() {
+        let of = |first_ns: u64| {
+            let mut calls = Calls::new(1, 0.0, 0.0).same_machine();
+            for _ in 0..20 {
+                calls.call(MS, 20.0 * MS, 10.0 * US, 43.5 * MS).first_ns = Some(first_ns);
+            }
+            calls.sentences(&super::DETECTOR)
+        };
+        let sentences = of(20_100_000);
+        assert!(
+            sentences[0].starts_with("likely: In 20 of 20 calls the rest of the reply came 43.4 ms after"),
+            "{sentences:?}"
+        );
+        assert!(sentences[0].contains("At the server: set TCP_NODELAY"), "{sentences:?}");
+        assert!(of(63_400_000).is_empty() && of(2_000_000).is_empty());
     }
 
     #[test]
