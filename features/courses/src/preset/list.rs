@@ -6,6 +6,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("bulk-split", include_str!("../../../../presets/bulk-split.toml")),
     ("copy-ladder", include_str!("../../../../presets/copy-ladder.toml")),
     ("echo-sizes", include_str!("../../../../presets/echo-sizes.toml")),
+    ("idle-connections", include_str!("../../../../presets/idle-connections.toml")),
     ("ipc-zoo", include_str!("../../../../presets/ipc-zoo.toml")),
     ("languages", include_str!("../../../../presets/languages.toml")),
     ("load-curve", include_str!("../../../../presets/load-curve.toml")),
