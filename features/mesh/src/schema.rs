@@ -10,7 +10,7 @@ use msgpath_core::launch::{BadLaunch, Launch};
 use msgpath_core::plan::Plan;
 use msgpath_core::problem::{Problem, Unavailable};
 use msgpath_core::resume::Resumption;
-use msgpath_core::schema::{EndRound, Environment, KernelCounts, QUOTA};
+use msgpath_core::schema::{EndRound, Environment, FAR, KernelCounts, NEAR, QUOTA};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -213,6 +213,11 @@ impl Slot {
     /// What is measured once, whatever happens.
     pub fn key(&self) -> (u32, u32, PairPurpose, u32) {
         (self.near, self.far, self.purpose, self.time)
+    }
+
+    /// Which end of it a host is; `None`: neither.
+    pub(crate) fn end_of(&self, host: u32) -> Option<usize> {
+        [(self.near, NEAR), (self.far, FAR)].into_iter().find(|(own, _)| *own == host).map(|(_, end)| end)
     }
 }
 

@@ -135,7 +135,11 @@ pub(super) fn times([low, value, high]: [f64; 3]) -> String {
 
 /// How sure it is that the bound of a confidence lies above the least factor.
 pub(super) fn judged(at_least: impl Fn(f64) -> f64) -> Option<Confidence> {
-    let least = LEAST_FACTOR.ln();
+    judged_above(LEAST_FACTOR.ln(), at_least)
+}
+
+/// How sure it is that the bound of a confidence lies above this.
+pub(super) fn judged_above(least: f64, at_least: impl Fn(f64) -> f64) -> Option<Confidence> {
     match (at_least(SURE) > least, at_least(LIKELY) > least) {
         (true, _) => Some(Confidence::Sure),
         (_, true) => Some(Confidence::Likely),
@@ -155,13 +159,7 @@ pub(super) fn judged_without(at_least: impl Fn(f64) -> f64, shift: f64) -> Optio
 
 /// The pairs of a host that the model rests on, with the end that it is of each.
 fn pairs_of<'a>(model: &'a Model, pairs: &'a [PairValues], host: u32) -> impl Iterator<Item = (&'a PairValues, usize)> {
-    let ends = move |pair: &'a PairValues| {
-        [(pair.slot.near, NEAR), (pair.slot.far, FAR)]
-            .into_iter()
-            .find(|(own, _)| *own == host)
-            .map(|(_, end)| (pair, end))
-    };
-    model.of.iter().map(|at| &pairs[*at]).filter_map(ends)
+    model.of.iter().map(|at| &pairs[*at]).filter_map(move |pair| Some((pair, pair.slot.end_of(host)?)))
 }
 
 /// What is said where waits may explain a part of it, or all.
@@ -318,7 +316,7 @@ fn slow_links(
     if !finds_links(header, model.of.len()) {
         return;
     }
-    let spread = model.fitted.spread.max(0.01);
+    let spread = model.fitted.spread.max(LEAST_SPREAD);
     let case = model.of.first().map(|at| summary.pairs[*at].case);
     let least = (SEEN_AGAIN * spread).max(LEAST_FACTOR.ln());
     let mut measurements: BTreeMap<(u32, u32), Vec<&PairValues>> = BTreeMap::new();

@@ -12,7 +12,7 @@ use msgpath_stats::describe::median;
 use msgpath_stats::distributions::{normal_quantile, t_quantile};
 
 use super::additive::{Effect, MEDIAN_ERROR};
-use super::answers::{judged, judged_without, push, times};
+use super::answers::{judged, judged_above, judged_without, push, times};
 use super::model::{Added, Model, SURE, rack_of, values};
 use super::waits::Usual;
 use super::{MeshSummary, PairValues};
@@ -235,9 +235,7 @@ pub(super) fn between_two(
     let variance = share(&between) + (share(&inside_a) + share(&inside_b)) / 4.0;
     let error = MEDIAN_ERROR * model.fitted.spread * variance.sqrt();
     let effect = Effect { log, error, pairs: model.free() as u32 + 1, camp: 0 };
-    // The least factor of the judgement stands for the usual one.
-    let beyond = USUAL_BETWEEN.ln() - super::LEAST_FACTOR.ln();
-    if let Some(confidence) = judged(|share| effect.at_least(share) - beyond) {
+    if let Some(confidence) = judged_above(USUAL_BETWEEN.ln(), |share| effect.at_least(share)) {
         let text = format!(
             "between racks {a} and {b} it is {} than inside them, over {} pairs; with two racks it cannot be told whose uplink it is{several}",
             times(effect.factor()),

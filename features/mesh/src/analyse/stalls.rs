@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 
 use msgpath_analyse::summary::Confidence;
 use msgpath_core::SparseHistogram;
-use msgpath_core::schema::{FAR, NEAR};
 use msgpath_core::units::{Glyphs, three_digits};
 use msgpath_stats::describe::median;
 use serde::Serialize;
 
 use super::additive::{Effect, MEDIAN_ERROR};
-use super::answers::{may_explain, push};
-use super::model::{LEAST_SPREAD, LIKELY, Model, SURE, fit};
+use super::answers::{judged_above, may_explain, push};
+use super::model::{LEAST_SPREAD, Model, fit};
 use super::waits::Waits;
 use super::{MeshSummary, PairValues, Waited};
 use crate::schema::{MeshHeader, PairPurpose, PairRound};
@@ -65,13 +64,9 @@ impl Stalls {
     }
 }
 
-/// How sure it is that a bound lies above `least`.
+/// How sure it is that an effect lies above `least`.
 fn judged(effect: Effect, least: f64) -> Option<Confidence> {
-    match (effect.at_least(SURE) > least, effect.at_least(LIKELY) > least) {
-        (true, _) => Some(Confidence::Sure),
-        (_, true) => Some(Confidence::Likely),
-        _ => None,
-    }
+    judged_above(least, |share| effect.at_least(share))
 }
 
 /// The effects of hosts; a spread of nearly nothing is not believed.
@@ -122,24 +117,13 @@ pub(super) fn say(
                 Confidence::Sure => Confidence::CantTell,
                 _ => continue,
             };
-            let ends: Vec<Waited> = pairs.iter().filter_map(|at| waited_at(&summary.pairs[*at], host)).collect();
+            let its = pairs.iter().map(|at| &summary.pairs[*at]);
+            let ends: Vec<Waited> = its.filter_map(|pair| Some(pair.waited?[pair.slot.end_of(host)?])).collect();
             text += &may_explain(header, confidence, &ends, &[host]);
         }
         let next = [format!("msgpath doctor   # on {}", header.host(host))];
         push(summary, "M09", confidence, text, &evidence, &next);
     }
-}
-
-/// What a host waited in a pair of its.
-fn waited_at(pair: &PairValues, host: u32) -> Option<Waited> {
-    let end = if pair.slot.near == host {
-        NEAR
-    } else if pair.slot.far == host {
-        FAR
-    } else {
-        return None;
-    };
-    Some(pair.waited?[end])
 }
 
 /// Hosts that were judged, with how sure it is.
