@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use msgpath_core::plan::ChannelOptions;
-use msgpath_sys::ports;
 use msgpath_sys::socket::TcpInfo;
+use msgpath_sys::{ports, set_nonblocking};
 use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, Protocol, SocketAddrAny, SocketFlags, SocketType, sockopt};
@@ -71,19 +71,16 @@ impl Destination {
     }
 }
 
-/// Takes a connection that has come; its calls, and those of the listening socket, wait at most so long, or not at all, which the latter
-/// was told before. `None`: none has come. Those that went again before they were taken are passed over.
+/// Takes a connection that has come, whose socket blocks or not. `None`: none has come, in the time for which the listening socket waits.
+/// Those that went again before they were taken are passed over.
 ///
 /// # Errors
-/// As accept4(2) and setsockopt(2).
-pub fn take(listening: BorrowedFd<'_>, waits: Option<Duration>) -> io::Result<Option<OwnedFd>> {
-    let blocks = if waits.is_some() { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
+/// As accept4(2).
+pub fn take(listening: BorrowedFd<'_>, blocks: bool) -> io::Result<Option<OwnedFd>> {
+    let blocks = if blocks { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
     loop {
         match net::accept_with(listening, SocketFlags::CLOEXEC | blocks) {
-            Ok(fd) => {
-                wait_at_most(fd.as_fd(), waits)?;
-                return Ok(Some(fd));
-            }
+            Ok(fd) => return Ok(Some(fd)),
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(Errno::CONNABORTED) => {}
             Err(error) => return Err(error.into()),
@@ -103,15 +100,24 @@ pub fn wait_at_most(fd: BorrowedFd<'_>, waits: Option<Duration>) -> io::Result<(
     Ok(())
 }
 
-/// Gives the connections that a listening socket takes what those of the near end have.
+/// Lets the calls of a listening socket wait at most so long, or not at all. Connections of TCP that it takes have this from it, and
+/// the options of those of the near end. How long each that it takes is still to be told to wait: those of a Unix socket have nothing
+/// from it.
 ///
 /// # Errors
-/// As setsockopt(2).
-pub fn offer(listening: BorrowedFd<'_>, options: &ChannelOptions) -> io::Result<()> {
-    match net::getsockname(listening)?.address_family() {
-        AddressFamily::UNIX => Ok(()),
-        _ => Ok(sockopt::set_tcp_nodelay(listening, options.nodelay)?),
+/// As fcntl(2) and setsockopt(2).
+pub fn offer(
+    listening: BorrowedFd<'_>,
+    options: &ChannelOptions,
+    waits: Option<Duration>,
+) -> io::Result<Option<Duration>> {
+    set_nonblocking(listening, waits.is_none())?;
+    wait_at_most(listening, waits)?;
+    if net::getsockname(listening)?.address_family() == AddressFamily::UNIX {
+        return Ok(waits);
     }
+    sockopt::set_tcp_nodelay(listening, options.nodelay)?;
+    Ok(None)
 }
 
 /// What became of a connection that was begun.

@@ -229,7 +229,7 @@ fn answers(job: &Job, channels: &[AnyChannel]) -> Result<Outcome, ThreadError> {
 
 /// Takes what has come, in the place of one that has ended.
 fn accept(listening: BorrowedFd<'_>, set: &ReadySet, served: &mut Vec<Served>) -> io::Result<()> {
-    while let Some(fd) = another::take(listening, None)? {
+    while let Some(fd) = another::take(listening, false)? {
         let free = served.iter().position(Option::is_none).unwrap_or(served.len());
         if free >= MOST_SERVED {
             continue; // more than any near end of ours has

@@ -12,7 +12,7 @@ use msgpath_core::{CallCounts, Delivery};
 use msgpath_paths::{AnyChannel, Channel, Socket, another};
 use msgpath_sys::poll::is_closed;
 use msgpath_sys::ready::{Direction, Event, Events, ReadySet};
-use msgpath_sys::{clock, set_nonblocking, socket};
+use msgpath_sys::{clock, socket};
 
 use super::tls::{Begin, Tls};
 use super::{COUNTED, LAST, LOOK_MS, NoEnds, OVER, recv, send, unavailable, waits};
@@ -55,8 +55,8 @@ struct Server {
     calls: CallCounts,
     /// How TLS begins, where it was asked for.
     begins: Option<Begin>,
-    /// How long calls wait, where connections come one after the other; `None`: not at all.
-    waits: Option<Duration>,
+    /// How long the calls of each connection are told to wait; `None`: not at all, or they have it from the listening socket.
+    each_waits: Option<Duration>,
 }
 
 /// A thread's part of a round.
@@ -68,23 +68,22 @@ pub(super) fn run(job: Job, mut channels: Vec<AnyChannel>) -> Result<Outcome, Th
         if let Some(backlog) = asked.backlog {
             socket::set_backlog(listening, backlog.min(i32::MAX as u32) as i32)?;
         }
-        set_nonblocking(listening, waits.is_none())?;
-        another::wait_at_most(listening, waits)?;
-        another::offer(listening, &order.options)?;
+        let each_waits = another::offer(listening, &order.options, waits)?;
         let set = ReadySet::new()?;
         set.watch(listening, Direction::Input, LISTENING)?;
         set.add(round, ROUND)?;
-        Ok(set)
+        Ok((set, each_waits))
     };
     let (Some(listening), Some(AnyChannel::Socket(round))) = (job.listening.clone(), channels.first_mut()) else {
         return Err(unavailable("connections to come", &io::ErrorKind::Unsupported.into()));
     };
-    let set = ready(listening.as_fd(), round.fd()).map_err(|error| unavailable("connections to come", &error))?;
+    let (set, each_waits) =
+        ready(listening.as_fd(), round.fd()).map_err(|error| unavailable("connections to come", &error))?;
     let begins = asked.tls.then(|| Begin::server(round.fd())).transpose();
     let mut server = Server {
         begins: begins.map_err(|error| unavailable("TLS", &error))?,
         set,
-        waits,
+        each_waits,
         served: Vec::new(),
         free: Vec::new(),
         request: order.pieces.total() as usize,
@@ -96,7 +95,7 @@ pub(super) fn run(job: Job, mut channels: Vec<AnyChannel>) -> Result<Outcome, Th
     };
     job.wait_for_go(round.granted("far", &order.options), None, Vec::new())?;
     let meter = Meter::start(&job.counting, &mut NoEnds, Delivery::default());
-    let served = match server.waits.is_some() {
+    let served = match waits.is_some() {
         true => server.serve_one_by_one(listening.as_fd(), round),
         false => server.serve(listening.as_fd(), round),
     };
@@ -139,13 +138,14 @@ impl Server {
     /// Until the last connection that the client said is over, or the client closes the connection of the round.
     fn serve_one_by_one(&mut self, listening: BorrowedFd<'_>, round: &Socket) -> Result<(), LoopError> {
         loop {
-            let Some(fd) = another::take(listening, self.waits)? else {
+            let Some(fd) = another::take(listening, true)? else {
                 round.limits().look()?;
                 if is_closed(round.fd())? {
                     return Ok(());
                 }
                 continue;
             };
+            another::wait_at_most(fd.as_fd(), self.each_waits)?;
             let mut served = Served { fd, tls: None, agreed: true, got: 0, left: 0, said: 0 };
             // What broke is closed: the client counts what became of it.
             while let Ok(true) = self.go_on(&mut served) {
@@ -163,7 +163,7 @@ impl Server {
     /// Takes what has come. One that comes alone is mostly the only one: whether others are there the next wait tells.
     fn accept(&mut self, listening: BorrowedFd<'_>) -> io::Result<()> {
         let alone = self.served.len() == self.free.len();
-        while let Some(fd) = another::take(listening, None)? {
+        while let Some(fd) = another::take(listening, false)? {
             if self.served.len() - self.free.len() >= MOST {
                 continue; // more than any client of ours has under way
             }
