@@ -415,6 +415,9 @@ impl Stream {
 
     /// Gives up the oldest streams where too much is kept because of them.
     fn bound(&mut self, found: &mut Found) -> Result<(), End> {
+        if !self.http2 {
+            return Ok(());
+        }
         while let Some([requests, replies]) = &mut self.ways {
             let of = |way: &Way| way.messages.iter().map(|(frame, _)| frame.stream).chain(way.framer.oldest()).min();
             let Some(stream) = of(requests).into_iter().chain(of(replies)).min().filter(|stream| *stream > 0) else {
