@@ -270,7 +270,9 @@ fn is_confined_but_for(process: u32, measuring: &[&str]) {
     let mask = |status: &str, set: &str| u64::from_str_radix(field(status, set), 16).unwrap();
     let unused = msgpath_sys::confine::unused_capabilities().fold(0, |mask, (bit, _)| mask | bit);
     let setpcap = 1 << 8;
-    // One that tried the transports and has ended may still be listed.
+    // Threads that tried the transports, with and without all that, and have ended may still be listed.
+    let all = || threads(process).iter().all(|(_, status)| field(status, "NoNewPrivs") == "1");
+    let _ = within(Duration::from_secs(60), all);
     let threads: Vec<_> = threads(process).into_iter().filter(|(name, _)| name != "confined").collect();
     let listening = threads.iter().filter(|(name, _)| name != "outside").count();
     assert!(listening >= 1, "{threads:?}");
