@@ -732,6 +732,31 @@ mod tests {
         assert_eq!(causes, expected.map(Cell::text));
     }
 
+    /// Two sizes, five trials each, every trial with a connection of its own: the count of a connection stands in its trial, in the column
+    /// of its size, whatever order the log has.
+    #[test]
+    fn segments_out_of_order_stand_in_the_row_of_their_trial() {
+        let mut run = Build::echo(&["tcp:send"], &[10, 1000]).rounds(5).messages(1).run();
+        let planted = [[(0, 0), (3, 0), (0, 4), (1, 2), (0, 0)], [(7, 0), (0, 0), (0, 0), (0, 0), (0, 9)]];
+        for round in &mut run.rounds {
+            let (near, far) = planted[round.case as usize][round.pass as usize];
+            let tcp = |count| Some(msgpath_core::schema::TcpInfo { out_of_order: Some(count), ..Default::default() });
+            (round.near_mut().tcp, round.far_mut().tcp) = (tcp(near), tcp(far));
+        }
+        run.rounds.reverse();
+        let mut trials = [rows(0, &[10; 5]), rows(1, &[10; 5])].concat();
+        trials.iter_mut().for_each(|row| (row.pass, row.sequence) = (row.sequence as u32, 0));
+        trials.reverse();
+        let page = of(&[("here-fresh", run, Logs { trials, ..Logs::default() })], page);
+        let table = page.tables.iter().find(|table| table.name == "tcp-here-fresh").unwrap();
+        for (size, counts) in [("10 B", [0, 3, 4, 3, 0]), ("1000 B", [7, 0, 0, 0, 9])] {
+            let head = format!("{size} out of order");
+            let at = table.columns.iter().position(|column| column.contains(&head)).expect("its column");
+            let column: Vec<_> = table.rows.iter().map(|row| row[at].clone()).collect();
+            assert_eq!(column, counts.map(Cell::count), "{head}");
+        }
+    }
+
     #[test]
     fn the_line_is_found_with_its_step() {
         // 20 µs and 20 ns a byte; 5 µs more above one packet.
