@@ -57,9 +57,9 @@ mod with_layers {
                 assert!(number("low") <= number(value) && number(value) <= number("high"), "{layer}");
             }
         }
-        // One sentence of all steps, and one for each, decided or not.
+        // One sentence, whatever was decided: the steps stand in the table.
         let said = value["findings"].as_array().unwrap().iter().filter(|finding| finding["code"] == "V17").count();
-        assert!(said == 7 || value["comparison"]["control_failed"] == true, "{said}");
+        assert!(said == 1 || value["comparison"]["control_failed"] == true, "{said}");
         for case in cases.iter().filter(|case| case["case"]["role"] == "measured") {
             let layered = case["case"]["path"] != "tcp:send";
             for end in case["ends"].as_array().unwrap() {
