@@ -50,13 +50,17 @@ fn each_of(ends: &[&EndReport], messages: u64) -> Cost {
     }
 }
 
-/// What the process of an end spent by what it spent in each round; `None`: it was not read in every one of them.
-pub(crate) fn process(rounds: &[Option<ProcessSpent>], messages: u64) -> Option<ProcessCost> {
-    let mut rounds = rounds.iter().copied();
-    let mut sum = rounds.next()??;
-    for round in rounds {
-        sum.add(&round?);
+/// What the process of an end spent by what it spent in each round, with the messages of that round; `None`: it was not read in every one
+/// of them.
+pub(crate) fn process(rounds: &[(Option<ProcessSpent>, u64)]) -> Option<ProcessCost> {
+    let mut sum = rounds.first()?.0?;
+    for (round, _) in &rounds[1..] {
+        sum.add(round.as_ref()?);
     }
+    let sum_of = |rounds: &mut dyn Iterator<Item = u64>| rounds.fold(0_u64, u64::saturating_add);
+    let messages = sum_of(&mut rounds.iter().map(|(_, messages)| *messages));
+    let counted = rounds.iter().filter(|(spent, _)| spent.is_some_and(|spent| spent.system_calls.is_some()));
+    let counted = sum_of(&mut counted.map(|(_, messages)| *messages));
     let each = |count: u64| count as f64 / messages as f64;
     (messages > 0).then(|| ProcessCost {
         cpu_ns: each(sum.cpu_ns),
@@ -66,6 +70,11 @@ pub(crate) fn process(rounds: &[Option<ProcessSpent>], messages: u64) -> Option<
         major_faults: each(sum.major_faults),
         disk_read_bytes: sum.disk_read_bytes,
         disk_written_bytes: sum.disk_written_bytes,
+        run_queue_ns: sum.run_queue_ns.map(each),
+        system_calls: sum.system_calls.filter(|_| counted > 0).map(|calls| calls as f64 / counted as f64),
+        resident_growth_bytes: sum.resident_growth_bytes,
+        data_growth_bytes: sum.data_growth_bytes,
+        peak_resident_bytes: sum.peak_resident_bytes,
     })
 }
 
@@ -196,13 +205,37 @@ mod tests {
     fn a_process_is_known_where_every_round_read_it() {
         let round =
             |disk| ProcessSpent { cpu_ns: 100, voluntary_switches: 4, disk_read_bytes: disk, ..Default::default() };
-        let found = process(&[Some(round(Some(4096))), Some(round(Some(0)))], 8).unwrap();
+        let found = process(&[(Some(round(Some(4096))), 6), (Some(round(Some(0))), 2)]).unwrap();
         assert_eq!((found.cpu_ns, found.voluntary, found.disk_read_bytes), (25.0, 1.0, Some(4096)));
-        assert_eq!(process(&[Some(round(Some(1))), Some(round(None))], 8).unwrap().disk_read_bytes, None);
-        assert_eq!((process(&[Some(round(None)), None], 8), process(&[], 8)), (None, None));
-        assert_eq!(process(&[Some(round(None))], 0), None);
-        let most = ProcessSpent { cpu_ns: u64::MAX, ..Default::default() };
-        assert!(process(&[Some(most), Some(most)], 1).is_some(), "a record may say anything");
+        let unread = process(&[(Some(round(Some(1))), 4), (Some(round(None)), 4)]).unwrap();
+        assert_eq!((unread.disk_read_bytes, unread.system_calls, unread.run_queue_ns), (None, None, None));
+        assert_eq!((process(&[(Some(round(None)), 4), (None, 4)]), process(&[])), (None, None));
+        assert_eq!(process(&[(Some(round(None)), 0)]), None);
+        let most = ProcessSpent { cpu_ns: u64::MAX, data_growth_bytes: Some(i64::MAX), ..Default::default() };
+        assert!(process(&[(Some(most), u64::MAX), (Some(most), 1)]).is_some(), "a record may say anything");
+    }
+
+    #[test]
+    fn system_calls_are_those_of_the_rounds_in_which_they_were_counted() {
+        let round = |system_calls, growth, peak| ProcessSpent {
+            system_calls,
+            run_queue_ns: Some(400),
+            resident_growth_bytes: Some(growth),
+            data_growth_bytes: Some(growth),
+            peak_resident_bytes: Some(peak),
+            ..Default::default()
+        };
+        let rounds = [(round(None, 8192, 100), 10), (round(Some(60), -4096, 300), 20), (round(None, 0, 200), 10)];
+        let found = process(&rounds.map(|(spent, messages)| (Some(spent), messages))).unwrap();
+        assert_eq!((found.system_calls, found.run_queue_ns), (Some(3.0), Some(30.0)));
+        assert_eq!((found.resident_growth_bytes, found.peak_resident_bytes), (Some(4096), Some(300)));
+        // An older record knows none of these.
+        let old: ProcessSpent = serde_json::from_str(
+            r#"{"cpu_ns":1,"voluntary_switches":0,"involuntary_switches":0,"minor_faults":0,"major_faults":0,"disk_read_bytes":null,"disk_written_bytes":null}"#,
+        )
+        .unwrap();
+        let found = process(&[(Some(old), 1)]).unwrap();
+        assert_eq!((found.cpu_ns, found.data_growth_bytes, found.peak_resident_bytes), (1.0, None, None));
     }
 
     #[test]

@@ -141,6 +141,13 @@ impl Explained for EndSummary {
             "events.user_share" => "not counted apart from the kernel's part",
             "events.running_share" => "not counted, or on cores that no thread ran on",
             "cost.run_delay_ns" => "not read for calls; else schedstat could not be read",
+            "process.run_queue_ns" => "a thread ended meanwhile, or the kernel has no scheduler statistics",
+            "process.system_calls" => {
+                "counted in a run with -v, where perf may count them; a server's with it on one machine"
+            }
+            "process.resident_growth_bytes" | "process.data_growth_bytes" | "process.peak_resident_bytes" => {
+                "the kernel does not say (/proc/PID/status), or an older msgpath did not read it"
+            }
             "process.disk_read_bytes" | "process.disk_written_bytes" => "only its owner may read /proc/PID/io",
             _ if is_end(path) => NO_INTERVAL,
             _ => "not a finite number",

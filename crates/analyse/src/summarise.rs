@@ -125,10 +125,12 @@ fn ends(run: &Run, case: &Case, all: &[&RoundRecord]) -> Vec<EndSummary> {
     let in_counted = events::rounds_of(run, case);
     // Only the loop of the near end can be simulated.
     let simulated = |end| run.header.simulated.get(&case.id).filter(|_| end == NEAR);
-    let near = all.iter().map(|round| cost::handled(round.near())).sum();
+    let messages: Vec<u64> = all.iter().map(|round| cost::handled(round.near())).collect();
+    let near = messages.iter().sum();
     let ends = run.header.ends.iter().zip(run.header.counted(case)).enumerate();
     ends.map(|(at, (end, counted))| {
         let reports: Vec<&EndReport> = all.iter().map(|round| &round.end(at).report).collect();
+        let processes: Vec<_> = all.iter().map(|round| round.end(at).process).zip(messages.iter().copied()).collect();
         let counts = in_counted.iter().map(|round| (&round.end(at).report, &round.end(at).events));
         EndSummary {
             name: end.name.clone(),
@@ -139,7 +141,7 @@ fn ends(run: &Run, case: &Case, all: &[&RoundRecord]) -> Vec<EndSummary> {
             path_mtu_bytes: reports.iter().filter_map(|report| report.path_mtu).min(),
             kernel: kernel(all.iter().map(|round| &round.end(at).kernel)),
             events: events::rates(&end.events, counts, simulated(at)),
-            process: cost::process(&all.iter().map(|round| round.end(at).process).collect::<Vec<_>>(), near),
+            process: cost::process(&processes),
         }
     })
     .collect()

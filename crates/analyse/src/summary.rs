@@ -417,6 +417,16 @@ pub struct ProcessCost {
     pub disk_read_bytes: Option<u64>,
     /// Bytes sent to block devices in all rounds.
     pub disk_written_bytes: Option<u64>,
+    /// Time a message for which its threads were runnable and did not run, ns.
+    pub run_queue_ns: Option<f64>,
+    /// System calls a message, in the rounds in which they were counted.
+    pub system_calls: Option<f64>,
+    /// By how much the memory that it has resident grew in all rounds, bytes.
+    pub resident_growth_bytes: Option<i64>,
+    /// By how much the memory that it has mapped for heap and other private data grew in all rounds, bytes.
+    pub data_growth_bytes: Option<i64>,
+    /// The most that it ever had resident, bytes.
+    pub peak_resident_bytes: Option<u64>,
 }
 
 impl Cost {

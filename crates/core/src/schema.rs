@@ -1093,11 +1093,27 @@ pub struct ProcessSpent {
     pub disk_read_bytes: Option<u64>,
     /// Bytes sent to block devices; `None`: not to be read.
     pub disk_written_bytes: Option<u64>,
+    /// Time for which its threads were runnable and did not run, ns; `None`: one of them ended, or the kernel does not count it.
+    #[serde(default)]
+    pub run_queue_ns: Option<u64>,
+    /// System calls, also of threads and processes that it started meanwhile; `None`: not counted in this round.
+    #[serde(default)]
+    pub system_calls: Option<u64>,
+    /// By how much the memory that it has resident grew, bytes; `None`: not to be read.
+    #[serde(default)]
+    pub resident_growth_bytes: Option<i64>,
+    /// By how much the memory grew that it has mapped for heap and other private data, touched or not, bytes; `None`: not to be read.
+    #[serde(default)]
+    pub data_growth_bytes: Option<i64>,
+    /// The most that it ever had resident, bytes; `None`: not to be read.
+    #[serde(default)]
+    pub peak_resident_bytes: Option<u64>,
 }
 
 impl ProcessSpent {
-    /// Adds that of another round.
+    /// Adds that of another round; system calls are counted in some rounds alone, and those of both are added.
     pub fn add(&mut self, one: &ProcessSpent) {
+        let grown = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         self.cpu_ns = self.cpu_ns.saturating_add(one.cpu_ns);
         self.voluntary_switches = self.voluntary_switches.saturating_add(one.voluntary_switches);
@@ -1106,6 +1122,11 @@ impl ProcessSpent {
         self.major_faults = self.major_faults.saturating_add(one.major_faults);
         self.disk_read_bytes = sum(self.disk_read_bytes, one.disk_read_bytes);
         self.disk_written_bytes = sum(self.disk_written_bytes, one.disk_written_bytes);
+        self.run_queue_ns = sum(self.run_queue_ns, one.run_queue_ns);
+        self.system_calls = sum(self.system_calls, one.system_calls).or(self.system_calls).or(one.system_calls);
+        self.resident_growth_bytes = grown(self.resident_growth_bytes, one.resident_growth_bytes);
+        self.data_growth_bytes = grown(self.data_growth_bytes, one.data_growth_bytes);
+        self.peak_resident_bytes = self.peak_resident_bytes.max(one.peak_resident_bytes);
     }
 }
 

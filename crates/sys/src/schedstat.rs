@@ -60,6 +60,11 @@ pub fn waited(text: &str) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// The same; `None` also where the kernel writes three zeros because it counts nothing.
+pub fn waited_if_counted(text: &str) -> Option<u64> {
+    waited(text).filter(|_| text.split_whitespace().any(|number| number != "0"))
+}
+
 /// The run delay of the calling thread so far, ns.
 ///
 /// # Errors
@@ -71,6 +76,13 @@ pub fn run_delay() -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_kernel_does_not_count_is_no_delay() {
+        assert_eq!(waited_if_counted("250 40 3\n"), Some(40));
+        assert_eq!(waited_if_counted("250 0 3\n"), Some(0));
+        assert_eq!((waited_if_counted("0 0 0\n"), waited_if_counted(""), waited_if_counted("7")), (None, None, None));
+    }
 
     #[test]
     fn a_run_delay_never_falls() {

@@ -892,6 +892,7 @@ fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
         wire: arguments.wire.filter(|bits| *bits > 0),
         duration_ns: arguments.duration,
         rounds: arguments.rounds,
+        counts_system_calls: result.verbose,
         gates: arguments.fail_if.clone(),
         seed: arguments.seed.unwrap_or_else(random_seed),
         cpus: arguments.cpu.clone(),

@@ -1,18 +1,20 @@
 //! What the processes of client and server spent for a call, how the connection came about, and what went over it.
 
 use crate::analyse::RpcKind;
+use crate::record::RpcFacts;
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
+use msgpath_core::foreign::shown;
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::size;
+use msgpath_core::units::{Glyphs, size, three_digits};
 use msgpath_record::Run;
 
 use msgpath_present::terminal::{Align, Page, Paint, Span, Table};
 use msgpath_present::view::measured;
 use msgpath_present::words;
 
-/// One row for each kind and end: CPU time, switches and faults a call, and what block devices had to do with it.
-pub(super) fn processes(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
+/// Two rows for each kind and end: time, system calls, switches and faults a call; disk and memory.
+pub(super) fn processes(page: &mut Page, summary: &Summary, facts: Option<&RpcFacts>, kinds: &[RpcKind]) {
     let case = |kind: &RpcKind| summary.cases.iter().find(|case| case.case.id == kind.case);
     let of = |end: usize| move |case: &CaseSummary| case.end(end).process.clone();
     let any = |end: usize| kinds.iter().filter_map(case).any(|case| of(end)(case).is_some());
@@ -21,39 +23,96 @@ pub(super) fn processes(page: &mut Page, summary: &Summary, kinds: &[RpcKind]) {
     }
     let glyphs = page.style.glyphs;
     page.heading("what the two processes spent, a call");
-    let mut table = Table::new().column("call", Align::Left).column("process", Align::Left).column("CPU", Align::Right);
-    for head in ["switches", "forced", "faults", "with I/O"] {
-        table = table.column(head, Align::Right);
+    let rows = || {
+        kinds.iter().filter_map(|kind| Some((kind, case(kind)?))).flat_map(|(kind, case)| {
+            [("client", NEAR), ("server", FAR)].map(|(name, end)| (kind.method.as_str(), name, of(end)(case)))
+        })
+    };
+    let lead = || Table::new().column("call", Align::Left).column("process", Align::Left);
+    let heads =
+        |table: Table, heads: &[&str]| heads.iter().fold(table, |table, head| table.column(*head, Align::Right));
+    let row = |table: &mut Table, method: &str, name: &str, cells: &[String]| {
+        table.row(
+            [Span::from(method), name.into()].into_iter().chain(cells.iter().map(|cell| Span::from(cell.as_str()))),
+        );
+    };
+    let known = |text: Option<String>| text.unwrap_or_else(|| "n/a".into());
+    let mut time = heads(lead(), &["CPU", "run queue", "system calls", "switches", "forced", "faults"]);
+    let mut memory = heads(lead(), &["I/O faults", "disk read", "written", "resident", "data", "peak"]);
+    for (method, name, spent) in rows() {
+        let Some(spent) = spent else {
+            let none: [String; 6] = std::array::from_fn(|_| "n/a".into());
+            row(&mut time, method, name, &none);
+            row(&mut memory, method, name, &none);
+            continue;
+        };
+        let cells = [
+            glyphs.time(spent.cpu_ns),
+            known(spent.run_queue_ns.map(|ns| glyphs.time(ns))),
+            known(spent.system_calls.map(words::per_message)),
+            words::per_message(spent.voluntary),
+            words::per_message(spent.involuntary),
+            words::per_message(spent.minor_faults),
+        ];
+        row(&mut time, method, name, &cells);
+        let cells = [
+            words::per_message(spent.major_faults),
+            known(spent.disk_read_bytes.map(size)),
+            known(spent.disk_written_bytes.map(size)),
+            known(spent.resident_growth_bytes.map(|bytes| growth(bytes, glyphs))),
+            known(spent.data_growth_bytes.map(|bytes| growth(bytes, glyphs))),
+            known(spent.peak_resident_bytes.map(memory_size)),
+        ];
+        row(&mut memory, method, name, &cells);
     }
-    table = table.column("disk read", Align::Right).column("written", Align::Right);
-    for (kind, case) in kinds.iter().filter_map(|kind| Some((kind, case(kind)?))) {
-        for (name, end) in [("client", NEAR), ("server", FAR)] {
-            let lead = [Span::from(kind.method.as_str()), name.into()];
-            let cells: [String; 7] = match of(end)(case) {
-                None => std::array::from_fn(|_| "n/a".into()),
-                Some(spent) => {
-                    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "n/a".into(), size);
-                    [
-                        glyphs.time(spent.cpu_ns),
-                        words::per_message(spent.voluntary),
-                        words::per_message(spent.involuntary),
-                        words::per_message(spent.minor_faults),
-                        words::per_message(spent.major_faults),
-                        bytes(spent.disk_read_bytes),
-                        bytes(spent.disk_written_bytes),
-                    ]
-                }
-            };
-            table.row(lead.into_iter().chain(cells.into_iter().map(Span::from)));
+    split(page, time);
+    let why = facts.and_then(|facts| facts.system_calls_uncounted.as_deref());
+    let counted = match why {
+        Some(why) => format!("System calls n/a: {}.", shown(why)),
+        None if rows().any(|(.., spent)| spent.is_some_and(|spent| spent.system_calls.is_some())) => {
+            "System calls: counted in one round of each kind, and each some 100 ns slower there.".into()
         }
-    }
-    page.table(table);
-    let text =
-        "Of the whole processes, from /proc before and after each round; disk: block devices, all calls together.";
+        None => "System calls n/a: not counted.".into(),
+    };
+    let text = format!(
+        "Of the whole processes, from /proc before and after each round. Run queue: ready, without a CPU; n/a where a thread ended. {counted}"
+    );
+    page.text(2, &text, Paint::Dim);
+    split(page, memory);
+    let text = "I/O faults a call, else of all calls. Disk: block devices. Resident: growth of the memory in use (VmRSS, within \
+                some dozens of pages); data: of what is mapped for heap and the like (VmData); peak: the most ever in use (VmHWM).";
     page.text(2, text, Paint::Dim);
     if !any(FAR) {
         let text = "n/a: the server's process is not on this machine, or belongs to somebody else.";
         page.text(2, text, Paint::Dim);
+    }
+}
+
+/// `+8.00 KiB`, `−4.00 KiB`, `0 B`.
+fn growth(bytes: i64, glyphs: Glyphs) -> String {
+    let sign = match bytes.signum() {
+        1 => "+",
+        -1 if glyphs == Glyphs::Ascii => "-",
+        -1 => "−",
+        _ => "",
+    };
+    format!("{sign}{}", memory_size(bytes.unsigned_abs()))
+}
+
+/// Three digits: nobody needs the last page.
+fn memory_size(bytes: u64) -> String {
+    let scales = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let scale = scales.into_iter().find(|(scale, _)| bytes >= *scale);
+    scale.map_or_else(
+        || format!("{bytes} B"),
+        |(scale, unit)| format!("{} {unit}", three_digits(bytes as f64 / scale as f64)),
+    )
+}
+
+/// A table in as many parts as the page needs, each with call and process.
+fn split(page: &mut Page, table: Table) {
+    for part in table.split_whole(2, page.style, page.style.columns() - 2) {
+        page.table(part);
     }
 }
 
@@ -111,7 +170,6 @@ mod tests {
     use super::*;
     use crate::analyse::RpcSummary;
     use crate::present::fixture;
-    use msgpath_core::units::Glyphs;
     use msgpath_present::terminal::Style;
 
     use crate::analyse::RpcTimes;
@@ -122,12 +180,33 @@ mod tests {
 
     #[test]
     fn both_processes_stand_beside_each_other() {
-        let (run, mut summary, _) = fixture::rpc();
+        let (mut run, mut summary, _) = fixture::rpc();
         assert!(!rpc(&run, &summary, VERBOSE).contains("what the two processes"));
         let cost = ProcessCost { cpu_ns: 8_100.0, voluntary: 2.0, disk_read_bytes: Some(0), ..ProcessCost::default() };
         for case in &mut summary.cases {
             case.end_mut(NEAR).process = Some(cost.clone());
         }
+        let older = rpc(&run, &summary, VERBOSE);
+        assert!(older.lines().any(|line| line.contains("client") && line.contains("n/a")), "{older}");
+        assert!(older.contains("System calls n/a: not counted."), "{older}");
+        let cost = ProcessCost {
+            run_queue_ns: Some(1_230.0),
+            system_calls: Some(4.05),
+            resident_growth_bytes: Some(12 << 10),
+            data_growth_bytes: Some(-4096),
+            peak_resident_bytes: Some(5_460_000),
+            ..cost
+        };
+        for case in &mut summary.cases {
+            case.end_mut(NEAR).process = Some(cost.clone());
+        }
+        let alone = rpc(&run, &summary, VERBOSE);
+        for cell in ["1.23 µs", "4.05", "+12.0 KiB", "−4.00 KiB", "5.21 MiB", "counted in one round of each kind"] {
+            assert!(alone.contains(cell), "{cell} is not in {alone}");
+        }
+        run.header.parts.get_mut::<RpcFacts>().unwrap().system_calls_uncounted = Some("no\u{1b}where".into());
+        let uncounted = rpc(&run, &summary, VERBOSE);
+        assert!(uncounted.contains("System calls n/a: no") && !uncounted.contains('\u{1b}'), "{uncounted}");
         let alone = rpc(&run, &summary, VERBOSE);
         assert!(
             alone.contains("8.10 µs") && alone.contains("0 B") && alone.contains("belongs to somebody else"),

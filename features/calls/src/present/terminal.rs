@@ -92,7 +92,7 @@ fn in_detail(page: &mut Page, run: &Run, summary: &Summary, rpc: &RpcSummary) {
     rates(page, kinds);
     ends::copies(page, run, kinds);
     kinds.iter().for_each(|kind| parts(page, facts, kind));
-    ends::processes(page, summary, kinds);
+    ends::processes(page, summary, facts, kinds);
     ends::way(page, run, summary, kinds);
     clocks(page, run, rpc);
 }

@@ -49,6 +49,9 @@ pub struct RpcFacts {
     /// What the server said of single calls: its errors, and what it answered instead of what was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<RpcRemark>,
+    /// Why the system calls of client and server were not counted; `None`: they were, at least of the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_calls_uncounted: Option<String>,
 }
 
 /// The wire between the machines.

@@ -45,7 +45,21 @@ fn what_client_and_server_spend_is_read_from_outside() {
     for end in json["cases"][0]["ends"].as_array().unwrap() {
         let spent = &end["process"];
         assert!(spent["cpu_ns"].as_f64().unwrap() > 0.0 && spent["disk_read_bytes"].is_number(), "{end}");
+        assert!(spent["peak_resident_bytes"].as_u64().unwrap() > 0 && spent["data_growth_bytes"].is_number(), "{end}");
+        if let Some(ns) = spent["run_queue_ns"].as_f64() {
+            assert!(ns >= 0.0, "{end}");
+        }
+        // A call is sent and received at each end; where perf may not count, the reason stands there.
+        match json["rpc"].get("system_calls_uncounted").and_then(|why| why.as_str()) {
+            None => assert!(spent["system_calls"].as_f64().unwrap() >= 2.0, "{end}"),
+            Some(why) => {
+                assert!(text.contains("System calls n/a:") && spent["system_calls"].is_null(), "{why}: {text}")
+            }
+        }
     }
+    // Who does not ask for it is not slowed by it.
+    home.run("rpc here -k 20 ping --name plain").ends_with(0);
+    home.run("show plain -v").ends_with(0).shows(&["System calls n/a: only a run with -v counts them"]);
     // The loopback device took what it gave: a packet for each call at the least.
     let kernel = &json["cases"][0]["ends"][0]["kernel"];
     assert!(kernel["dev.lo.tx_packets"].as_u64().unwrap() >= 200, "{kernel}");

@@ -44,7 +44,7 @@ use msgpath_sys::clock;
 use collected::Collected;
 use plan::{plan, rounds_of, time_of_round};
 
-use super::spent::{Watched, who_listens};
+use super::spent::{Watched, uncounted, who_listens};
 use msgpath_run::Link;
 use msgpath_run::Others;
 use msgpath_run::Progress;
@@ -95,6 +95,8 @@ pub struct RpcRequest {
     pub duration_ns: Option<u64>,
     /// Rounds of each command; `None`: [`ROUNDS`], or fewer for few calls.
     pub rounds: Option<u32>,
+    /// In one round of each command the system calls of client and server are counted, which makes each a little slower.
+    pub counts_system_calls: bool,
     /// What the result is held to.
     pub gates: Vec<Gate>,
     /// Seed of registers and schedules.
@@ -411,6 +413,7 @@ fn header(
         }],
         wire: request.wire.map(Wire::told).or(shaped).or(link),
         expect: request.script.steps.iter().enumerate().filter_map(expected).collect(),
+        system_calls_uncounted: (!request.counts_system_calls).then(|| "only a run with -v counts them".into()),
         ..RpcFacts::default()
     };
     let (name, command, target) = (request.name.clone(), request.command.clone(), request.target.to_string());
@@ -471,6 +474,10 @@ impl Run<'_> {
                         (if load == Load::Closed { 0..calls } else { by_schedule }, Some(until))
                     }
                 };
+                // The second one: the first has what happens once.
+                if self.request.counts_system_calls && pass == 1.min(rounds - 1) {
+                    self.count_system_calls();
+                }
                 let order = CallsOrder { step, calls, pass, keep: room as usize, until_ns };
                 if !self.round(&order, of, stop)? {
                     return Ok(false);
@@ -478,6 +485,13 @@ impl Run<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Has the system calls of both processes counted in the round that follows, or says why not.
+    fn count_system_calls(&mut self) {
+        let refused = self.processes.iter_mut().find_map(|process| process.count_system_calls().err());
+        let facts = self.header.parts.get_mut::<RpcFacts>().expect("a run of calls");
+        facts.system_calls_uncounted = refused.map(|error| uncounted(&error));
     }
 
     /// Has one round measured, and records it. `Ok(false)`: it is the last one.
@@ -490,7 +504,7 @@ impl Run<'_> {
         self.near.send(&ToEnd::Go)?;
         let whole = msgpath_run::until_over(std::slice::from_mut(self.near), None, stop)?;
         self.measured_ns += clock::now() - begin;
-        let spent = self.processes.each_ref().map(Watched::end);
+        let spent = self.processes.each_mut().map(Watched::end);
         let steal_ticks = environment::steal_ticks().zip(steal).map(|(after, before)| after.saturating_sub(before));
         if whole {
             self.near.send(&ToEnd::Finish)?;
