@@ -36,6 +36,17 @@ pub struct PeriodicFacts {
 }
 
 impl PeriodicFacts {
+    /// Components that receive: of a group all but the sender.
+    pub fn receivers(&self) -> u32 {
+        self.processes.saturating_mul(self.components).saturating_sub(u32::from(self.group.is_some()))
+    }
+
+    /// CPUs that all receivers share; `None`: they are on other hosts.
+    pub fn shared_cpus(&self) -> Option<u32> {
+        let on_hosts = self.group.as_ref().is_some_and(|group| !group.hosts.is_empty());
+        (!on_hosts).then_some(self.cpus)
+    }
+
     /// What people call a component: its number from 1; the receivers of a group are counted without the sender.
     pub fn called(&self, component: u32) -> u32 {
         if self.group.is_some() { component } else { component + 1 }
@@ -51,6 +62,9 @@ pub struct GroupFacts {
     pub hops: u8,
     /// The device that receivers were told to join on; `None`: that of the group, or of their route.
     pub join: Option<String>,
+    /// Hosts of the receivers, one each, where a launcher started them there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
 
 /// How the component that sends to a group sends.
@@ -71,7 +85,7 @@ pub struct SendsToGroup {
 pub struct JoinedGroup {
     /// The device on which it joined.
     pub device: String,
-    /// Its place (`--between`); empty: that of the run.
+    /// Its place (`--between`) or its host; empty: that of the run.
     pub place: String,
     /// SO_RCVBUF as granted, bytes with the kernel's own part.
     pub buffer: u64,
@@ -97,6 +111,19 @@ pub struct JoinedGroup {
     pub reordered: u64,
     /// Messages that came again.
     pub duplicated: u64,
+    /// How its clock stands to the sender's; `None`: it is the same one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<OtherClock>,
+}
+
+/// The clock of a receiver on another host, as it was read over the control channel before and after a session. The times of this receiver
+/// are recorded by the sender's clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherClock {
+    /// What was added to its clock at the start of the session, ns.
+    pub offset_ns: i64,
+    /// How far from the truth that, and what was added later, can be, ns.
+    pub within_ns: u64,
 }
 
 /// All processes of one engine, from their start to their end.

@@ -9,11 +9,12 @@ use clap::{Args, ValueEnum};
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
 use msgpath_core::group::Group;
+use msgpath_core::launch::BadLaunch;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::target::BadTarget;
 use msgpath_core::units::{self, Pieces};
-use msgpath_core::{Case, Plan, Problem};
+use msgpath_core::{Case, Launch, Plan, Problem};
 use msgpath_sys::say;
 
 use msgpath_verbs::options::{Options, ResultOptions};
@@ -38,9 +39,16 @@ pub(crate) struct Arguments {
     /// Processes [default: 15]
     #[arg(short = 'n', long, value_name = "N", value_parser = typed::number, conflicts_with = "group")]
     processes: Option<u32>,
-    /// Receivers of the group [default: 4]
-    #[arg(long, value_name = "N", value_parser = typed::number, requires = "group")]
-    receivers: Option<u32>,
+    /// Receivers of the group: how many, or with --launch their hosts: hosta,hostb [default: 4]
+    #[arg(long, value_name = "RECEIVERS", value_parser = Receivers::parse, requires = "group")]
+    receivers: Option<Receivers>,
+    /// Start each receiver on its host by ssh, slurm, docker, podman, kubectl, netns or mpi, or by a template of words in which {host} and
+    /// {program} stand for what they say
+    #[arg(long, value_name = "LAUNCHER", value_parser = typed::launch, requires = "receivers", conflicts_with = "between")]
+    launch: Option<Launch>,
+    /// With --launch: what msgpath is called on those hosts [default: msgpath]
+    #[arg(long, value_name = "PROGRAM", requires = "launch")]
+    program: Option<String>,
     /// TTL (IPv4) or hop limit (IPv6) of what is sent to the group: each router on the way takes one away [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..), requires = "group")]
     ttl: Option<u8>,
@@ -91,6 +99,39 @@ const PROCESSES: u32 = 15;
 const ASIDE_PROCESSES: u32 = 4;
 /// Receivers of a group, unless they are counted.
 const RECEIVERS: u32 = 4;
+/// `--receivers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Receivers {
+    /// So many on this machine.
+    Here(u32),
+    /// One on each of these hosts.
+    Hosts(Vec<String>),
+}
+
+impl Receivers {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        if text.parse::<u64>().is_ok() {
+            let usage = |error: units::ParseError| msgpath_verbs::problems::usage(error.to_string());
+            return typed::number(text).map(Receivers::Here).map_err(|error| usage(error).hint("--receivers 4"));
+        }
+        Ok(Receivers::Hosts(text.split(',').map(|host| host.trim().to_owned()).collect()))
+    }
+
+    fn count(&self) -> u32 {
+        match self {
+            Receivers::Here(count) => *count,
+            Receivers::Hosts(hosts) => hosts.len() as u32,
+        }
+    }
+
+    fn hosts(&self) -> &[String] {
+        match self {
+            Receivers::Here(_) => &[],
+            Receivers::Hosts(hosts) => hosts,
+        }
+    }
+}
+
 /// Keys of `-o` that say nothing of a group.
 const NOT_OF_GROUPS: [&str; 3] = ["device", "ethertype", "mac"];
 
@@ -142,13 +183,14 @@ impl Arguments {
     fn periodic(&self) -> Periodic {
         Periodic {
             processes: match &self.group {
-                Some(_) => self.receivers.unwrap_or(RECEIVERS).saturating_add(1),
+                Some(_) => self.receivers.as_ref().map_or(RECEIVERS, Receivers::count).saturating_add(1),
                 None => self.processes.unwrap_or(PROCESSES),
             },
             group: self.group.clone().map(|group| SendTo {
                 group,
                 hops: self.ttl.unwrap_or(1),
                 join: self.join.clone(),
+                hosts: self.launches(),
             }),
             components: self.threads,
             period_ns: self.period,
@@ -194,7 +236,33 @@ impl Arguments {
         options
     }
 
+    /// What starts each receiver on its host; a host that is none is refused by [`Self::plan`].
+    fn launches(&self) -> Vec<Launch> {
+        let hosts = self.receivers.as_ref().map_or(&[][..], Receivers::hosts);
+        let launch = self.launch.as_ref().map(|launch| Launch { program: self.program.clone(), ..launch.clone() });
+        launch.map_or_else(Vec::new, |launch| hosts.iter().filter_map(|host| launch.on(host).ok()).collect())
+    }
+
+    /// Receivers are counted, or on hosts with what starts them there.
+    fn hosts_fit(&self) -> Result<(), Problem> {
+        let hosts = self.receivers.as_ref().map_or(&[][..], Receivers::hosts);
+        match &self.launch {
+            None if hosts.is_empty() => Ok(()),
+            None => Err(msgpath_verbs::problems::usage(format!("{} is no number of receivers", hosts.join(",")))
+                .hint("--receivers 4, or hosts with what starts them there: --receivers hosta,hostb --launch ssh")),
+            Some(_) if hosts.is_empty() => {
+                Err(msgpath_verbs::problems::usage("what is launched on hosts needs their names")
+                    .hint("--receivers hosta,hostb"))
+            }
+            Some(launch) => hosts.iter().try_for_each(|host| {
+                let usage = |error: BadLaunch| msgpath_verbs::problems::usage(error.to_string());
+                launch.on(host).map(drop).map_err(|error| usage(error).hint("--receivers hosta,hostb"))
+            }),
+        }
+    }
+
     fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
+        self.hosts_fit()?;
         periodic.validate(self.len)?;
         gates::of_one_run(&self.fail_if, &crate::workload::PERIODIC)?;
         let settings = &options.settings;
@@ -283,11 +351,12 @@ impl msgpath_verbs::verb::Verb for Arguments {
         "mac",
     ];
     const SHORT: Option<(&str, &str)> = Some((
-        "group path processes receivers ttl join period len count first start mac rounds between json verbose",
+        "group path processes receivers launch ttl join period len count first start mac rounds between json verbose",
         "Examples:
   msgpath periodic                           15 processes: eth/sigio and shm
   msgpath periodic -x eth,udp -n 8           two engines, 8 processes
   msgpath periodic udp://239.1.1.1 --receivers 4 --between lab   a multicast group
+  msgpath periodic udp://239.1.1.1 --receivers hosta,hostb --launch ssh
   msgpath periodic --start storm --first 50  the start, and what is steady",
     ));
 

@@ -16,7 +16,7 @@ pub static PERIODIC: Workload = Workload {
         name: "one-way time",
         many: "One-way times",
         what: "Time is one way: from when a message was made to its delivery, authentication included, by the one \
-               CLOCK_MONOTONIC of this machine. One message is one time for every receiver.",
+               CLOCK_MONOTONIC of its sender. One message is one time for every receiver.",
     },
     open_duration: None,
     answer: Answer::None,

@@ -295,7 +295,7 @@ pub(super) mod tests {
             border: 0,
             area: None,
             group: None,
-            spawned_ns: 0,
+            spawned_ns: Some(0),
         }
     }
 

@@ -61,7 +61,7 @@ pub struct Receiver {
 /// # Errors
 /// No device that takes it, and what to type.
 pub fn sender(order: &Order, to: &GroupOrder) -> Result<Sender, Unavailable> {
-    let interface = device(order, to, to.group.device.as_deref())?;
+    let interface = device(order, to, None)?;
     let refused = |error: io::Error| refusal(&error, to, &interface.name);
     let index = interface.index.cast_unsigned();
     let opened = || multicast::sender(to.group.address, to.group.port, index, to.hops, to.looped);
@@ -84,7 +84,7 @@ pub fn sender(order: &Order, to: &GroupOrder) -> Result<Sender, Unavailable> {
 /// # Errors
 /// As [`sender`].
 pub fn receiver(order: &Order, to: &GroupOrder, limits: Limits) -> Result<Receiver, Unavailable> {
-    let interface = device(order, to, to.join.as_deref().or(to.group.device.as_deref()))?;
+    let interface = device(order, to, Some(to.join.as_deref()))?;
     let refused = |error: io::Error| refusal(&error, to, &interface.name);
     let fd = multicast::receiver(to.group.address, to.group.port, interface.index.cast_unsigned()).map_err(refused)?;
     super::engine::buffers(fd.as_fd(), order).map_err(refused)?;
@@ -105,12 +105,17 @@ pub fn receiver(order: &Order, to: &GroupOrder, limits: Limits) -> Result<Receiv
     })
 }
 
-/// The device: as named, else that of the route to the other place, else that of the route to the group.
-fn device(order: &Order, to: &GroupOrder, named: Option<&str>) -> Result<Interface, Unavailable> {
+/// The device: as named, else that of the route to the other place, else that of the route to the group. `joins`: of a receiver, with the
+/// device that those join on.
+fn device(order: &Order, to: &GroupOrder, joins: Option<Option<&str>>) -> Result<Interface, Unavailable> {
     let group = &to.group;
+    let named = joins.flatten().or(group.device.as_deref());
     let with_device = || {
         let devices = route::devices();
         let named = |device: &String| {
+            if joins.is_some() {
+                return format!("--join {device}");
+            }
             let device = Some(device.clone());
             msgpath_core::group::Group { device, ..group.clone() }.to_string()
         };

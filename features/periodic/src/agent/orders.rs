@@ -87,8 +87,8 @@ pub struct Order {
     pub area: Option<String>,
     /// The multicast group: then component 0 sends to it alone, and the others receive alone.
     pub group: Option<GroupOrder>,
-    /// When the process was started, ns of the monotonic clock.
-    pub spawned_ns: u64,
+    /// When the process was started, ns of the monotonic clock; `None`: its clock is another one.
+    pub spawned_ns: Option<u64>,
 }
 
 /// What a process does with a multicast group.
@@ -154,6 +154,8 @@ pub enum ToProcess {
     Key([u8; KEY]),
     /// The first period begins then, ns of the monotonic clock.
     Begin(u64),
+    /// What its clock says.
+    Clock,
 }
 
 /// What a process says.
@@ -162,6 +164,8 @@ pub enum ToProcess {
 pub enum FromProcess {
     /// The key, please.
     Key,
+    /// When it was asked for its clock and when it answers, ns of that clock.
+    Clock { asked_ns: u64, answered_ns: u64 },
     /// The end; the rows follow as bytes: for each component its sent ones, then its received ones.
     Done(Vec<Report>),
 }

@@ -45,12 +45,15 @@ struct Process {
 
 impl SessionRole for Process {
     fn order(&mut self, body: &Body, context: &Context<'_>) -> io::Result<FromEnd> {
+        let asked_ns = clock::now();
         match body.read()? {
             ToProcess::Order(order) => {
                 context.silence_is_fine();
                 let _ = std::fs::write("/proc/self/comm", "msgpath-vehicle");
-                let mut stages = Stages { since: order.spawned_ns, list: Vec::new() };
-                stages.done("process start");
+                let mut stages = Stages { since: order.spawned_ns.unwrap_or_else(clock::now), list: Vec::new() };
+                if order.spawned_ns.is_some() {
+                    stages.done("process start");
+                }
                 if order.mac != Mac::None {
                     self.keyless = Some((order, stages));
                     return FromEnd::role(&FromProcess::Key);
@@ -67,6 +70,7 @@ impl SessionRole for Process {
                 self.start = start;
                 Ok(FromEnd::ready())
             }
+            ToProcess::Clock => FromEnd::role(&FromProcess::Clock { asked_ns, answered_ns: clock::now() }),
         }
     }
 
@@ -338,7 +342,7 @@ impl Ready {
             pid: std::process::id() as i32,
             sender: sender.load(Ordering::Relaxed),
             receiver,
-            spawned_ns: order.spawned_ns,
+            spawned_ns: order.spawned_ns.unwrap_or(0),
             setup,
             ready_ns: ready,
             mac_calls,
@@ -560,11 +564,21 @@ mod tests {
         assert_eq!(wants.of_role(), Ok(FromProcess::Key));
         assert_eq!(asks(&mut control, &told(&ToProcess::Key([7; KEY]))).0, FromEnd::ready());
         assert_eq!(asks(&mut control, &told(&ToProcess::Begin(clock::now()))).0, FromEnd::ready());
+        let clock_lies_between = |control: &mut UnixStream| {
+            let before = clock::now();
+            let Ok(FromProcess::Clock { asked_ns, answered_ns }) = asks(control, &told(&ToProcess::Clock)).0.of_role()
+            else {
+                panic!("no clock")
+            };
+            assert!([before, asked_ns, answered_ns, clock::now()].is_sorted());
+        };
+        clock_lies_between(&mut control);
         assert_eq!(asks(&mut control, &ToEnd::Go).0, FromEnd::Over);
         let (said, rows) = asks(&mut control, &ToEnd::Finish);
         let Ok(FromProcess::Done(reports)) = said.of_role() else { panic!("no report") };
         let counted: Vec<_> = reports.iter().map(|one| (one.sent, one.received, one.component.forged)).collect();
         assert_eq!((counted, rows.len()), (vec![(10, 20, 0); 3], 3 * 30 * ROW));
+        clock_lies_between(&mut control);
         says(&mut control, &ToEnd::Finish);
         assert!(ended.join().unwrap().is_err(), "it was reported");
     }

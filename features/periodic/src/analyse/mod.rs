@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use receivers::GroupReceiver;
+pub(crate) use receivers::widen;
 pub use stalls::Stall;
 use stalls::Stalls;
 

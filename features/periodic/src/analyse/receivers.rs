@@ -22,7 +22,7 @@ use crate::record::{JoinedGroup, PeriodicFacts};
 pub struct GroupReceiver {
     /// Its number, from 1.
     pub receiver: u32,
-    /// Its place (`--between`); empty: that of the sender.
+    /// Its place (`--between`) or its host; empty: that of the sender.
     pub place: String,
     /// The device on which it joined the group.
     pub device: String,
@@ -58,6 +58,10 @@ pub struct GroupReceiver {
     pub igmp: Option<String>,
     /// The router between it and the sender.
     pub router: Option<String>,
+    /// What was added to its clock, ns, where it reads another one than the sender: of its last session.
+    pub clock_offset_ns: Option<i64>,
+    /// How far from the truth its times can be because of that, ns: the widest of its sessions. The ranges of its quantiles have it.
+    pub clock_within_ns: Option<u64>,
 }
 
 impl Explained for GroupReceiver {
@@ -70,6 +74,7 @@ impl Explained for GroupReceiver {
             "member" => "the kernel's list could not be read",
             "igmp" => "the group is one of IPv6, or the device is not listed",
             "router" => "no router is known to stand between",
+            "clock_offset_ns" | "clock_within_ns" => "it reads the sender's clock",
             _ => "fewer than five rounds with messages",
         }
         .into()
@@ -113,6 +118,9 @@ pub(super) fn receivers(facts: &PeriodicFacts, case: u32, walk: Walk<'_>) -> Vec
         let pooled = Pooled::new(&histograms);
         let quantile = |p| estimate(&histograms, &pooled, p).map(|estimated| estimated.quantile);
         (receiver.p50, receiver.p99) = (quantile(0.5), quantile(0.99));
+        if let Some(within) = receiver.clock_within_ns {
+            [&mut receiver.p50, &mut receiver.p99].into_iter().flatten().for_each(|one| widen(one, within));
+        }
         receiver.loss = mean_estimate(&rounds.losses).map(bounded);
         receiver.max_ns = rounds.max_ns;
     }
@@ -123,6 +131,12 @@ pub(super) fn receivers(facts: &PeriodicFacts, case: u32, walk: Walk<'_>) -> Vec
 fn bounded(loss: Estimate) -> Estimate {
     let within = |end: Option<f64>| end.map(|end| end.clamp(0.0, 1.0));
     Estimate { value: loss.value, low: within(loss.low), high: within(loss.high) }
+}
+
+/// Makes a range wider by what is left open between two clocks.
+pub(crate) fn widen(quantile: &mut Quantile, within_ns: u64) {
+    quantile.lo_ns = quantile.lo_ns.map(|ns| ns.saturating_sub(within_ns));
+    quantile.hi_ns = quantile.hi_ns.map(|ns| ns.saturating_add(within_ns));
 }
 
 fn add(receiver: &mut GroupReceiver, number: u32, joined: &JoinedGroup) {
@@ -151,6 +165,8 @@ fn add(receiver: &mut GroupReceiver, number: u32, joined: &JoinedGroup) {
         member: if first { joined.member } else { receiver.member.zip(joined.member).map(|(a, b)| a && b) },
         igmp: joined.igmp.clone(),
         router: joined.router.clone(),
+        clock_offset_ns: joined.clock.as_ref().map(|clock| clock.offset_ns),
+        clock_within_ns: receiver.clock_within_ns.max(joined.clock.as_ref().map(|clock| clock.within_ns)),
         ..GroupReceiver::default()
     };
 }
@@ -184,6 +200,7 @@ fn logged(facts: &PeriodicFacts, walk: Walk<'_>) -> BTreeMap<u32, Rounds> {
 mod tests {
     use super::*;
     use crate::analyse::testing::grouped;
+    use crate::record::OtherClock;
 
     #[test]
     fn each_receiver_has_its_loss_order_and_delay() {
@@ -200,6 +217,14 @@ mod tests {
         assert!((19_000..21_500).contains(&p50(0).ns.unwrap()) && p50(0).is_interval(), "{:?}", p50(0));
         assert!(p50(1).ns > p50(0).ns);
         assert!(all[0].p99.is_some() && all[0].max_ns.is_some());
+        let mut apart = facts.clone();
+        let joined = apart.sessions[0].components[1].joined.as_mut().unwrap();
+        joined.clock = Some(OtherClock { offset_ns: -5_000_000, within_ns: 7_000 });
+        let other = &receivers(&apart, 0, &walk)[0];
+        let range = |p50: &Quantile| [p50.lo_ns.unwrap(), p50.hi_ns.unwrap()];
+        let ([low, high], wide) = (range(&p50(0)), other.p50.as_ref().unwrap());
+        assert_eq!((range(wide), wide.ns), ([low - 7_000, high + 7_000], p50(0).ns));
+        assert_eq!((other.clock_offset_ns, other.clock_within_ns), (Some(-5_000_000), Some(7_000)));
         let none = PeriodicFacts { group: None, ..facts };
         assert!(receivers(&none, 0, &walk).is_empty());
     }

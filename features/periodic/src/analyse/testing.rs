@@ -132,7 +132,7 @@ pub fn grouped() -> (PeriodicFacts, Vec<MessageRow>) {
         processes: 3,
         messages: 1000,
         first: 0,
-        group: Some(GroupFacts { group: "udp://239.1.1.1%v0:5210".into(), hops: 1, join: None }),
+        group: Some(GroupFacts { group: "udp://239.1.1.1%v0:5210".into(), hops: 1, join: None, hosts: Vec::new() }),
         sessions: vec![PeriodicSession {
             components: vec![sender, receives(0), receives(100)],
             ..PeriodicSession::default()

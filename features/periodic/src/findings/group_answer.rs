@@ -6,7 +6,8 @@
 //! ## What it rests on
 //!
 //! The numbers in the messages, from the sender's log and each receiver's. Delay is from when a message was made to its delivery, by the one
-//! clock of this machine. Ranges are for 95 %, from the spread between rounds. A share of lost messages is the mean over rounds.
+//! clock of this machine; of receivers on other hosts by two clocks, read over their control channels before and after, and what is left open
+//! between them is part of every range. Ranges are for 95 %, from the spread between rounds. A share of lost messages is the mean over rounds.
 //!
 //! ## What to do
 //!
@@ -116,20 +117,26 @@ fn delay(case: &CaseSummary, all: &[GroupReceiver]) -> String {
     let slowest = ratio(all).filter(|(_, ratio)| *ratio >= 1.005).map_or_else(String::new, |(receiver, ratio)| {
         format!(", the slowest receiver ({receiver}) {ratio:.2} times the fastest")
     });
-    format!("; delay p50 {}{range}{whose}{slowest}", time(ns))
+    let apart = all.iter().filter_map(|one| one.clock_within_ns).max();
+    let clocks = apart.map_or_else(String::new, |ns| format!(", by clocks that are known within ±{}", time(ns)));
+    format!("; delay p50 {}{range}{whose}{clocks}{slowest}", time(ns))
 }
 
-/// The receiver with the longest median, and how many times that of the one with the shortest it is.
+/// The receiver with the longest median, and how many times that of the one with the shortest it is; where their clocks leave open which is
+/// longer, there is none.
 fn ratio(all: &[GroupReceiver]) -> Option<(u32, f64)> {
-    let medians = || all.iter().filter_map(|one| Some((one.receiver, one.p50.as_ref()?.ns?)));
+    let medians = || all.iter().filter_map(|one| Some((one, one.p50.as_ref()?.ns?)));
     let (slowest, most) = medians().max_by_key(|(_, ns)| *ns)?;
-    let (_, least) = medians().min_by_key(|(_, ns)| *ns)?;
-    (medians().count() > 1).then(|| (slowest, most as f64 / least.max(1) as f64))
+    let (fastest, least) = medians().min_by_key(|(_, ns)| *ns)?;
+    let open = [slowest, fastest].iter().filter_map(|one| one.clock_within_ns).sum::<u64>();
+    let told = medians().count() > 1 && (open == 0 || most - least > open);
+    told.then(|| (slowest.receiver, most as f64 / least.max(1) as f64))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::analyse::testing::{group, sentences};
+    use crate::record::OtherClock;
 
     #[test]
     fn a_receiver_that_lost_messages_is_named() {
@@ -151,6 +158,21 @@ mod tests {
             whole[0].contains("The receiver of 239.1.1.1 on v0: had all 1000 messages, in order; none was lost"),
             "{whole:?}"
         );
+    }
+
+    #[test]
+    fn what_two_clocks_leave_open_is_said_and_no_ratio_made_of_it() {
+        let said = sentences(
+            &group(|facts| {
+                for component in &mut facts.sessions[0].components {
+                    let clock = Some(OtherClock { offset_ns: 5, within_ns: 40_000 });
+                    component.joined.iter_mut().for_each(|joined| joined.clock.clone_from(&clock));
+                }
+            }),
+            &super::DETECTOR,
+        );
+        assert!(said[0].contains("by clocks that are known within ±40.0 µs"), "{said:?}");
+        assert!(!said[0].contains("slowest receiver"), "{said:?}");
     }
 
     #[test]

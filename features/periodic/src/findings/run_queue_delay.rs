@@ -49,13 +49,13 @@ fn say(input: &Input, case: &CaseSummary, engine: &Engine) -> Option<Sentence> {
     }
     let text = format!(
         "{}receivers were runnable and not running for {} a message, {} % of the mean of {} (schedstat of the {} receiving \
-         threads on {} CPUs): messages wait for a CPU, not for the engine",
+         threads{}): messages wait for a CPU, not for the engine",
         prefix(input, case),
         Glyphs::Unicode.time(delay),
         percent(share),
         Glyphs::Unicode.time(mean),
-        facts.processes * facts.components,
-        facts.cpus
+        facts.receivers(),
+        facts.shared_cpus().map_or_else(String::new, |cpus| format!(" on {cpus} CPUs"))
     );
     let numbers = [("receiver_delay_ns", delay), ("mean_ns", mean), ("share", share)];
     Some(finding("W97", Confidence::Likely, sentence(&text) + ".", numbers, Vec::new()))

@@ -10,7 +10,8 @@ use msgpath_present::section::{NOTHING, Section};
 
 pub static SECTION: Section = Section {
     terminal: terminal::view,
-    figures: &[receivers::FIGURE, senders::FIGURE],
+    leading: &[receivers::FIGURE],
+    figures: &[senders::FIGURE],
     answers: &["receivers", "senders"],
     sentences: &["W176", "W177", "W178", "W179"],
     ..NOTHING

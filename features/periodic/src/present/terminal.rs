@@ -14,6 +14,8 @@ use msgpath_present::words;
 
 /// Processes in the table of processes, unless there are fewer.
 const PROCESSES: usize = 16;
+/// Hosts that are named above.
+const HOSTS: usize = 4;
 /// Stalls that are listed of an engine.
 const STALLS: usize = 3;
 
@@ -83,6 +85,12 @@ fn head(run: &Run, facts: &PeriodicFacts, glyphs: Glyphs) -> Vec<String> {
     let mut head = vec![each, size, format!("every {}", glyphs.time(facts.period_ns as f64)), facts.start.clone()];
     if let Some(group) = &facts.group {
         head.push(format!("TTL {}", group.hops));
+        if !group.hosts.is_empty() {
+            head.push(match group.hosts.len() {
+                0..=HOSTS => group.hosts.join(", "),
+                count => words::counted(count as u64, "host"),
+            });
+        }
     }
     if let Some(between) = &run.header.plan.options.between {
         let names: Vec<&str> = between.ends.iter().map(|place| place.name.as_str()).collect();
@@ -101,9 +109,13 @@ fn head(run: &Run, facts: &PeriodicFacts, glyphs: Glyphs) -> Vec<String> {
 }
 
 fn processes_on_cpus(facts: &PeriodicFacts) -> String {
-    if facts.group.is_some() {
+    if let Some(group) = &facts.group {
         let threads = words::counted(u64::from(facts.processes), "thread");
         let cpus = words::counted(u64::from(facts.cpus), "CPU");
+        if !group.hosts.is_empty() {
+            let messages = words::counted(facts.messages, "message");
+            return format!("{messages}   the sender here, a receiver on each host, not pinned");
+        }
         return format!("{}   {threads} on {cpus}, not pinned", words::counted(facts.messages, "message"));
     }
     let threads = u64::from(facts.processes) * u64::from(facts.components) * 2;
@@ -187,7 +199,7 @@ fn receivers(page: &mut Page, engines: &[(String, &Engine)]) {
             );
             let place = if one.place.is_empty() { String::new() } else { format!(" in {}", one.place) };
             table.row([
-                one.receiver.to_string().into(),
+                format!("{}{place}", one.receiver).into(),
                 name.as_str().into(),
                 one.messages.to_string().into(),
                 one.lost.to_string().into(),
@@ -198,7 +210,7 @@ fn receivers(page: &mut Page, engines: &[(String, &Engine)]) {
                 one.reordered.to_string().into(),
                 one.overflowed.map_or_else(|| "n/a".into(), |drops| drops.to_string()).into(),
                 hops.into(),
-                format!("{}{place}", one.device).into(),
+                one.device.as_str().into(),
             ]);
         }
     }
@@ -208,6 +220,15 @@ fn receivers(page: &mut Page, engines: &[(String, &Engine)]) {
         let text =
             "No room: datagrams that the receiver's socket dropped because its buffer was full. TTL: as it arrived.";
         page.text(2, text, Paint::Dim);
+        let all = engines.iter().flat_map(|(_, engine)| &engine.receivers);
+        if let Some(within) = all.filter_map(|one| one.clock_within_ns).max() {
+            let text = format!(
+                "Receivers on other hosts: by two clocks, read over their control channels; what that leaves open, ±{} at most, is in \
+                 the ranges. A median below 0 by these clocks counts as 0.",
+                glyphs.time(within as f64)
+            );
+            page.text(2, &text, Paint::Dim);
+        }
     }
 }
 

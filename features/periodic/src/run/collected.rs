@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use msgpath_core::foreign::shown_bytes;
 use msgpath_core::schema::{EndReport, MessageRow, RoundRecord};
-use msgpath_core::{Case, Delivery, Histogram};
+use msgpath_core::{CallCounts, Case, Delivery, Histogram};
 
 use super::Periodic;
 use crate::agent::orders::{self, ROW, Reading, ReceivedRow, Report, SentRow, Start};
@@ -35,6 +36,63 @@ pub(super) fn unpack(reports: Vec<Report>, bytes: &[u8]) -> Result<Vec<Collected
         all_collected.push(Collected { report, sent, received });
     }
     if rest.is_empty() { Ok(all_collected) } else { Err("more rows than it claims".into()) }
+}
+
+/// Most bytes that another host's name of a device or a router has where it is printed.
+const MOST_NAME: usize = 40;
+/// Stages of a set-up, as far as another host is believed to have them.
+const MOST_STAGES: usize = 16;
+/// More than any counter and time of a host comes to; as ns, 2 years.
+const MOST: u64 = 1 << 56;
+
+/// What came from another host: its words are made harmless, its numbers bounded, and its place is the one that was asked for.
+pub(super) fn of_another_host(collected: &mut Collected, host: &str) {
+    let name = |text: &mut String| *text = shown_bytes(text.as_bytes(), MOST_NAME);
+    let Report { component, sending, receiving, delays, .. } = &mut collected.report;
+    component.setup.truncate(MOST_STAGES);
+    component.setup.iter_mut().for_each(|(stage, ns)| {
+        name(stage);
+        *ns = (*ns).min(MOST);
+    });
+    for number in [&mut component.handled.0, &mut component.handled.1, &mut component.missed, &mut component.forged] {
+        *number = (*number).min(MOST);
+    }
+    component.receiver_delay_ns = component.receiver_delay_ns.map(|ns| ns.min(MOST));
+    component.mac_calls.iter_mut().for_each(|ns| *ns = (*ns).min(MOST));
+    if let Some(joined) = &mut component.joined {
+        joined.place = host.to_owned();
+        let others = [&mut joined.came_by, &mut joined.igmp, &mut joined.router];
+        std::iter::once(&mut joined.device).chain(others.into_iter().flatten()).for_each(name);
+    }
+    // It receives alone.
+    (component.sends, component.sender_delay_ns, component.sent, component.late) = (None, None, 0, 0);
+    (collected.sent, *sending, *delays) = (Vec::new(), Vec::new(), Vec::new());
+    if receiving.iter().any(|reading| !plausible(reading)) {
+        receiving.clear();
+    }
+}
+
+fn plausible(reading: &Reading) -> bool {
+    let Reading { read_ns, calls, cpu_ns, switches, faults } = reading;
+    let pairs = [cpu_ns, switches, faults].into_iter().flat_map(|(one, other)| [*one, *other]);
+    let CallCounts {
+        send_calls,
+        recv_calls,
+        wait_calls,
+        other_calls,
+        recv_full,
+        recv_short,
+        recv_empty,
+        send_short,
+        copied_bytes,
+        signals,
+        dropped,
+        redirected,
+        mapped_bytes,
+    } = *calls;
+    let calls = [send_calls, recv_calls, wait_calls, other_calls, recv_full, recv_short, recv_empty, send_short];
+    let rest = [*read_ns, copied_bytes, signals, dropped, redirected, mapped_bytes];
+    pairs.chain(calls).chain(rest).all(|number| number < MOST)
 }
 
 /// Where a session stands in the run.
@@ -295,6 +353,31 @@ mod tests {
     use crate::record::Component;
     use msgpath_core::PathName;
     use msgpath_core::units::Pieces;
+
+    #[test]
+    fn what_another_host_says_is_bounded_and_harmless() {
+        let joined =
+            JoinedGroup { device: "v0\u{1b}[2J".repeat(50), place: "elsewhere".into(), ..JoinedGroup::default() };
+        let component = Component {
+            joined: Some(joined),
+            setup: vec![("x\u{1b}".into(), u64::MAX); 100],
+            handled: (u64::MAX, 1),
+            receiver_delay_ns: Some(u64::MAX),
+            ..Component::default()
+        };
+        let wild = Reading { cpu_ns: (0, u64::MAX), ..Reading::default() };
+        let report = Report { component, receiving: vec![wild; 2], ..Report::default() };
+        let mut one = Collected { report, sent: vec![SentRow::default()], received: Vec::new() };
+        of_another_host(&mut one, "hosta");
+        let Report { component, receiving, .. } = &one.report;
+        let joined = component.joined.as_ref().unwrap();
+        assert!(joined.place == "hosta" && joined.device.chars().count() <= MOST_NAME + 1, "{joined:?}");
+        assert!(!joined.device.contains('\u{1b}') && component.setup.iter().all(|(name, _)| !name.contains('\u{1b}')));
+        assert_eq!((component.setup.len(), component.handled, one.sent.len()), (MOST_STAGES, (MOST, 1), 0));
+        assert!(receiving.is_empty() && component.receiver_delay_ns == Some(MOST));
+        let tame = Reading { read_ns: 5, ..Reading::default() };
+        assert!(plausible(&tame) && !plausible(&wild));
+    }
 
     fn periodic(start: Start) -> Periodic {
         Periodic {

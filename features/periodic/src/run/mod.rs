@@ -5,6 +5,7 @@
 //! into slices of time, which are the rounds of the record.
 
 pub mod aside;
+mod clocks;
 mod collected;
 
 use std::collections::BTreeMap;
@@ -22,9 +23,9 @@ use msgpath_agent::{environment, route};
 use msgpath_core::group::Group;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{Between, ChannelOptions, EndPlace};
-use msgpath_core::schema::{ClockFacts, FAR, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader};
+use msgpath_core::schema::{ClockFacts, Environment, FAR, MessageRow, NEAR, RoundRecord, RunEnd, RunHeader};
 use msgpath_core::shuffle::SplitMix64;
-use msgpath_core::{Case, Exit, Plan, Problem, Unavailable};
+use msgpath_core::{Case, Exit, Launch, Plan, Problem, Unavailable};
 use msgpath_record::RunWriter;
 use msgpath_sys::area::Area;
 use msgpath_sys::{clock, random};
@@ -33,7 +34,9 @@ use serde::{Deserialize, Serialize};
 pub use crate::agent::mac::Mac;
 pub use crate::agent::orders::Start;
 
-use collected::{Collected, Place, join, unpack};
+use clocks::Clocks;
+use collected::{Collected, Place, join, of_another_host, unpack};
+use msgpath_run::launch::{Launcher as _, OnHost};
 use msgpath_run::{Link, Others, Progress, had, out_of_turn, until_over, written};
 
 /// What all sessions have in common.
@@ -69,6 +72,29 @@ pub struct SendTo {
     pub hops: u8,
     /// The device that receivers join on, where it is another.
     pub join: Option<String>,
+    /// Hosts of the receivers, one each, and what starts them there; empty: they are on this machine.
+    #[serde(default)]
+    pub hosts: Vec<Launch>,
+}
+
+impl SendTo {
+    /// What a process in this place is told of it.
+    fn order(&self, between: Option<&Between>, place: String) -> GroupOrder {
+        GroupOrder {
+            group: self.group.clone(),
+            hops: self.hops,
+            looped: between.is_none_or(|between| between.ends.iter().skip(1).any(|place| place == between.of(NEAR))),
+            join: self.join.clone(),
+            place,
+        }
+    }
+
+    /// The address that it is sent from, as a receiver on another host would find the way back to it.
+    fn from(&self) -> Option<IpAddr> {
+        let from: IpAddr = route::to((self.group.address, self.group.port)).ok()?.from.parse().ok()?;
+        let of_one_link = matches!(from, IpAddr::V6(from) if from.is_unicast_link_local());
+        (!from.is_loopback() && !of_one_link).then_some(from)
+    }
 }
 
 /// What to execute: the plan's cases are engines, all with one size; its restarts are sessions of each.
@@ -142,6 +168,12 @@ impl Periodic {
         if self.period_ns == 0 || self.period_ns > 60_000_000_000 {
             return usage("a period is more than 0 and at most a minute".into(), "--period 10ms".into());
         }
+        if self.on_hosts() && self.start == Start::Storm {
+            return usage(
+                "on other hosts receivers are ready before the first message: their clocks are read first".into(),
+                "without --start storm".into(),
+            );
+        }
         if self.jitter_ns >= self.period_ns {
             return usage(
                 "jitter as long as the period would mix up the messages' order".into(),
@@ -165,6 +197,38 @@ impl Periodic {
         }
         let crosses = options.between.is_some() && case.path.transport == "eth";
         if crosses { self.processes.div_ceil(2) * self.components } else { 0 }
+    }
+
+    /// Whether receivers are on other hosts.
+    fn on_hosts(&self) -> bool {
+        self.group.as_ref().is_some_and(|to| !to.hosts.is_empty())
+    }
+
+    /// What starts a process on its host; `None`: it is started here.
+    fn launch_of(&self, process: u32) -> Option<&Launch> {
+        self.group.as_ref()?.hosts.get(process.checked_sub(1)? as usize)
+    }
+
+    /// Where a process is, and the place that it speaks with.
+    fn places(&self, between: &Between, process: u32) -> [EndPlace; 2] {
+        if self.group.is_some() {
+            return places_of_group(between, process);
+        }
+        let mut ends = [NEAR, FAR].map(|end| between.of(end).clone());
+        if process >= self.processes.div_ceil(2) {
+            ends.reverse();
+        }
+        ends
+    }
+
+    /// What a process is called.
+    fn name_of(&self, process: u32) -> String {
+        match (&self.group, process, self.launch_of(process)) {
+            (None, ..) => format!("process {process}"),
+            (Some(_), 0, _) => "sender".into(),
+            (Some(_), receiver, None) => format!("receiver {receiver}"),
+            (Some(_), receiver, Some(launch)) => format!("receiver {receiver} on {}", launch.host),
+        }
     }
 
     fn components_of_all(&self) -> u32 {
@@ -191,6 +255,7 @@ impl Periodic {
                 group: to.group.to_string(),
                 hops: to.hops,
                 join: to.join.clone(),
+                hosts: to.hosts.iter().map(|launch| launch.host.clone()).collect(),
             }),
             sessions: Vec::new(),
         }
@@ -319,8 +384,11 @@ fn sessions(
                 ));
             }
             let place = |go| Place { restart, position: position as u32, begin, go, border };
-            let (all_collected, go, whole) = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
+            let Carried { all_collected, go, whole, host } = Fleet::run(periodic, &header.plan, &case, restart, stop)?;
             let (rounds, facts) = join(periodic, &case, all_collected, &place(go));
+            if let Some(host) = host {
+                header.set_hosts([environment::read(), host]);
+            }
             (header.others, header.others_unseen) = others.finish();
             let recorded: Vec<RoundRecord> = rounds.iter().map(|(round, _)| round.clone()).collect();
             record(header, writer, rounds, facts)?;
@@ -367,6 +435,7 @@ fn places_of_group(between: &Between, process: u32) -> [EndPlace; 2] {
 struct Fleet {
     links: Vec<Link>,
     names: Vec<String>,
+    clocks: Clocks,
     /// Of the authentication.
     key: [u8; mac::KEY],
     /// Shared memory, which the processes open by the descriptor of this one.
@@ -382,10 +451,19 @@ impl Drop for Fleet {
     }
 }
 
-type Carried = (Vec<Collected>, Option<u64>, bool);
+/// What a session was.
+struct Carried {
+    all_collected: Vec<Collected>,
+    /// When the first message was due; `None`: each sent when it was ready.
+    go: Option<u64>,
+    /// It was not cut short.
+    whole: bool,
+    /// The first receiver's host, where it is another.
+    host: Option<Environment>,
+}
 
 impl Fleet {
-    /// One session: starts the processes, lets them send, collects their rows. `false`: it was cut short.
+    /// One session: starts the processes, lets them send, collects their rows.
     fn run(periodic: &Periodic, plan: &Plan, case: &Case, restart: u32, stop: &AtomicBool) -> Result<Carried, Problem> {
         let mut fleet = Self::start(periodic, plan, case, restart)?;
         let go = fleet.go(periodic, stop)?;
@@ -394,7 +472,8 @@ impl Fleet {
         if whole {
             fleet.all_told(&ToEnd::Finish)?;
         }
-        Ok((fleet.home(periodic)?, go, whole))
+        let host = periodic.on_hosts().then(|| fleet.links[1].environment.clone());
+        Ok(Carried { all_collected: fleet.home(periodic)?, go, whole, host })
     }
 
     /// Starts the processes and tells each what it is to do.
@@ -416,10 +495,10 @@ impl Fleet {
         } else {
             None
         };
-        let place = area.as_ref().map(|fd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()));
-        // A port that is free now, on addresses that nobody else of this machine talks to.
+        let area_at = area.as_ref().map(|fd| format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()));
+        // A port that is free now, on addresses that nobody else of this machine talks to; that of a group stands behind it.
         let port = match case.path.transport.as_str() {
-            "udp" => std::net::UdpSocket::bind("127.0.0.1:0")
+            "udp" if periodic.group.is_none() => std::net::UdpSocket::bind("127.0.0.1:0")
                 .and_then(|socket| socket.local_addr())
                 .map_err(|error| cannot("a UDP port", &error))?
                 .port(),
@@ -429,19 +508,19 @@ impl Fleet {
         let key: [u8; mac::KEY] = random::bytes().map_err(unguessable)?;
         let [tag @ .., low, high] = random::bytes::<6>().map_err(unguessable)?;
         let (tag, network) = (u32::from_le_bytes(tag), [64 + low % 64, high]);
-        let mut fleet = Fleet { links: Vec::new(), names: Vec::new(), key, _area: area };
+        let clocks = Clocks::of(&[], false);
+        let mut fleet = Fleet { links: Vec::new(), names: Vec::new(), clocks, key, _area: area };
+        let between = plan.options.between.as_ref();
+        let sender = periodic.group.as_ref().filter(|_| periodic.on_hosts()).and_then(SendTo::from);
         for process in 0..periodic.processes {
-            let places = plan.options.between.as_ref().map(|between| {
-                if periodic.group.is_some() {
-                    return places_of_group(between, process);
-                }
-                let mut ends = [NEAR, FAR].map(|end| between.of(end).clone());
-                if process >= periodic.processes.div_ceil(2) {
-                    ends.reverse();
-                }
-                ends
-            });
+            let (launch, name) = (periodic.launch_of(process), periodic.name_of(process));
+            let places = between.map(|between| periodic.places(between, process));
             let beyond = |[_, other]: &[EndPlace; 2]| other.address.parse::<IpAddr>().ok();
+            let place = match (launch, &places) {
+                (Some(launch), _) => launch.host.clone(),
+                (None, Some([own, _])) => own.name.clone(),
+                (None, None) => String::new(),
+            };
             let order = Order {
                 process,
                 components: periodic.components,
@@ -460,28 +539,16 @@ impl Fleet {
                 tag,
                 port,
                 network,
-                beyond: places.as_ref().and_then(beyond),
+                beyond: places.as_ref().and_then(beyond).or(sender.filter(|_| launch.is_some())),
                 border: periodic.border(case, &plan.options),
-                area: place.clone(),
-                group: periodic.group.as_ref().map(|to| GroupOrder {
-                    group: to.group.clone(),
-                    hops: to.hops,
-                    looped: plan
-                        .options
-                        .between
-                        .as_ref()
-                        .is_none_or(|between| between.ends.iter().skip(1).any(|place| place == between.of(NEAR))),
-                    join: to.join.clone(),
-                    place: places.as_ref().map_or_else(String::new, |[own, _]| own.name.clone()),
-                }),
-                spawned_ns: clock::now(),
+                area: area_at.clone(),
+                group: periodic.group.as_ref().map(|to| to.order(between, place)),
+                spawned_ns: launch.is_none().then(clock::now),
             };
-            let name = match (&periodic.group, process) {
-                (None, _) => format!("process {process}"),
-                (Some(_), 0) => "sender".into(),
-                (Some(_), receiver) => format!("receiver {receiver}"),
+            let mut link = match launch {
+                Some(launch) => Link::of_host(&launch.host, OnHost { launch }.launch()?)?,
+                None => Link::ungreeted(name.clone(), places)?,
             };
-            let mut link = Link::ungreeted(name.clone(), places)?;
             link.order(ROLE, &ToProcess::Order(Box::new(order)))?;
             if periodic.start == Start::Storm && periodic.mac == Mac::None {
                 link.send(&ToEnd::Go)?;
@@ -489,6 +556,7 @@ impl Fleet {
             fleet.links.push(link);
             fleet.names.push(name);
         }
+        fleet.clocks = Clocks::of(&fleet.links, periodic.on_hosts());
         Ok(fleet)
     }
 
@@ -509,6 +577,7 @@ impl Fleet {
             }
         }
         self.all_ready()?;
+        self.clocks.read(&mut self.links, &self.names)?;
         if stop.load(Ordering::Relaxed) {
             return Err(Problem::new("E15", Exit::Interrupted, "interrupted before the first message"));
         }
@@ -521,18 +590,26 @@ impl Fleet {
         Ok(go)
     }
 
-    /// What the processes bring home, once each is told to.
+    /// What the processes bring home, once each is told to, by this machine's clock.
     fn home(&mut self, periodic: &Periodic) -> Result<Vec<Collected>, Problem> {
-        let mut all_collected = Vec::new();
+        let mut home = Vec::new();
         for at in 0..self.links.len() {
             let (said, bytes) = self.answer(at)?;
             let Ok(FromProcess::Done(reports)) = said.of_role() else { return Err(out_of_turn()) };
-            all_collected.extend(unpack(reports, &bytes).map_err(|why| self.links[at].vanished(why))?);
+            let mut own = unpack(reports, &bytes).map_err(|why| self.links[at].vanished(why))?;
+            if own.len() != periodic.components as usize {
+                return Err(Problem::new("E17", Exit::Unfinished, "a process did not bring all its components home"));
+            }
+            if let Some(launch) = periodic.launch_of(at as u32) {
+                own.iter_mut().for_each(|one| of_another_host(one, &launch.host));
+            }
+            home.push(own);
         }
-        if all_collected.len() != periodic.components_of_all() as usize {
-            return Err(Problem::new("E17", Exit::Unfinished, "a process did not bring all its components home"));
+        self.clocks.read(&mut self.links, &self.names)?;
+        for (at, own) in home.iter_mut().enumerate() {
+            self.clocks.onto_this(at, &self.names[at], own)?;
         }
-        Ok(all_collected)
+        Ok(home.into_iter().flatten().collect())
     }
 
     fn all_ready(&mut self) -> Result<(), Problem> {

@@ -145,6 +145,50 @@ fn a_router_and_another_device_are_named_where_nothing_arrives() {
     contains(&said(&in_namespaces(&home, &text)), &["joined on v1, and the datagrams leave by v0"]);
 }
 
+/// What the clocks of the hosts are ahead by, s (time_namespaces(7)).
+const AHEAD_S: u32 = 86_400;
+
+/// The machine has one crystal, so the truth of two clocks is known.
+#[test]
+fn receivers_on_hosts_have_clocks_of_their_own_and_the_truth_lies_within_their_bound() {
+    if !may_have_namespaces() {
+        return;
+    }
+    let home = Home::new();
+    let run = |launch: &str, name: &str| {
+        let text = format!(
+            "{HOSTS}ip addr add 10.8.1.9/24 dev br0; ip route add 224.0.0.0/4 dev br0
+             {launch} true || exit 77
+             \"$0\" periodic 239.77.6.1 --receivers b,c --launch \"ip netns exec {{host}} {launch} {{program}}\" \
+             --program \"$0\" {SHORT} --name {name} --json -qq"
+        );
+        in_namespaces(&home, &text)
+    };
+    let apart = run(&format!("unshare -T --monotonic {AHEAD_S} -f --kill-child"), "apart");
+    if apart.code == Some(77) {
+        return eprintln!("skipped: no time namespace can be made here");
+    }
+    let apart = apart.ends_with(0);
+    for (one, host) in receivers(&apart).iter().zip(["b", "c"]) {
+        assert_eq!((one["messages"].as_u64(), one["lost"].as_u64()), (Some(60), Some(0)), "{one}");
+        assert_eq!((&one["place"], &one["device"]), (&host.into(), &"v0".into()), "{one}");
+        let within = one["clock_within_ns"].as_u64().unwrap();
+        let off = one["clock_offset_ns"].as_i64().unwrap() + i64::from(AHEAD_S) * 1_000_000_000;
+        assert!(within > 0 && off.unsigned_abs() <= within, "{one}");
+        let end = |key: &str| one["p50"][key].as_u64();
+        let ns = end("ns").unwrap();
+        assert!(end("lo_ns").is_none_or(|low| low <= ns.saturating_sub(within)), "{one}");
+        assert!(end("hi_ns").is_none_or(|high| high >= ns + within), "{one}");
+    }
+    contains(&said(&apart), &["2 receivers of 239.77.6.1 on br0", "by clocks that are known within ±"]);
+    let shown = home.run("show apart").ends_with(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    contains(&shown, &["1 in b", "a receiver on each host", "by two clocks, read over their control channels"]);
+    home.run("verify apart").ends_with(0);
+    // Hosts that read the clock of the sender have nothing to align.
+    let one_clock = run("env", "one").ends_with(0);
+    assert!(receivers(&one_clock).iter().all(|one| one["clock_within_ns"].is_null() && one["lost"] == 0));
+}
+
 #[test]
 fn where_a_group_cannot_be_had_is_said_with_what_to_type() {
     if !may_have_namespaces() {
@@ -170,6 +214,11 @@ fn where_a_group_cannot_be_had_is_said_with_what_to_type() {
         ("239.77.5.1 --receivers 64", "63"),
         ("239.77.5.1 --ttl 0", "--ttl"),
         ("--receivers 3", "GROUP"),
+        ("239.77.5.1 --receivers a,b", "--receivers hosta,hostb --launch ssh"),
+        ("239.77.5.1 --receivers 2 --launch ssh", "needs their names"),
+        ("239.77.5.1 --receivers a,-b --launch ssh", "is not a host"),
+        ("239.77.5.1 --receivers a,b --launch ssh --start storm", "their clocks are read first"),
+        ("239.77.5.1 --receivers a,b --launch ssh --between lab", "cannot be used with"),
         ("239.77.5.1%lo -x shm", "does not reach a multicast group"),
         ("239.77.5.1 -o device=eth0", "stands behind the group"),
         ("--between a,b,c", "two sides"),
