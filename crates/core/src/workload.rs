@@ -34,6 +34,8 @@ pub struct Workload {
     pub answer: Answer,
     /// The measuring loops of the base carry it out in rounds.
     pub in_rounds: bool,
+    /// The option that says for how long it is measured, its words typed before the time; `None`: its messages are counted.
+    pub for_how_long: Option<&'static str>,
     /// A round ends when its time is over, whatever is still under way; otherwise it waits for every message.
     pub punctual: bool,
     /// Rounds of one pass are compared pair by pair; otherwise the reason why not.
@@ -195,6 +197,7 @@ static ECHO: Workload = Workload {
     }),
     answer: Answer::Agent,
     in_rounds: true,
+    for_how_long: Some("-t"),
     punctual: false,
     paired: Ok(()),
     fans_out: false,
@@ -219,6 +222,7 @@ static STREAM: Workload = Workload {
     open_duration: None,
     answer: Answer::None,
     in_rounds: true,
+    for_how_long: Some("-t"),
     punctual: false,
     paired: Ok(()),
     fans_out: false,

@@ -24,6 +24,7 @@ pub static CALLS: Workload = Workload {
     }),
     answer: Answer::Server,
     in_rounds: false,
+    for_how_long: Some("--duration"),
     punctual: false,
     paired: Ok(()),
     fans_out: false,

@@ -26,6 +26,7 @@ pub static CONNECT: Workload = Workload {
     }),
     answer: Answer::Agent,
     in_rounds: true,
+    for_how_long: Some("-t"),
     punctual: true,
     paired: Ok(()),
     fans_out: false,

@@ -21,6 +21,7 @@ pub static PERIODIC: Workload = Workload {
     open_duration: None,
     answer: Answer::None,
     in_rounds: false,
+    for_how_long: None,
     punctual: false,
     paired: Err("the engines of a periodic run are not measured in one another's passes"),
     fans_out: true,

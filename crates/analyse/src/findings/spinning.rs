@@ -17,6 +17,8 @@
 //! (`block`, `epoll`, `futex`). A spinning thread keeps the one it waits for off the CPU: such rows measure time
 //! slices, and no factor against one thread is claimed.
 
+use msgpath_core::workload::Answer;
+
 use super::wording::{measured, warning};
 use super::{Detector, Input, Sentence};
 
@@ -35,12 +37,12 @@ pub(super) fn spinning_crowds(input: &Input) -> Vec<Crowd> {
     let Some(threads) = measured(input).filter(spinning).map(|case| case.case.threads as usize).max() else {
         return Vec::new();
     };
-    // The sender of a stream does not wait for messages.
+    // A sender that nobody answers does not wait for messages.
     let plan = input.plan;
     if plan.workload.has_server() {
         // How a server waits is not known.
         crowds(input, threads, 0)
-    } else if plan.workload.timed {
+    } else if plan.workload.answer != Answer::None {
         crowds(input, threads, threads)
     } else if plan.reverse {
         crowds(input, threads, 0)

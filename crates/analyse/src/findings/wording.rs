@@ -181,6 +181,8 @@ pub fn sentence(text: &str) -> String {
 
 /// Options that say how long to measure; a new one replaces the old.
 const EXTENT: [&str; 4] = ["-t", "--time", "-c", "--count"];
+/// How many times as many messages are proposed where no time can be.
+const MORE: u64 = 4;
 /// Options that name the path.
 const PATH: [&str; 2] = ["-x", "--path"];
 /// Options that say in how many rounds.
@@ -190,7 +192,7 @@ const SET: [&str; 2] = ["-o", "--set"];
 /// The option that names the run: a name is taken once.
 const NAME: &str = "--name";
 
-/// The command of the run once more, measuring each case for `seconds`: what is around its rounds comes on top, as in this run.
+/// The command of the run once more, measuring each case for `seconds`, or with more messages where these are counted: what is around its rounds comes on top, as in this run.
 pub fn again_for(header: &RunHeader, seconds: f64) -> String {
     let whole = match (header.plan.extent, header.plan.rounds_ns) {
         (Extent::Time(ns), Some(rounds_ns)) => ns as f64 / rounds_ns.max(1) as f64,
@@ -202,7 +204,14 @@ pub fn again_for(header: &RunHeader, seconds: f64) -> String {
         120..7200 => format!("{}m", seconds.div_ceil(60)),
         _ => format!("{}h", seconds.div_ceil(3600)),
     };
-    again(header, &EXTENT, &format!("-t {time}"))
+    let option = header.plan.workload.for_how_long;
+    let longer = match (option, header.plan.extent) {
+        (Some(option), _) => format!("{option} {time}"),
+        (None, Extent::Count(messages)) => format!("-c {}", messages.saturating_mul(MORE)),
+        (None, Extent::Time(_)) => String::new(),
+    };
+    let replaced: Vec<&str> = EXTENT.into_iter().chain(option).collect();
+    again(header, &replaced, &longer)
 }
 
 /// The command of the run once more with so many rounds. Where the pilot chooses how many, as long as they have to be, they are more
@@ -286,6 +295,7 @@ pub fn again(header: &RunHeader, replaced: &[&str], option: &str) -> String {
 mod tests {
     use super::*;
     use crate::testing::Build;
+    use msgpath_core::Workload;
 
     #[test]
     fn percentages_carry_two_digits_and_round_up_where_asked() {
@@ -315,6 +325,11 @@ mod tests {
         assert_eq!(again_with_rounds(&header, 80), "msgpath compare -t 8s");
         header.command = ["msgpath", "stream", "-c", "9", "--name", "otter", "-R"].map(String::from).to_vec();
         assert_eq!(again_for(&header, 2.0), "msgpath stream -R -t 2s");
+        // A workload whose messages are counted has no option for the time.
+        static COUNTED: Workload = Workload { name: "counted", for_how_long: None, ..*Workload::ECHO };
+        let mut counted = header.clone();
+        (counted.plan.workload, counted.plan.extent) = (&COUNTED, Extent::Count(9));
+        assert_eq!(again_for(&counted, 2.0), "msgpath stream -R -c 36");
         assert_eq!(again_set(&header, "congestion=cubic"), "msgpath stream -c 9 -R -o congestion=cubic");
         header.command = ["msgpath", "echo", "-o", "cork=yes,seed=7", "--set", "cork=held"].map(String::from).to_vec();
         assert_eq!(again_without(&header, "cork"), "msgpath echo -o seed=7");

@@ -9,7 +9,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::diff::name;
 use msgpath_analyse::gates::{CaseGate, GateState, RunGate};
 use msgpath_analyse::summary::CaseSummary;
-use msgpath_core::foreign::shown;
+use msgpath_core::foreign::{command_again, shown};
 use msgpath_core::schema::{NEAR, Status};
 use msgpath_core::units::Glyphs;
 use msgpath_record::Run;
@@ -68,7 +68,7 @@ pub(super) fn junit(run: &Run, summary: &Summary) -> String {
     for (name, value) in [
         ("verb", summary.verb.as_str()),
         ("target", &summary.target),
-        ("command", &header.command.join(" ")),
+        ("command", &command_again(&header.command)),
         ("version", &header.version),
         ("kernel", &header.host(NEAR).kernel),
         ("cpu", &header.host(NEAR).cpu),

@@ -2,6 +2,7 @@
 
 use msgpath_analyse::Summary;
 use msgpath_analyse::summary::{CaseSummary, Finding, Warning};
+use msgpath_core::foreign::command_again;
 use msgpath_core::schema::NEAR;
 
 use super::figures::{self, Done};
@@ -175,7 +176,7 @@ fn facts(page: &mut Page, scene: &Scene<'_>) {
     page.raw(&format!(
         "<p class=\"facts\">{}<br><code>{}</code></p>\n",
         escape(&facts.join(" · ")),
-        escape(&header.command.join(" "))
+        escape(&command_again(&header.command))
     ));
 }
 
