@@ -218,15 +218,15 @@ fn a_server_that_writes_a_reply_in_two_sends_is_named() {
     let output = run(&home, "echo -w 0 -r 6 -c 30 -o extend=no --no-save --json", &[&far("own", "parts")]).ends_with(0);
     let json = output.json();
     // One wait for a delayed acknowledgement, as far as this machine lets it be so long.
-    let p50 = json["cases"][0]["quantiles"][0]["ns"].as_f64().unwrap();
-    if p50 > 55e6 {
-        println!("skipped: other programs keep the CPUs for so long that a wait of 40 ms takes {:.0} ms", p50 / 1e6);
+    let most = json["cases"][0]["quantiles"][1]["ns"].as_f64().unwrap_or(f64::INFINITY);
+    if most > 55e6 {
+        println!("skipped: other programs keep the CPUs for so long that a wait of 40 ms takes {:.0} ms", most / 1e6);
         return;
     }
     let findings = json["findings"].as_array().unwrap();
     let named = findings.iter().find(|finding| finding["code"] == "W36").map(|finding| finding["text"].to_string());
     let named = named.unwrap_or_else(|| panic!("no W36: {findings:?}"));
-    assert!(named.contains("the server writes a reply in several sends") && named.contains("At the server"), "{named}");
+    assert!(named.contains("server writes a reply in several sends") && named.contains("At the server"), "{named}");
     nothing_is_left(&home);
 }
 
