@@ -17,7 +17,7 @@ fn another_clock_source_is_named_with_its_rounds() {
         mount --bind source /sys/devices/system/clocksource/clocksource0/current_clocksource
         (until [ $(stat -c %s data/msgpath/one/rounds.mpl 2>/dev/null || echo 0) -gt 500 ]; do sleep 0.1; done
          printf 'hpet\\n' >source) &
-        \"$0\" echo -x tcp:send -t 6s -r 40 -w 0 -o extend=no,what-ifs=no --name one -qq
+        \"$0\" echo -x tcp:send -t 12s -r 40 -w 0 -o extend=no,what-ifs=no --name one -qq
         \"$0\" show one --json";
     let output = in_namespaces(&Home::new(), text);
     if output.err.contains("mount: ") {
