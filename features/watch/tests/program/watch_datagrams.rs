@@ -95,12 +95,12 @@ fn datagrams_are_requests_and_replies() {
 /// Nearly all that was sent is split, and what is not is counted.
 fn all_are_counted(result: &Value, sent: u64) {
     let server = server(result);
-    let [requests, incomplete, torn] = counts(server, ["requests", "incomplete", "torn"]);
-    println!("{sent} sent: {requests} requests, {incomplete} incomplete, {torn} torn");
+    let [requests, incomplete, torn, in_flight] = counts(server, ["requests", "incomplete", "torn", "in_flight"]);
+    println!("{sent} sent: {requests} requests, {incomplete} incomplete, {torn} torn, {in_flight} not told apart");
     // Counts take no locks: one that two CPUs meet at may be in none (docs/watch.md#datagrams).
-    let counted = requests + incomplete + torn;
-    assert!(counted.abs_diff(sent) <= 1 + sent / 200 && server["in_flight"] == 0, "{server:#}");
-    // Two that arrive at once while the server reads may be taken for each other.
+    let counted = requests + incomplete + torn + in_flight;
+    assert!(counted.abs_diff(sent) <= 1 + sent / 200, "{server:#}");
+    // Two that arrive at once while the server reads may be taken for each other; the next of such a client is not told apart.
     assert!(requests * 10 >= sent * 9, "{server:#}");
 }
 
