@@ -6,7 +6,7 @@ use msgpath_analyse::Summary;
 use msgpath_analyse::summary::CaseSummary;
 use msgpath_core::foreign::shown;
 use msgpath_core::schema::{FAR, NEAR};
-use msgpath_core::units::{Glyphs, size, three_digits};
+use msgpath_core::units::{signed, size};
 use msgpath_record::Run;
 
 use msgpath_present::terminal::{Align, Page, Paint, Span, Table};
@@ -59,9 +59,9 @@ pub(super) fn processes(page: &mut Page, summary: &Summary, facts: Option<&RpcFa
             words::per_message(spent.major_faults),
             known(spent.disk_read_bytes.map(size)),
             known(spent.disk_written_bytes.map(size)),
-            known(spent.resident_growth_bytes.map(|bytes| growth(bytes, glyphs))),
-            known(spent.data_growth_bytes.map(|bytes| growth(bytes, glyphs))),
-            known(spent.peak_resident_bytes.map(memory_size)),
+            known(spent.resident_growth_bytes.map(growth)),
+            known(spent.data_growth_bytes.map(growth)),
+            known(spent.peak_resident_bytes.map(|bytes| words::about_size(bytes as f64))),
         ];
         row(&mut memory, method, name, &cells);
     }
@@ -89,24 +89,8 @@ pub(super) fn processes(page: &mut Page, summary: &Summary, facts: Option<&RpcFa
 }
 
 /// `+8.00 KiB`, `−4.00 KiB`, `0 B`.
-fn growth(bytes: i64, glyphs: Glyphs) -> String {
-    let sign = match bytes.signum() {
-        1 => "+",
-        -1 if glyphs == Glyphs::Ascii => "-",
-        -1 => "−",
-        _ => "",
-    };
-    format!("{sign}{}", memory_size(bytes.unsigned_abs()))
-}
-
-/// Three digits: nobody needs the last page.
-fn memory_size(bytes: u64) -> String {
-    let scales = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let scale = scales.into_iter().find(|(scale, _)| bytes >= *scale);
-    scale.map_or_else(
-        || format!("{bytes} B"),
-        |(scale, unit)| format!("{} {unit}", three_digits(bytes as f64 / scale as f64)),
-    )
+fn growth(bytes: i64) -> String {
+    if bytes == 0 { size(0) } else { signed(bytes as f64, words::about_size) }
 }
 
 /// A table in as many parts as the page needs, each with call and process.
@@ -170,6 +154,7 @@ mod tests {
     use super::*;
     use crate::analyse::RpcSummary;
     use crate::present::fixture;
+    use msgpath_core::units::Glyphs;
     use msgpath_present::terminal::Style;
 
     use crate::analyse::RpcTimes;
