@@ -57,10 +57,11 @@ pub(crate) fn process(rounds: &[(Option<ProcessSpent>, u64)]) -> Option<ProcessC
     for (round, _) in &rounds[1..] {
         sum.add(round.as_ref()?);
     }
-    let sum_of = |rounds: &mut dyn Iterator<Item = u64>| rounds.fold(0_u64, u64::saturating_add);
-    let messages = sum_of(&mut rounds.iter().map(|(_, messages)| *messages));
-    let counted = rounds.iter().filter(|(spent, _)| spent.is_some_and(|spent| spent.system_calls.is_some()));
-    let counted = sum_of(&mut counted.map(|(_, messages)| *messages));
+    let messages_of = |round: fn(&ProcessSpent) -> bool| {
+        let rounds = rounds.iter().filter(|(spent, _)| spent.as_ref().is_some_and(round));
+        rounds.fold(0_u64, |sum, (_, messages)| sum.saturating_add(*messages))
+    };
+    let (messages, counted) = (messages_of(|_| true), messages_of(|spent| spent.system_calls.is_some()));
     let each = |count: u64| count as f64 / messages as f64;
     (messages > 0).then(|| ProcessCost {
         cpu_ns: each(sum.cpu_ns),

@@ -1113,8 +1113,11 @@ pub struct ProcessSpent {
 impl ProcessSpent {
     /// Adds that of another round; system calls are counted in some rounds alone, and those of both are added.
     pub fn add(&mut self, one: &ProcessSpent) {
-        let grown = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
-        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        fn both<T>(a: Option<T>, b: Option<T>, add: fn(T, T) -> T) -> Option<T> {
+            a.zip(b).map(|(a, b)| add(a, b))
+        }
+        let sum = |a, b| both(a, b, u64::saturating_add);
+        let grown = |a, b| both(a, b, i64::saturating_add);
         self.cpu_ns = self.cpu_ns.saturating_add(one.cpu_ns);
         self.voluntary_switches = self.voluntary_switches.saturating_add(one.voluntary_switches);
         self.involuntary_switches = self.involuntary_switches.saturating_add(one.involuntary_switches);

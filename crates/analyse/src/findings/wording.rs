@@ -192,7 +192,8 @@ const SET: [&str; 2] = ["-o", "--set"];
 /// The option that names the run: a name is taken once.
 const NAME: &str = "--name";
 
-/// The command of the run once more, measuring each case for `seconds`, or with more messages where these are counted: what is around its rounds comes on top, as in this run.
+/// The command of the run once more, measuring each case for `seconds`, or with more messages where these are counted: what is around
+/// its rounds comes on top, as in this run.
 pub fn again_for(header: &RunHeader, seconds: f64) -> String {
     let whole = match (header.plan.extent, header.plan.rounds_ns) {
         (Extent::Time(ns), Some(rounds_ns)) => ns as f64 / rounds_ns.max(1) as f64,
