@@ -38,6 +38,36 @@ pub fn number(text: &str) -> Result<u32, units::ParseError> {
     }
 }
 
+/// So many of something, or each by the name of its place or host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CountOrNames {
+    Count(u32),
+    Names(Vec<String>),
+}
+
+impl CountOrNames {
+    /// Names between commas.
+    pub fn named(text: &str) -> Self {
+        Self::Names(text.split(',').map(|name| name.trim().to_owned()).collect())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Count(count) => *count,
+            Self::Names(names) => names.len() as u32,
+        }
+    }
+
+    /// None where they are counted.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::Count(_) => &[],
+            Self::Names(names) => names,
+        }
+    }
+}
+
 /// `--pieces`.
 pub fn pieces(text: &str) -> Result<List<Pieces>, units::ParseError> {
     units::parse_pieces(text).map(List)

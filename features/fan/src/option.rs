@@ -8,6 +8,7 @@ use msgpath_verbs::beside::Beside;
 use msgpath_verbs::options::Options;
 use msgpath_verbs::problems::usage;
 use msgpath_verbs::request::Request;
+use msgpath_verbs::typed::CountOrNames;
 
 pub(crate) static CLIENTS: Clients = Clients;
 
@@ -23,56 +24,41 @@ const MOST_BYTES: u64 = 4 << 30;
 /// `--clients`.
 pub(crate) struct Clients;
 
-/// Who the clients are, as typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Named {
-    /// So many here.
-    Here(u32),
-    /// In places of these names, or with a launcher on hosts.
-    Places(Vec<String>),
-}
-
-impl Named {
-    fn parse(text: &str) -> Result<Self, Problem> {
-        let few = || usage("one client is what a run has without --clients").hint("--clients 8");
-        let many = |count: u64| {
-            usage(format!("{count} clients are too many: each is a process, and has a thread of the server"))
-                .hint(format!("--clients {MAX_THREADS} at most"))
+/// Who the clients are: so many here, or in places of these names, with a launcher on hosts.
+fn parse(text: &str) -> Result<CountOrNames, Problem> {
+    let few = || usage("one client is what a run has without --clients").hint("--clients 8");
+    let many = |count: u64| {
+        usage(format!("{count} clients are too many: each is a process, and has a thread of the server"))
+            .hint(format!("--clients {MAX_THREADS} at most"))
+    };
+    if let Ok(count) = text.parse::<u64>() {
+        return match count {
+            0 | 1 => Err(few()),
+            count if count > MAX_THREADS.into() => Err(many(count)),
+            count => Ok(CountOrNames::Count(count as u32)),
         };
-        if let Ok(count) = text.parse::<u64>() {
-            return match count {
-                0 | 1 => Err(few()),
-                count if count > MAX_THREADS.into() => Err(many(count)),
-                count => Ok(Named::Here(count as u32)),
-            };
-        }
-        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        match names.len() {
-            _ if names.iter().any(String::is_empty) => Err(usage(format!("{text:?} names no clients"))
-                .hint("--clients 8, or places or hosts: --clients lab.a,lab.b")),
-            1 => Err(few().why(format!("{text:?} is the name of one place or host"))),
-            count if count > MAX_THREADS as usize => Err(many(count as u64)),
-            _ => Ok(Named::Places(names)),
-        }
     }
-
-    fn count(&self) -> u32 {
-        match self {
-            Named::Here(count) => *count,
-            Named::Places(names) => names.len() as u32,
+    let named = CountOrNames::named(text);
+    match named.count() {
+        _ if named.names().iter().any(String::is_empty) => {
+            Err(usage(format!("{text:?} names no clients"))
+                .hint("--clients 8, or places or hosts: --clients lab.a,lab.b"))
         }
-    }
-
-    fn places(self) -> Vec<EndPlace> {
-        match self {
-            Named::Here(count) => vec![EndPlace::default(); count as usize],
-            Named::Places(names) => names.into_iter().map(|name| EndPlace { name, ..EndPlace::default() }).collect(),
-        }
+        1 => Err(few().why(format!("{text:?} is the name of one place or host"))),
+        count if count > MAX_THREADS => Err(many(count.into())),
+        _ => Ok(named),
     }
 }
 
-fn typed_in(typed: &ArgMatches) -> Option<&Named> {
-    typed.try_get_one::<Named>(OPTION).ok().flatten()
+fn places(named: CountOrNames) -> Vec<EndPlace> {
+    match named {
+        CountOrNames::Count(count) => vec![EndPlace::default(); count as usize],
+        CountOrNames::Names(names) => names.into_iter().map(|name| EndPlace { name, ..EndPlace::default() }).collect(),
+    }
+}
+
+fn typed_in(typed: &ArgMatches) -> Option<&CountOrNames> {
+    typed.try_get_one::<CountOrNames>(OPTION).ok().flatten()
 }
 
 impl Beside for Clients {
@@ -87,7 +73,7 @@ impl Beside for Clients {
             Arg::new(OPTION)
                 .long(OPTION)
                 .value_name("CLIENTS")
-                .value_parser(Named::parse)
+                .value_parser(parse)
                 .hide(hidden)
                 .help_heading("Connection and place")
                 .help(
@@ -107,13 +93,13 @@ impl Beside for Clients {
         let [case] = plan.cases.as_mut_slice() else {
             return Err(usage("several clients measure one path at one size").hint("one -x and one -l"));
         };
-        let launch = options.connection.launch.launch.as_ref().filter(|_| matches!(named, Named::Places(_)));
+        let launch = options.connection.launch.launch.as_ref().filter(|_| matches!(named, CountOrNames::Names(_)));
         let transports = if launch.is_some() { &TRANSPORTS[..BETWEEN_HOSTS] } else { &TRANSPORTS[..] };
         if !transports.contains(&case.path.transport.as_str()) || case.path.program.is_some() {
             return Err(usage(format!("{} has no server that several clients connect to", case.path))
                 .hint(format!("-x {}", transports.join(", -x "))));
         }
-        if let (Some(launch), Named::Places(names)) = (launch, named) {
+        if let (Some(launch), CountOrNames::Names(names)) = (launch, named) {
             for name in names {
                 launch.on(name).map_err(|error| usage(error.to_string()).hint("--clients hosta,hostb"))?;
             }
@@ -140,11 +126,11 @@ impl Beside for Clients {
             .hint(format!("fewer clients, a smaller -P or -l: {} at most", size(MOST_BYTES))));
         }
         (case.connections, case.threads) = (connections, threads);
-        if matches!(named, Named::Places(_)) && !options.connection.is_elsewhere() {
+        if matches!(named, CountOrNames::Names(_)) && !options.connection.is_elsewhere() {
             return Err(usage("clients in places or on hosts need a server that they reach")
                 .hint("--between PLACE,SERVER with the place of the server, or SERVER --launch ssh"));
         }
-        plan.options.clients = named.clone().places();
+        plan.options.clients = places(named.clone());
         (plan.try_causes, plan.refine, plan.events, plan.simulate) = (false, false, false, false);
         Ok(())
     }
@@ -156,9 +142,9 @@ mod tests {
 
     #[test]
     fn clients_are_a_number_or_places() {
-        assert_eq!(Named::parse("8"), Ok(Named::Here(8)));
-        let places = Named::parse("lab.a, lab.b").unwrap();
-        assert_eq!((places.count(), places.places()[1].name.as_str()), (2, "lab.b"));
+        assert_eq!(parse("8"), Ok(CountOrNames::Count(8)));
+        let named = parse("lab.a, lab.b").unwrap();
+        assert_eq!((named.count(), places(named)[1].name.as_str()), (2, "lab.b"));
         for (wrong, says) in [
             ("1", "one client"),
             ("0", "one client"),
@@ -166,7 +152,7 @@ mod tests {
             ("a", "one place or host"),
             ("a,,b", "no clients"),
         ] {
-            let problem = Named::parse(wrong).unwrap_err().to_string();
+            let problem = parse(wrong).unwrap_err().to_string();
             assert!(problem.contains(says), "{wrong}: {problem}");
         }
     }

@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use msgpath_core::foreign::shown;
 use msgpath_core::gate::Gate;
 use msgpath_core::group::Group;
-use msgpath_core::launch::BadLaunch;
 use msgpath_core::parts::Parts;
 use msgpath_core::plan::{DEFAULT_MESSAGE_LOG, Extent, Stamps};
 use msgpath_core::target::BadTarget;
@@ -21,7 +20,7 @@ use msgpath_verbs::options::{Options, ResultOptions};
 use msgpath_verbs::places::{Asked, Terms};
 use msgpath_verbs::request::{channel_of, random_seed, resolve};
 use msgpath_verbs::settings::Set;
-use msgpath_verbs::typed::{self, List, PathArg};
+use msgpath_verbs::typed::{self, CountOrNames, List, PathArg};
 use msgpath_verbs::verb::{self, Aside, Planned};
 use msgpath_verbs::{gates, looks, measure, progress};
 
@@ -40,8 +39,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'n', long, value_name = "N", value_parser = typed::number, conflicts_with = "group")]
     processes: Option<u32>,
     /// Receivers of the group: how many, or with --launch their hosts: hosta,hostb [default: 4]
-    #[arg(long, value_name = "RECEIVERS", value_parser = Receivers::parse, requires = "group")]
-    receivers: Option<Receivers>,
+    #[arg(long, value_name = "RECEIVERS", value_parser = receivers, requires = "group")]
+    receivers: Option<CountOrNames>,
     /// Start each receiver on its host by ssh, slurm, docker, podman, kubectl, netns or mpi, or by a template of words in which {host} and
     /// {program} stand for what they say
     #[arg(long, value_name = "LAUNCHER", value_parser = typed::launch, requires = "receivers", conflicts_with = "between")]
@@ -99,37 +98,13 @@ const PROCESSES: u32 = 15;
 const ASIDE_PROCESSES: u32 = 4;
 /// Receivers of a group, unless they are counted.
 const RECEIVERS: u32 = 4;
-/// `--receivers`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Receivers {
-    /// So many on this machine.
-    Here(u32),
-    /// One on each of these hosts.
-    Hosts(Vec<String>),
-}
-
-impl Receivers {
-    fn parse(text: &str) -> Result<Self, Problem> {
-        if text.parse::<u64>().is_ok() {
-            let usage = |error: units::ParseError| msgpath_verbs::problems::usage(error.to_string());
-            return typed::number(text).map(Receivers::Here).map_err(|error| usage(error).hint("--receivers 4"));
-        }
-        Ok(Receivers::Hosts(text.split(',').map(|host| host.trim().to_owned()).collect()))
+/// `--receivers`: so many on this machine, or one on each of these hosts.
+fn receivers(text: &str) -> Result<CountOrNames, Problem> {
+    if text.parse::<u64>().is_ok() {
+        let usage = |error: units::ParseError| msgpath_verbs::problems::usage(error.to_string());
+        return typed::number(text).map(CountOrNames::Count).map_err(|error| usage(error).hint("--receivers 4"));
     }
-
-    fn count(&self) -> u32 {
-        match self {
-            Receivers::Here(count) => *count,
-            Receivers::Hosts(hosts) => hosts.len() as u32,
-        }
-    }
-
-    fn hosts(&self) -> &[String] {
-        match self {
-            Receivers::Here(_) => &[],
-            Receivers::Hosts(hosts) => hosts,
-        }
-    }
+    Ok(CountOrNames::named(text))
 }
 
 /// Keys of `-o` that say nothing of a group.
@@ -180,17 +155,18 @@ fn jitter(text: &str) -> Result<u64, units::ParseError> {
 }
 
 impl Arguments {
-    fn periodic(&self) -> Periodic {
-        Periodic {
+    fn periodic(&self) -> Result<Periodic, Problem> {
+        let hosts = self.launches()?;
+        Ok(Periodic {
             processes: match &self.group {
-                Some(_) => self.receivers.as_ref().map_or(RECEIVERS, Receivers::count).saturating_add(1),
+                Some(_) => self.receivers.as_ref().map_or(RECEIVERS, CountOrNames::count).saturating_add(1),
                 None => self.processes.unwrap_or(PROCESSES),
             },
             group: self.group.clone().map(|group| SendTo {
                 group,
                 hops: self.ttl.unwrap_or(1),
                 join: self.join.clone(),
-                hosts: self.launches(),
+                hosts,
             }),
             components: self.threads,
             period_ns: self.period,
@@ -209,7 +185,7 @@ impl Arguments {
                 MacArg::Hmac => Mac::Hmac,
                 MacArg::Poly1305 => Mac::Poly1305,
             },
-        }
+        })
     }
 
     /// What it is planned for.
@@ -236,33 +212,30 @@ impl Arguments {
         options
     }
 
-    /// What starts each receiver on its host; a host that is none is refused by [`Self::plan`].
-    fn launches(&self) -> Vec<Launch> {
-        let hosts = self.receivers.as_ref().map_or(&[][..], Receivers::hosts);
-        let launch = self.launch.as_ref().map(|launch| Launch { program: self.program.clone(), ..launch.clone() });
-        launch.map_or_else(Vec::new, |launch| hosts.iter().filter_map(|host| launch.on(host).ok()).collect())
-    }
-
-    /// Receivers are counted, or on hosts with what starts them there.
-    fn hosts_fit(&self) -> Result<(), Problem> {
-        let hosts = self.receivers.as_ref().map_or(&[][..], Receivers::hosts);
-        match &self.launch {
-            None if hosts.is_empty() => Ok(()),
-            None => Err(msgpath_verbs::problems::usage(format!("{} is no number of receivers", hosts.join(",")))
-                .hint("--receivers 4, or hosts with what starts them there: --receivers hosta,hostb --launch ssh")),
-            Some(_) if hosts.is_empty() => {
-                Err(msgpath_verbs::problems::usage("what is launched on hosts needs their names")
-                    .hint("--receivers hosta,hostb"))
-            }
-            Some(launch) => hosts.iter().try_for_each(|host| {
-                let usage = |error: BadLaunch| msgpath_verbs::problems::usage(error.to_string());
-                launch.on(host).map(drop).map_err(|error| usage(error).hint("--receivers hosta,hostb"))
-            }),
+    /// What starts each receiver on its host; none where they are counted.
+    ///
+    /// # Errors
+    /// Hosts without a launcher, a launcher without hosts, a host that is none.
+    fn launches(&self) -> Result<Vec<Launch>, Problem> {
+        use msgpath_verbs::problems::usage;
+        let hosts = self.receivers.as_ref().map_or(&[][..], CountOrNames::names);
+        let Some(launch) = &self.launch else {
+            return match hosts {
+                [] => Ok(Vec::new()),
+                _ => Err(usage(format!("{} is no number of receivers", hosts.join(",")))
+                    .hint("--receivers 4, or hosts with what starts them there: --receivers hosta,hostb --launch ssh")),
+            };
+        };
+        if hosts.is_empty() {
+            return Err(usage("what is launched on hosts needs their names").hint("--receivers hosta,hostb"));
         }
+        let launch = Launch { program: self.program.clone(), ..launch.clone() };
+        let on =
+            |host: &String| launch.on(host).map_err(|error| usage(error.to_string()).hint("--receivers hosta,hostb"));
+        hosts.iter().map(on).collect()
     }
 
     fn plan(&self, periodic: &Periodic, options: &Options) -> Result<Plan, Problem> {
-        self.hosts_fit()?;
         periodic.validate(self.len)?;
         gates::of_one_run(&self.fail_if, &crate::workload::PERIODIC)?;
         let settings = &options.settings;
@@ -375,17 +348,17 @@ impl msgpath_verbs::verb::Verb for Arguments {
         if own.paths.is_none() && own.group.is_none() {
             own.paths = Some(List(vec![PathArg::Spec("shm".parse().expect("a path"))]));
         }
-        let periodic = own.periodic();
+        let periodic = own.periodic()?;
         own.count = messages(own.period, periodic.processes.saturating_mul(periodic.components), periodic.components)?;
         (own.first, own.rounds) = (0, 1);
-        let periodic = own.periodic();
+        let periodic = own.periodic()?;
         let plan = own.plan(&periodic, &own.shared())?;
         Ok(Aside { plan, parts: Parts::default().with(periodic) })
     }
 }
 
 fn run(arguments: &Arguments, words: Vec<String>) -> Result<ExitCode> {
-    let (options, periodic) = (arguments.shared(), arguments.periodic());
+    let (options, periodic) = (arguments.shared(), arguments.periodic()?);
     let mut plan = arguments.plan(&periodic, &options)?;
     if arguments.places.is_asked() && periodic.processes < 2 {
         return Err(msgpath_verbs::problems::usage("one process is at one side of a link only")
